@@ -1,0 +1,262 @@
+#include "cc/tf/memory_counter.h"
+
+#include <array>
+#include <atomic>
+#include <mutex>
+#include <type_traits>
+#include <vector>
+
+#include "cc/core/allocation_table.h"
+#include "cc/core/virtual_table.h"
+#include "tensorflow/core/common_runtime/process_state.h"
+#include "tensorflow/core/framework/allocator.h"
+#include "tensorflow/core/platform/numa.h"
+
+namespace lms {
+namespace {
+
+using ::tensorflow::AllocationAttributes;
+using ::tensorflow::Allocator;
+
+using AllocateFunction = void* (*)(Allocator*, size_t, size_t);
+using AllocateWithAttributesFunction = void* (*)(Allocator*, size_t, size_t, const AllocationAttributes&);
+using DeallocateFunction = void (*)(Allocator*, void*);
+using DeallocateSizedFunction = void (*)(Allocator*, void*, size_t, size_t);
+
+// One allocator that is being counted. Written once, before the allocator's table is changed, and never freed.
+struct Tracked {
+  Allocator* allocator = nullptr;
+  AllocateFunction allocate = nullptr;
+  AllocateWithAttributesFunction allocate_with_attributes = nullptr;
+  DeallocateFunction deallocate = nullptr;
+  DeallocateSizedFunction deallocate_sized = nullptr;
+  VirtualTableCopy table;
+};
+
+constexpr size_t kMaxTracked = 16;
+
+// Everything that lives as long as the process: allocators outlive static destructors, so none may run here.
+struct Counter {
+  AllocationTable pointers;
+  std::atomic<int64_t> in_use{0};
+  std::atomic<int64_t> peak{0};
+  std::atomic<int64_t> missed{0};  // bytes of allocations the table had no room for
+
+  std::mutex start_mutex;
+  std::string failure;  // guarded by start_mutex; once set, final
+  std::array<Tracked, kMaxTracked> tracked;
+  std::atomic<size_t> tracked_count{0};
+};
+
+Counter& GetCounter() {
+  static auto* counter = new Counter;
+  return *counter;
+}
+
+// Calls seen on this thread; an allocator that passes a call on to another one is counted once, at the outermost.
+struct ThreadCalls {
+  int depth = 0;
+  uint64_t allocated = 0;
+  uint64_t deallocated = 0;
+};
+thread_local ThreadCalls thread_calls;
+
+class Nested {
+ public:
+  Nested() { ++thread_calls.depth; }
+  ~Nested() { --thread_calls.depth; }
+  Nested(const Nested&) = delete;
+  Nested& operator=(const Nested&) = delete;
+  bool outermost() const { return thread_calls.depth == 1; }
+};
+
+const Tracked& TrackedOf(const Counter& counter, const Allocator* allocator) {
+  // An allocator whose table was changed is always found; there is one, or one per NUMA node.
+  size_t i = 0;
+  while (counter.tracked[i].allocator != allocator && i + 1 < kMaxTracked) ++i;
+  return counter.tracked[i];
+}
+
+void Add(Counter& counter, int64_t bytes) {
+  const int64_t now = counter.in_use.fetch_add(bytes, std::memory_order_relaxed) + bytes;
+  int64_t peak = counter.peak.load(std::memory_order_relaxed);
+  while (now > peak && !counter.peak.compare_exchange_weak(peak, now, std::memory_order_relaxed)) {
+  }
+}
+
+void CountAllocation(Counter& counter, const void* pointer, size_t bytes) {
+  ++thread_calls.allocated;
+  if (pointer == nullptr) return;
+  int64_t replaced = 0;
+  if (counter.pointers.Insert(pointer, static_cast<int64_t>(bytes), &replaced)) {
+    Add(counter, static_cast<int64_t>(bytes) - replaced);
+  } else {
+    counter.missed.fetch_add(static_cast<int64_t>(bytes), std::memory_order_relaxed);
+  }
+}
+
+// Before the memory is released: afterwards another thread may already have it again.
+void CountDeallocation(Counter& counter, const void* pointer) {
+  ++thread_calls.deallocated;
+  if (pointer == nullptr) return;
+  const int64_t bytes = counter.pointers.Remove(pointer);
+  if (bytes > 0) counter.in_use.fetch_sub(bytes, std::memory_order_relaxed);
+}
+
+void* CountedAllocate(Allocator* allocator, size_t alignment, size_t num_bytes) {
+  Counter& counter = GetCounter();
+  const Nested nested;
+  void* const pointer = TrackedOf(counter, allocator).allocate(allocator, alignment, num_bytes);
+  if (nested.outermost()) CountAllocation(counter, pointer, num_bytes);
+  return pointer;
+}
+
+void* CountedAllocateWithAttributes(Allocator* allocator, size_t alignment, size_t num_bytes,
+                                    const AllocationAttributes& attributes) {
+  Counter& counter = GetCounter();
+  const Nested nested;
+  void* const pointer =
+      TrackedOf(counter, allocator).allocate_with_attributes(allocator, alignment, num_bytes, attributes);
+  if (nested.outermost()) CountAllocation(counter, pointer, num_bytes);
+  return pointer;
+}
+
+void CountedDeallocate(Allocator* allocator, void* pointer) {
+  Counter& counter = GetCounter();
+  CountDeallocation(counter, pointer);
+  TrackedOf(counter, allocator).deallocate(allocator, pointer);
+}
+
+void CountedDeallocateSized(Allocator* allocator, void* pointer, size_t alignment, size_t num_bytes) {
+  Counter& counter = GetCounter();
+  CountDeallocation(counter, pointer);
+  TrackedOf(counter, allocator).deallocate_sized(allocator, pointer, alignment, num_bytes);
+}
+
+// The entries of Allocator's virtual table that are replaced.
+struct Entries {
+  int allocate = -1;
+  int allocate_with_attributes = -1;
+  int deallocate = -1;
+  int deallocate_sized = -1;  // -1 also where this TensorFlow has no such overload
+};
+
+template <typename T, typename = void>
+struct SizedDeallocation {
+  static constexpr bool kExists = false;
+  static int Entry() { return -1; }
+};
+template <typename T>
+struct SizedDeallocation<T, std::void_t<decltype(std::declval<T&>().DeallocateRaw(nullptr, size_t{}, size_t{}))>> {
+  static constexpr bool kExists = true;
+  static int Entry() { return VirtualEntry(static_cast<void (T::*)(void*, size_t, size_t)>(&T::DeallocateRaw)); }
+};
+
+Entries FindEntries() {
+  Entries entries;
+  entries.allocate = VirtualEntry(static_cast<void* (Allocator::*)(size_t, size_t)>(&Allocator::AllocateRaw));
+  entries.allocate_with_attributes = VirtualEntry(
+      static_cast<void* (Allocator::*)(size_t, size_t, const AllocationAttributes&)>(&Allocator::AllocateRaw));
+  entries.deallocate = VirtualEntry(static_cast<void (Allocator::*)(void*)>(&Allocator::DeallocateRaw));
+  entries.deallocate_sized = SizedDeallocation<Allocator>::Entry();
+  return entries;
+}
+
+template <typename Function>
+void Replace(void** original, void** table, int entry, Function replacement, Function* saved) {
+  *saved = reinterpret_cast<Function>(original[entry]);
+  table[entry] = reinterpret_cast<void*>(replacement);
+}
+
+// Are a call that allocates and one that frees now seen?
+bool Works(Allocator* allocator) {
+  const ThreadCalls before = thread_calls;
+  void* const pointer = allocator->AllocateRaw(Allocator::kAllocatorAlignment, Allocator::kAllocatorAlignment);
+  if (pointer == nullptr) return false;
+  allocator->DeallocateRaw(pointer);
+  return thread_calls.allocated == before.allocated + 1 && thread_calls.deallocated > before.deallocated;
+}
+
+// Requires: start_mutex is held and `allocator` is not tracked.
+std::string Track(Counter& counter, Allocator* allocator) {
+  const size_t index = counter.tracked_count.load(std::memory_order_relaxed);
+  if (index == kMaxTracked) return "there are more CPU allocators than expected";
+  const Entries entries = FindEntries();
+  std::vector<int> needed = {entries.allocate, entries.allocate_with_attributes, entries.deallocate};
+  if (SizedDeallocation<Allocator>::kExists) needed.push_back(entries.deallocate_sized);
+  Tracked& tracked = counter.tracked[index];
+  std::string reason = CopyTable(allocator, needed.data(), needed.size(), &tracked.table);
+  if (!reason.empty()) return reason;
+
+  void** const original = TableOf(allocator);
+  void** const table = tracked.table.table();
+  Replace(original, table, entries.allocate, &CountedAllocate, &tracked.allocate);
+  Replace(original, table, entries.allocate_with_attributes, &CountedAllocateWithAttributes,
+          &tracked.allocate_with_attributes);
+  Replace(original, table, entries.deallocate, &CountedDeallocate, &tracked.deallocate);
+  if (SizedDeallocation<Allocator>::kExists) {
+    Replace(original, table, entries.deallocate_sized, &CountedDeallocateSized, &tracked.deallocate_sized);
+  }
+  tracked.allocator = allocator;
+  counter.tracked_count.store(index + 1, std::memory_order_release);
+  SetTable(allocator, table);
+  if (!Works(allocator)) {
+    SetTable(allocator, original);  // The entry stays: a call on another thread may still be using it.
+    return "the allocator did not call through its virtual table";
+  }
+  return "";
+}
+
+bool IsTracked(const Counter& counter, const Allocator* allocator) {
+  const size_t count = counter.tracked_count.load(std::memory_order_acquire);
+  for (size_t i = 0; i < count; ++i) {
+    if (counter.tracked[i].allocator == allocator) return true;
+  }
+  return false;
+}
+
+std::vector<Allocator*> CpuAllocators() {
+  std::vector<Allocator*> allocators = {tensorflow::cpu_allocator()};
+  auto* const state = tensorflow::ProcessState::singleton();
+  // Without NUMA affinity every node has the same one.
+  for (int node = 0; node < tensorflow::port::NUMANumNodes(); ++node) {
+    allocators.push_back(state->GetCPUAllocator(node));
+  }
+  return allocators;
+}
+
+}  // namespace
+
+std::string StartCounting() {
+  Counter& counter = GetCounter();
+  const std::lock_guard<std::mutex> lock(counter.start_mutex);
+  if (!counter.failure.empty()) return counter.failure;
+  const bool first = counter.tracked_count.load(std::memory_order_relaxed) == 0;
+  for (Allocator* const allocator : CpuAllocators()) {
+    if (allocator == nullptr) return "TensorFlow has no CPU allocator";
+    if (IsTracked(counter, allocator)) continue;
+    const std::string reason = Track(counter, allocator);
+    if (!reason.empty()) {
+      counter.failure = "memory use cannot be counted: " + reason;
+      return counter.failure;
+    }
+  }
+  if (first) ResetPeak();
+  const int64_t missed = counter.missed.load(std::memory_order_relaxed);
+  if (missed > 0) {
+    return "memory use is no longer counted in full: " + std::to_string(missed) +
+           " bytes could not be recorded for want of memory";
+  }
+  return "";
+}
+
+void ResetPeak() {
+  Counter& counter = GetCounter();
+  counter.peak.store(counter.in_use.load(std::memory_order_relaxed), std::memory_order_relaxed);
+}
+
+int64_t PeakBytes() { return GetCounter().peak.load(std::memory_order_relaxed); }
+
+int64_t BytesInUse() { return GetCounter().in_use.load(std::memory_order_relaxed); }
+
+}  // namespace lms
