@@ -48,9 +48,7 @@ Segment FindSegment(const void* address) {
 
 void** TableOf(const void* object) { return __atomic_load_n(static_cast<void** const*>(object), __ATOMIC_ACQUIRE); }
 
-void SetTable(void* object, void** table) {
-  __atomic_store_n(static_cast<void***>(object), table, __ATOMIC_RELEASE);
-}
+void SetTable(void* object, void** table) { __atomic_store_n(static_cast<void***>(object), table, __ATOMIC_RELEASE); }
 
 std::string CopyTable(const void* object, const int* entries, size_t entry_count, VirtualTableCopy* copy) {
   void** const table = TableOf(object);
@@ -60,8 +58,7 @@ std::string CopyTable(const void* object, const int* entries, size_t entry_count
     return "the object's virtual table does not lie in a loaded library";
   }
   if (start[0] != nullptr) return "the object is a base of a larger one";
-  const size_t words =
-      std::min(copy->words.size(), (segment.end - reinterpret_cast<uintptr_t>(start)) / sizeof(void*));
+  const size_t words = std::min(copy->words.size(), (segment.end - reinterpret_cast<uintptr_t>(start)) / sizeof(void*));
   for (size_t i = 0; i < entry_count; ++i) {
     const auto entry = static_cast<size_t>(entries[i]);
     if (entries[i] < 0 || VirtualTableCopy::kPrefix + entry >= words || !FindSegment(table[entry]).is_code) {

@@ -125,8 +125,8 @@ tensorflow::NodeDef* AddNode(tensorflow::GraphDef* graph, const std::string& nam
   return node;
 }
 
-// x -> y0 = x * x -> y1 = y0 * x -> ... -> y9, each 1000 x 1000 floats: 4,000,000 bytes. While one product is computed, its
-// input and its output exist: 8,000,000 bytes beyond x, which exists before.
+// x -> y0 = x * x -> y1 = y0 * x -> ... -> y9, each 1000 x 1000 floats: 4,000,000 bytes. While one product
+// is computed, its input and its output exist: 8,000,000 bytes beyond x, which exists before.
 TEST_F(MemoryCounterTest, AChainOfMatrixProductsTakesTwoMatrices) {
   tensorflow::GraphDef graph;
   (*AddNode(&graph, "x", "Placeholder")->mutable_attr())["dtype"].set_type(DT_FLOAT);
