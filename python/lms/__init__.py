@@ -1,0 +1,45 @@
+"""lms: train TensorFlow models that do not fit.
+
+    import lms
+    lms.enable(memory_budget="6GiB")      # or no argument: what the device has
+
+From then on every training step that TensorFlow runs is rewritten, where it has to be, so
+that its peak memory stays under the budget; what the step computes does not change.
+`lms.report()` says what was done.
+
+Importing lms loads TensorFlow first, then the native library built for it. It changes
+nothing: without enable(), only a RewriterConfig that names the optimizer "LmsOptimizer"
+(see `rewriter_config`) has an effect.
+"""
+
+from lms import _loader
+
+_loader.load()
+
+# The native library is in place: the rest of the package may import it.
+from lms import memory  # noqa: E402
+from lms._loader import version as _version  # noqa: E402
+from lms._options import OptionError  # noqa: E402
+from lms._report import Report, clear_reports, report, reports  # noqa: E402
+from lms._switch import configure, disable, enable, enabled, rewriter_config  # noqa: E402
+from lms._verify import Difference, VerifyResult, verify  # noqa: E402
+
+__version__ = _version()
+
+__all__ = [
+    "Difference",
+    "OptionError",
+    "Report",
+    "VerifyResult",
+    "__version__",
+    "clear_reports",
+    "configure",
+    "disable",
+    "enable",
+    "enabled",
+    "memory",
+    "report",
+    "reports",
+    "rewriter_config",
+    "verify",
+]

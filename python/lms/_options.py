@@ -1,0 +1,142 @@
+"""Options on their way from Python to the optimizer.
+
+The values are judged by one parser, in C++ (`_native.check_options`), which a RewriterConfig
+written by hand meets as well. This file turns keyword arguments and environment variables
+into what that parser takes, adds the problems that only Python can have (a list where a
+number is wanted), and raises all of them in one OptionError.
+"""
+
+from __future__ import annotations
+
+import math
+import numbers
+import operator
+import os
+from collections.abc import Mapping
+from typing import Union
+
+import numpy as np
+
+from lms import _native
+from lms._tf_compat import OPTIMIZER, RewriterConfig
+
+OptionValue = Union[bool, int, float, str]
+
+_TRUE = ("1", "true", "yes", "on")
+_FALSE = ("0", "false", "no", "off")
+
+
+class OptionError(ValueError):
+    """One or more options are wrong; `problems` has a sentence for each."""
+
+    def __init__(self, problems: list[str]):
+        self.problems = tuple(problems)
+        count = "one problem" if len(problems) == 1 else f"{len(problems)} problems"
+        super().__init__(f"lms: {count} with the options:\n  " + "\n  ".join(problems))
+
+
+def gather(given: Mapping[str, object], unknown: Mapping[str, object]) -> dict[str, OptionValue]:
+    """The options in force: those given, then the environment's; the rest keep their defaults.
+
+    Args:
+      given: the known options; None means not given.
+      unknown: keyword arguments that no signature names; reported as such.
+    Raises:
+      OptionError: with every problem.
+    """
+    problems: list[str] = []
+    options: dict[str, OptionValue] = {}
+    specs = {spec["name"]: spec for spec in _native.option_specs()}
+    variables: dict[str, str] = {}  # option -> the environment variable that it came from
+    for name, value in {**given, **unknown}.items():
+        spec = specs.get(name)
+        if value is None and spec is not None:
+            value = _from_environment(spec, problems)
+            if value is None:
+                continue
+            variables[name] = _variable(name)
+        plain = _plain(name, value)
+        if plain is None:
+            accepted = f"; accepted: {spec['accepted']}" if spec else ""
+            if spec is None:
+                problems += _native.check_options({name: str(value)})
+            else:
+                problems.append(f"{name}={value!r} is a {type(value).__name__}{accepted}")
+        else:
+            options[name] = plain
+    for problem in _native.check_options(options):
+        source = variables.get(problem.partition("=")[0])
+        problems.append(
+            f"{problem} (from the environment variable {source})" if source else problem
+        )
+    if problems:
+        raise OptionError(problems)
+    return options
+
+
+def as_entry(options: Mapping[str, OptionValue]) -> RewriterConfig:
+    """A RewriterConfig whose only content is the optimizer's entry with these options."""
+    config = RewriterConfig()
+    entry = config.custom_optimizers.add()
+    entry.name = OPTIMIZER
+    for name, value in options.items():
+        attr = entry.parameter_map[name]
+        if isinstance(value, bool):
+            attr.b = value
+        elif isinstance(value, int):
+            attr.i = value
+        elif isinstance(value, float):
+            attr.f = value
+        else:
+            attr.s = value.encode()
+    return config
+
+
+def show(options: Mapping[str, OptionValue]) -> str:
+    """The options as they would be typed, for log lines."""
+    text = ", ".join(f"{name}={value!r}" for name, value in sorted(options.items()))
+    return text or "defaults"
+
+
+def _plain(name: str, value: object) -> OptionValue | None:
+    """`value` as a plain bool, int, float or str that survives a proto; None if it cannot."""
+    if isinstance(value, (bool, np.bool_)):
+        return bool(value)
+    if isinstance(value, str):
+        return str(value)
+    if isinstance(value, numbers.Integral):
+        whole = operator.index(value)
+        return whole if -(2**63) <= whole < 2**63 else None
+    if isinstance(value, numbers.Real):
+        number = float(value)
+        if name == "memory_budget" and math.isfinite(number) and number.is_integer():
+            return _plain(name, int(number))
+        # A proto keeps 32 bits: check the very number that the optimizer will read.
+        with np.errstate(over="ignore"):
+            return float(np.float32(number))
+    return None
+
+
+def _variable(name: str) -> str:
+    return "LMS_" + name.upper()
+
+
+def _from_environment(spec: Mapping[str, str], problems: list[str]) -> OptionValue | None:
+    """The value of LMS_<NAME>, read as the option's type; None where it is not set."""
+    variable = _variable(spec["name"])
+    text = os.environ.get(variable, "").strip()
+    if not text:
+        return None
+    try:
+        if spec["type"] == "bool":
+            if text.lower() in _TRUE + _FALSE:
+                return text.lower() in _TRUE
+            raise ValueError
+        if spec["type"] == "int":
+            return int(text)
+        if spec["type"] == "float":
+            return float(text)
+        return int(text) if text.lstrip("+-").isdigit() else text
+    except ValueError:
+        problems.append(f"environment variable {variable}={text!r}; accepted: {spec['accepted']}")
+        return None

@@ -1,0 +1,225 @@
+"""What the optimizer did to each function: the reports of the native library, to read."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import json
+import os
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+from lms import _native
+
+_ROWS = 12
+
+
+def format_bytes(count: float) -> str:
+    """`count` with a binary unit: 1536 -> "1.5 KiB"."""
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if abs(count) < 1024:
+            return f"{count:.4g} {unit}"
+        count /= 1024
+    return f"{count:.4g} TiB"
+
+
+@dataclasses.dataclass(frozen=True)
+class Report:
+    """What was decided for one function. Memory is in bytes, what is resident included.
+
+    status: "rewritten": the graph was changed, and the new one is predicted to keep the
+      budget; "fits": it keeps the budget as it is, nothing was changed; "infeasible": no plan
+      keeps the budget (min_budget_bytes is the least that one was found for); "skipped": no
+      training step, or nothing to gain; "failed": something went wrong inside lms, and the
+      graph was left as it was. `reason` says why, `stage` where.
+    predicted_time_overhead: added time as a share of the step's: 0.07 is 7%.
+    decisions: one mapping per tensor that is computed again.
+    timeline: bytes in use at each operation in the order assumed, "before" and "after".
+    kept: what could not be dropped, and why.
+    """
+
+    function: str
+    sequence: int
+    status: str
+    reason: str
+    stage: str
+    device: str
+    budget: str
+    budget_bytes: int
+    resident_bytes: int
+    peak_before_bytes: int
+    peak_after_bytes: int
+    min_budget_bytes: int
+    predicted_time_overhead: float
+    step_time_us: float
+    planner_seconds: float
+    optimizer_seconds: float
+    nodes_before: int
+    nodes_after: int
+    warnings: tuple[str, ...] = ()
+    decisions: tuple[Mapping[str, Any], ...] = ()
+    timeline: Mapping[str, list[int]] = dataclasses.field(default_factory=dict)
+    kept: tuple[Mapping[str, Any], ...] = ()
+
+    def __str__(self) -> str:
+        budget = f"{format_bytes(self.budget_bytes)} (asked: {self.budget})"
+        text = f"{self.function}: {self.status}. "
+        if self.status == "rewritten":
+            text += (
+                f"Predicted peak {format_bytes(self.peak_after_bytes)} instead of "
+                f"{format_bytes(self.peak_before_bytes)}, budget {budget}; "
+                f"{len(self.decisions)} operations are computed again, for "
+                f"{self.predicted_time_overhead:+.1%} of the step's time; planned in "
+                f"{self.planner_seconds:.2f} s."
+            )
+        elif self.status == "fits":
+            text += (
+                f"Predicted peak {format_bytes(self.peak_before_bytes)}, budget {budget}; "
+                "the graph is unchanged."
+            )
+        elif self.status == "infeasible":
+            text += f"Predicted peak {format_bytes(self.peak_after_bytes)}, budget {budget}."
+            if self.min_budget_bytes:
+                text += f" The least feasible budget is {format_bytes(self.min_budget_bytes)}."
+        if self.status not in ("rewritten", "fits") and self.reason:
+            text += f" {self.reason[0].upper()}{self.reason[1:].rstrip('.')}."
+        if self.status == "failed" and self.stage:
+            text += f" (Stage: {self.stage}; the graph is unchanged.)"
+        for warning in self.warnings:
+            text += f" Warning: {warning.rstrip('.')}."
+        return text.replace(".  ", ". ").strip()
+
+    def table(self) -> str:
+        """The report as a text table, for a terminal."""
+        from rich import box, console, table
+
+        summary = table.Table(title=self.function, box=box.SIMPLE, show_header=False)
+        summary.add_column(no_wrap=True)
+        summary.add_column(overflow="fold")
+        for name, value in self._summary():
+            summary.add_row(name, value)
+        parts = [summary]
+        if self.decisions:
+            parts.append(self._decision_table())
+        if self.kept:
+            kept = table.Table(title="kept in memory", box=box.SIMPLE)
+            kept.add_column("bytes", justify="right")
+            kept.add_column("tensors", justify="right")
+            kept.add_column("reason", overflow="fold")
+            for item in self.kept:
+                kept.add_row(format_bytes(item["bytes"]), str(item["tensors"]), item["reason"])
+            parts.append(kept)
+        text = io.StringIO()
+        out = console.Console(file=text, width=100, color_system=None, markup=False)
+        for part in parts:
+            out.print(part)
+        return "\n".join(line.rstrip() for line in text.getvalue().splitlines()) + "\n"
+
+    def to_json(self, path: str | os.PathLike[str] | None = None) -> str:
+        """All fields as JSON text, which is written to `path` as well where one is given."""
+        text = json.dumps(dataclasses.asdict(self), indent=1)
+        if path is not None:
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(text)
+        return text
+
+    def plot(self, path: str | os.PathLike[str] | None = None) -> Any:
+        """Memory over the step, before and after, as a matplotlib Figure; saved to `path`."""
+        try:
+            from matplotlib import figure
+        except ImportError as error:
+            raise ImportError(
+                "Report.plot() needs matplotlib: pip install matplotlib "
+                "(the extra 'plots' of this package brings it)"
+            ) from error
+        chart = figure.Figure(figsize=(9, 4), layout="tight")
+        axes = chart.subplots()
+        for name in ("before", "after"):
+            values = self.timeline.get(name, [])
+            if values:
+                steps = [index / max(1, len(values) - 1) for index in range(len(values))]
+                axes.plot(steps, [value / 2**20 for value in values], label=name, linewidth=1)
+        if self.budget_bytes > 0:
+            axes.axhline(self.budget_bytes / 2**20, color="k", ls="--", lw=1, label="budget")
+        axes.set(xlabel="share of the step's operations", ylabel="MiB", title=self.function)
+        axes.set_ylim(bottom=0)
+        axes.legend()
+        if path is not None:
+            chart.savefig(path)
+        return chart
+
+    def _summary(self) -> list[tuple[str, str]]:
+        nodes = f"{self.nodes_before:,} -> {self.nodes_after:,}"
+        rows = [
+            ("status", self.status),
+            ("reason", self.reason),
+            ("stage", self.stage if self.status == "failed" else ""),
+            ("device", self.device),
+            ("budget", f"{format_bytes(self.budget_bytes)} (asked: {self.budget})"),
+            ("resident before the step", format_bytes(self.resident_bytes)),
+            ("predicted peak, before", format_bytes(self.peak_before_bytes)),
+            ("predicted peak, after", format_bytes(self.peak_after_bytes)),
+            ("least feasible budget", format_bytes(self.min_budget_bytes)),
+            ("predicted time", f"{self.predicted_time_overhead:+.1%}"),
+            ("planning", f"{self.planner_seconds:.2f} s of {self.optimizer_seconds:.2f} s"),
+            ("nodes", nodes),
+        ]
+        if not self.min_budget_bytes:
+            rows = [row for row in rows if row[0] != "least feasible budget"]
+        rows += [("warning", warning) for warning in self.warnings]
+        return [(name, value) for name, value in rows if value]
+
+    def _decision_table(self) -> Any:
+        from rich import box, table
+
+        count: Counter[tuple[str, str]] = Counter()
+        size: Counter[tuple[str, str]] = Counter()
+        cost: Counter[tuple[str, str]] = Counter()
+        for decision in self.decisions:
+            key = (decision["kind"], decision["op_type"])
+            count[key] += 1
+            size[key] += decision["tensor_bytes"]
+            cost[key] += decision["cost_us"]
+        result = table.Table(title="decisions, by operation type", box=box.SIMPLE)
+        for name in ("bytes", "operations", "cost"):
+            result.add_column(name, justify="right")
+        result.add_column("decision", no_wrap=True)
+        largest = sorted(size, key=lambda key: (-size[key], key))
+        for key in largest[:_ROWS]:
+            result.add_row(
+                format_bytes(size[key]), str(count[key]), f"{cost[key] / 1e3:.2f} ms", " ".join(key)
+            )
+        if len(largest) > _ROWS:
+            result.add_row("", "", "", f"and {len(largest) - _ROWS} types more")
+        return result
+
+
+def from_native(raw: Mapping[str, Any]) -> Report:
+    """A Report from the native library's mapping."""
+    values = {field.name: raw[field.name] for field in dataclasses.fields(Report)}
+    for name in ("warnings", "decisions", "kept"):
+        values[name] = tuple(values[name])
+    return Report(**values)
+
+
+def reports() -> list[Report]:
+    """The latest reports of the process, oldest first; the oldest are dropped in time."""
+    return [from_native(raw) for raw in _native.reports()]
+
+
+def report() -> Report | None:
+    """The latest report about a training step: the latest that is not "skipped".
+
+    Most functions of a program (input pipelines, metrics, initialisers) are skipped. Where
+    there is no other report it is the latest of them; None where nothing has run yet.
+    """
+    latest = reports()
+    steps = [item for item in latest if item.status != "skipped"]
+    chosen = steps or latest
+    return chosen[-1] if chosen else None
+
+
+def clear_reports() -> None:
+    """Forgets the reports so far."""
+    _native.clear_reports()

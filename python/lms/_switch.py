@@ -1,0 +1,186 @@
+"""Switching lms on and off: enable, disable, enabled, configure, rewriter_config.
+
+The switch belongs to the process: it acts on every thread. All functions here check the
+options first, so that nothing has changed when they raise, and may be called from any thread.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+from collections.abc import Iterator, Mapping
+
+import tensorflow as tf
+
+from lms import _options, _tf_compat
+
+_log = logging.getLogger("lms")
+_lock = threading.RLock()
+_current: dict[str, _options.OptionValue] | None = None
+
+
+def enable(
+    memory_budget: str | int | None = None,
+    *,
+    recompute: bool | None = None,
+    schedule: bool | None = None,
+    unknown_dim: int | None = None,
+    planner_seconds: float | None = None,
+    safety_margin: float | None = None,
+    strict: bool | None = None,
+    **unknown: object,
+) -> None:
+    """From now on, rewrites every training step whose memory would exceed the budget.
+
+    It acts on tf.functions (those that were traced or run before as well, at their next
+    call), on Keras' fit, and on tf.compat.v1.Session objects created afterwards, in all
+    threads. Settings of the user's own in tf.config stay in force. A second call replaces
+    the options of the first.
+
+    An option left out, or None, is taken from the environment variable LMS_<NAME>
+    (LMS_MEMORY_BUDGET, ...) where that is set, else it has the default given here.
+
+    Args:
+      memory_budget: what the device may hold at the step's peak.
+        "auto" (default): a GPU's limit less what is in use, or the memory that the process
+        may have on a CPU; a number of bytes or a text such as "6GiB": the total, weights
+        included; "60%": of the step's own predicted activation peak, with what is resident
+        on top; "min": the lowest peak that a plan can be found for.
+      recompute: whether tensors may be dropped and computed again (default True).
+      schedule: whether the order of execution may be enforced where the budget needs it
+        (default True).
+      unknown_dim: the size to assume for dimensions that the graph leaves unknown, for
+        example the batch size (default: not given).
+      planner_seconds: the most that planning one step may take (default 1.0).
+      safety_margin: the share of the activations' budget that the plan leaves unused
+        (default 0.05).
+      strict: whether a step fails where its budget cannot be met, rather than run over it
+        (default False).
+
+    Raises:
+      OptionError: with every unknown name, bad value and bad combination.
+    """
+    global _current
+    options = _options.gather(_known(locals()), unknown)
+    with _lock:
+        if _current is not None and _current != options:
+            _log.warning(
+                "enable(): %s replaces %s", _options.show(options), _options.show(_current)
+            )
+        else:
+            _log.info("enabled with %s", _options.show(options))
+        if tf.config.functions_run_eagerly():
+            _log.warning("tf.config.run_functions_eagerly is on: there is no graph to rewrite")
+        _set(options)
+
+
+def disable() -> None:
+    """Switches lms off: functions run as without it from their next call on.
+
+    A v1 session keeps what it was created with. Without enable() before, only says so.
+    """
+    with _lock:
+        if _current is None:
+            _log.warning("disable(): lms is not enabled, there is nothing to do")
+            return
+        _set(None)
+        _log.info("disabled")
+
+
+@contextlib.contextmanager
+def enabled(
+    memory_budget: str | int | None = None,
+    *,
+    recompute: bool | None = None,
+    schedule: bool | None = None,
+    unknown_dim: int | None = None,
+    planner_seconds: float | None = None,
+    safety_margin: float | None = None,
+    strict: bool | None = None,
+    **unknown: object,
+) -> Iterator[None]:
+    """`with lms.enabled(...):` enables for the block, then restores what was before.
+
+    The options are those of `enable`. Blocks nest; like enable(), a block acts on all threads.
+    """
+    options = _options.gather(_known(locals()), unknown)
+    with _lock:
+        before = _current
+        _set(options)
+    try:
+        yield
+    finally:
+        with _lock:
+            _set(before)
+
+
+def rewriter_config(
+    memory_budget: str | int | None = None,
+    *,
+    recompute: bool | None = None,
+    schedule: bool | None = None,
+    unknown_dim: int | None = None,
+    planner_seconds: float | None = None,
+    safety_margin: float | None = None,
+    strict: bool | None = None,
+    **unknown: object,
+) -> _tf_compat.RewriterConfig:
+    """A RewriterConfig that holds the optimizer's entry and nothing else.
+
+    The options are those of `enable`. Written by hand, the entry is `custom_optimizers`
+    with the name "LmsOptimizer" and the options in `parameter_map`; `import lms` is all
+    that it needs.
+    """
+    return _options.as_entry(_options.gather(_known(locals()), unknown))
+
+
+def configure(
+    config_proto: tf.compat.v1.ConfigProto | None = None,
+    memory_budget: str | int | None = None,
+    *,
+    recompute: bool | None = None,
+    schedule: bool | None = None,
+    unknown_dim: int | None = None,
+    planner_seconds: float | None = None,
+    safety_margin: float | None = None,
+    strict: bool | None = None,
+    **unknown: object,
+) -> tf.compat.v1.ConfigProto:
+    """A copy of `config_proto` (an empty one where None) with the optimizer's entry.
+
+    The options are those of `enable`. All else in it is kept; an entry of ours that it has
+    already is replaced. `config_proto` itself is not changed.
+    """
+    if config_proto is not None and not isinstance(config_proto, tf.compat.v1.ConfigProto):
+        raise TypeError(
+            f"config_proto must be a tf.compat.v1.ConfigProto, not {type(config_proto).__name__}"
+        )
+    options = _options.gather(_known(locals()), unknown)
+    bare = tf.compat.v1.ConfigProto()
+    if config_proto is not None:
+        bare.CopyFrom(config_proto)
+    others = bare.graph_options.rewrite_options.custom_optimizers
+    for index in reversed(range(len(others))):
+        if others[index].name == _tf_compat.OPTIMIZER:
+            del others[index]
+    return _tf_compat.Entry(_options.as_entry(options)).merge(bare)
+
+
+def current() -> dict[str, _options.OptionValue] | None:
+    """The options in force; None while lms is off. For the package's own use."""
+    return None if _current is None else dict(_current)
+
+
+def _set(options: dict[str, _options.OptionValue] | None) -> None:
+    global _current
+    entry = None if options is None else _tf_compat.Entry(_options.as_entry(options))
+    _tf_compat.set_entry(entry)
+    _current = options
+
+
+def _known(arguments: Mapping[str, object]) -> dict[str, object]:
+    """The named options among a function's arguments."""
+    return {
+        name: value for name, value in arguments.items() if name not in ("config_proto", "unknown")
+    }
