@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import inspect
 import logging
 import sys
 import threading
@@ -244,13 +245,16 @@ def _wrap_resolve(original: Any) -> Any:
 
 
 def _wrap_compile(original: Any) -> Any:
+    signature = inspect.signature(original)
+
     @functools.wraps(original)
     def compile(self: Any, *args: Any, **kwargs: Any) -> Any:
-        _auto_models.pop(self, None)
-        _xla_models.discard(self)
         result = original(self, *args, **kwargs)
-        if self._jit_compile and self not in _auto_models:
-            _xla_models.add(self)
+        _xla_models.discard(self)
+        if signature.bind(self, *args, **kwargs).arguments.get("jit_compile", "auto") != "auto":
+            _auto_models.pop(self, None)  # Keras may have asked itself on the way
+            if self._jit_compile:
+                _xla_models.add(self)
         return result
 
     return compile
@@ -291,3 +295,6 @@ def _update_models() -> None:
                 "training step from lms, and the memory budget does not hold for it. Use "
                 "model.compile(..., jit_compile=False)."
             )
+
+
+watch_keras()

@@ -1,0 +1,28 @@
+"""One TensorFlow for all tests, with one intra-op thread: its kernels repeat bit for bit."""
+
+import os
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+os.environ["CUDA_VISIBLE_DEVICES"] = ""
+for _name in [name for name in os.environ if name.startswith("LMS_")]:
+    del os.environ[_name]
+
+import pytest  # noqa: E402
+import tensorflow as tf  # noqa: E402
+
+tf.config.threading.set_intra_op_parallelism_threads(1)
+
+import lms  # noqa: E402
+from lms import _native, _switch  # noqa: E402
+
+
+@pytest.fixture(autouse=True)
+def clean_state():
+    """Each test leaves lms off, without reports, and no failure injected."""
+    lms.clear_reports()
+    yield
+    _native.inject_failure("")
+    if _switch.current() is not None:
+        lms.disable()
+    lms.clear_reports()
+    tf.config.run_functions_eagerly(False)

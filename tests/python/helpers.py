@@ -1,0 +1,74 @@
+"""Small training steps whose activations dominate, and ways to look at what became of them."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import lms
+import tensorflow as tf
+from tensorflow.python.eager import context
+
+PACKAGE = Path(lms.__file__).resolve().parent
+_numbers = itertools.count()
+
+
+def make_step(layers: int = 8, width: int = 64, batch: int = 512) -> tuple[Callable, list]:
+    """A tf.function with a name of its own that trains a chain of dense layers, and its weights.
+
+    Each layer's matmul and tanh have an output of batch x width floats: 128 KiB by default,
+    over weights of 16 KiB a layer, so the peak is made of activations that can be recomputed.
+    """
+    rng = tf.random.Generator.from_seed(7)
+    weights = [tf.Variable(rng.normal([width, width]) / width**0.5) for _ in range(layers)]
+    x = rng.normal([batch, width])
+
+    def step():
+        with tf.GradientTape() as tape:
+            y = x
+            for weight in weights:
+                y = tf.tanh(tf.matmul(y, weight))
+            loss = tf.reduce_mean(y * y)
+        for weight, gradient in zip(weights, tape.gradient(loss, weights)):
+            weight.assign_sub(0.1 * gradient)
+        return loss
+
+    step.__name__ = f"train_step_{next(_numbers)}_"
+    return tf.function(step), weights
+
+
+def reports_on(function: Any) -> list[lms.Report]:
+    """The reports about `function`, oldest first, those of the second iteration included."""
+    name = function.python_function.__name__
+    return [report for report in lms.reports() if name in report.function]
+
+
+def optimized_nodes(function: Callable, *args: Any) -> list[str]:
+    """The names of the nodes of the graphs that a call of `function` really runs."""
+    with context.collect_graphs(optimized=True) as graphs:
+        function(*args)
+    return [node.name for graph in graphs for node in graph.node]
+
+
+def lms_nodes(function: Callable, *args: Any) -> list[str]:
+    """Those of them that lms made."""
+    return [name for name in optimized_nodes(function, *args) if name.startswith("lms/")]
+
+
+def run_python(code: str, path: Path = PACKAGE.parent, **environment: str) -> tuple[int, str]:
+    """Runs `code` in a process of its own that imports lms from `path`: exit status, output."""
+    child = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "PYTHONPATH": str(path), "TF_CPP_MIN_LOG_LEVEL": "3", **environment},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    return child.returncode, child.stdout

@@ -1,0 +1,135 @@
+"""Loading: what does not fit is named before it is loaded."""
+
+import shutil
+import sys
+
+import pytest
+from helpers import PACKAGE, run_python
+from lms import _build_info, _loader
+
+FACTS = dict(_build_info.FACTS)
+
+
+def copy_package(target, facts=None, library=True):
+    """A copy of the package whose build facts differ, or whose library is missing."""
+    copy = target / "lms"
+    shutil.copytree(PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__", "_native*.so"))
+    if library:
+        for path in PACKAGE.glob("_native*.so"):
+            (copy / path.name).symlink_to(path)
+    if facts is not None:
+        (copy / "_build_info.py").write_text(f"FACTS = { ({**FACTS, **facts})!r}\n")
+    return target
+
+
+IMPORT = """
+import sys
+try:
+    import lms
+except ImportError as error:
+    print("ImportError:", error)
+    print("loaded:", "lms._native" in sys.modules)
+"""
+
+
+def test_facts_that_agree():
+    found = {key: FACTS[key] for key in ("tensorflow_version", "python_version", "cxx11_abi")}
+    assert _loader.mismatches(FACTS, found) == []
+    built = {**FACTS, "tensorflow_version": "2.18.0", "python_version": "3.11"}
+    same_minor = {**found, "tensorflow_version": "2.18.1", "python_version": "3.11"}
+    assert _loader.mismatches(built, same_minor) == []
+
+
+@pytest.mark.parametrize(
+    ("fact", "built", "here"),
+    [
+        ("tensorflow_version", "2.16.2", "2.18.0"),
+        ("tensorflow_version", "2.2.0", "2.21.0"),
+        ("python_version", "3.9", "3.12"),
+        ("cxx11_abi", "0", "1"),
+        ("lms_version", "0.1.0", "0.2.0"),
+    ],
+)
+def test_facts_that_do_not(fact, built, here):
+    assert _loader.mismatches({**FACTS, fact: built}, {fact: here}) == [(fact, built, here)]
+
+
+def test_the_found_facts_are_those_of_this_process():
+    import tensorflow as tf
+
+    found = _loader.found_facts(tf)
+    assert found["tensorflow_version"] == tf.__version__
+    assert found["python_version"] == "{}.{}".format(*sys.version_info)
+
+
+def test_a_library_built_for_another_tensorflow(tmp_path):
+    facts = {"tensorflow_version": "2.13.1", "cxx11_abi": "0"}
+    status, output = run_python(IMPORT, copy_package(tmp_path, facts))
+    assert status == 0, output
+    assert "built for: TensorFlow 2.13.1, C++11 ABI 0" in output
+    assert f"found:     TensorFlow {FACTS['tensorflow_version'].rsplit('.', 1)[0]}" in output
+    assert f"fix:       {sys.executable} -m pip install" in output
+    assert "loaded: False" in output
+
+
+def test_a_missing_library(tmp_path):
+    status, output = run_python(IMPORT, copy_package(tmp_path, library=False))
+    assert status == 0, output
+    assert (
+        "ImportError: lms cannot be imported: its native library (_native*.so) is missing" in output
+    )
+    assert f"fix: {sys.executable} -m pip install" in output
+    (tmp_path / "lms" / "_build_info.py").unlink()
+    status, output = run_python(IMPORT, tmp_path)
+    assert "was never built" in output and f"{sys.executable} -m pip install" in output
+
+
+def test_a_library_of_another_build_than_its_facts(tmp_path):
+    other = {"compiler": "another compiler 1.0"}
+    status, output = run_python(IMPORT, copy_package(tmp_path, other))
+    assert status == 0, output
+    assert "does not fit" in output and "another compiler 1.0" in output
+
+
+def test_a_library_that_cannot_be_loaded(tmp_path):
+    copy = copy_package(tmp_path)
+    for path in (copy / "lms").glob("_native*.so"):
+        path.unlink()
+        path.write_bytes(b"no library")
+    status, output = run_python(IMPORT, copy)
+    assert status == 0, output
+    assert "cannot be loaded" in output and "built for: " in output and "fix: " in output
+
+
+def test_no_tensorflow(tmp_path):
+    code = "import sys; sys.modules['tensorflow'] = None\n" + IMPORT
+    status, output = run_python(code)
+    assert status == 0, output
+    assert "needs TensorFlow" in output and "-m pip install tensorflow" in output
+
+
+def test_a_second_copy_in_one_process_is_said_and_not_fatal(tmp_path):
+    copy = copy_package(tmp_path)
+    for path in (copy / "lms").glob("_native*.so"):
+        original = path.resolve()
+        path.unlink()
+        shutil.copy(original, path)  # a file of its own: the loader maps it a second time
+    code = f"""
+import sys, warnings
+import lms
+first = lms.memory
+for name in [name for name in sys.modules if name == "lms" or name.startswith("lms.")]:
+    del sys.modules[name]
+sys.path.insert(0, {str(copy)!r})
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    import lms
+print(lms.__file__, [str(w.message) for w in caught if w.category is RuntimeWarning])
+import tensorflow as tf
+lms.enable("min")
+print(tf.function(lambda x: tf.tanh(x) * 2 + x)(tf.zeros([2])).numpy())
+"""
+    status, output = run_python(code)
+    assert status == 0, output
+    assert str(copy) in output and "another copy of lms has registered LmsOptimizer" in output
+    assert "[0. 0.]" in output

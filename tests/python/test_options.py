@@ -1,0 +1,137 @@
+"""Options: keyword arguments, the environment, and every problem in one exception."""
+
+import lms
+import numpy as np
+import pytest
+from lms import _native, _options, _switch
+
+NAMES = [spec["name"] for spec in _native.option_specs()]
+
+
+def test_every_problem_is_listed_at_once():
+    with pytest.raises(lms.OptionError) as caught:
+        lms.enable(-5, recompute=[1], planner_seconds="soon", memory_budgets=1, swap_ahead=None)
+    problems = caught.value.problems
+    assert len(problems) == 5
+    for text in ("memory_budget=-5", "recompute=[1] is a list", "planner_seconds='soon'"):
+        (problem,) = [p for p in problems if p.startswith(text)]
+        assert "accepted: " in problem
+    for name in ("memory_budgets", "swap_ahead"):
+        (problem,) = [p for p in problems if f"unknown option '{name}'" in p]
+        assert all(known in problem for known in NAMES)
+    assert all(problem in str(caught.value) for problem in problems)
+    assert isinstance(caught.value, ValueError)
+    assert _switch.current() is None
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda **options: lms.enable(**options),
+        lambda **options: lms.enabled(**options).__enter__(),
+        lambda **options: lms.configure(None, **options),
+        lambda **options: lms.rewriter_config(**options),
+    ],
+)
+def test_every_way_in_checks(call):
+    with pytest.raises(lms.OptionError, match="unknown option 'nonsense'"):
+        call(nonsense=1)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"memory_budget": "no size"},
+        {"memory_budget": "0%"},
+        {"memory_budget": 0},
+        {"memory_budget": True},
+        {"memory_budget": 1.5},
+        {"memory_budget": float("nan")},
+        {"memory_budget": 2**63},
+        {"memory_budget": b"1GiB"},
+        {"recompute": 1},
+        {"schedule": "yes"},
+        {"unknown_dim": 0},
+        {"unknown_dim": 2.5},
+        {"planner_seconds": -1},
+        {"planner_seconds": float("inf")},
+        {"safety_margin": 1},
+        {"safety_margin": 0.99999999999},  # 1 once it is in a proto
+        {"strict": "False"},
+    ],
+)
+def test_bad_values(options):
+    with pytest.raises(lms.OptionError, match="accepted: "):
+        lms.enable(**options)
+    assert _switch.current() is None
+
+
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [
+        ({}, {}),
+        ({"memory_budget": None, "strict": None}, {}),
+        ({"memory_budget": "auto"}, {"memory_budget": "auto"}),
+        ({"memory_budget": "6GiB"}, {"memory_budget": "6GiB"}),
+        ({"memory_budget": 6e9}, {"memory_budget": 6_000_000_000}),
+        ({"memory_budget": np.int64(2**40)}, {"memory_budget": 2**40}),
+        ({"recompute": np.bool_(False)}, {"recompute": False}),
+        ({"planner_seconds": np.float32(0.5)}, {"planner_seconds": 0.5}),
+        ({"unknown_dim": np.int32(4)}, {"unknown_dim": 4}),
+    ],
+)
+def test_good_values(given, kept):
+    lms.enable(**given)
+    assert _switch.current() == kept
+    assert {name: type(value) for name, value in _switch.current().items()} == {
+        name: type(value) for name, value in kept.items()
+    }
+
+
+def test_the_environment_fills_in_what_is_not_given(monkeypatch):
+    monkeypatch.setenv("LMS_MEMORY_BUDGET", "55%")
+    monkeypatch.setenv("LMS_RECOMPUTE", "off")
+    monkeypatch.setenv("LMS_UNKNOWN_DIM", "16")
+    monkeypatch.setenv("LMS_PLANNER_SECONDS", "0.25")
+    monkeypatch.setenv("LMS_STRICT", "")
+    lms.enable(recompute=True)
+    assert _switch.current() == {
+        "memory_budget": "55%",
+        "recompute": True,
+        "unknown_dim": 16,
+        "planner_seconds": 0.25,
+    }
+    lms.enable("60%", recompute=True, unknown_dim=1, planner_seconds=1)
+    assert _switch.current()["memory_budget"] == "60%"
+    monkeypatch.setenv("LMS_MEMORY_BUDGET", "1073741824")
+    lms.enable()
+    assert _switch.current()["memory_budget"] == 2**30
+
+
+def test_problems_in_the_environment_name_the_variable(monkeypatch):
+    monkeypatch.setenv("LMS_MEMORY_BUDGET", "much")
+    monkeypatch.setenv("LMS_RECOMPUTE", "perhaps")
+    monkeypatch.setenv("LMS_UNKNOWN_DIM", "4.5")
+    with pytest.raises(lms.OptionError) as caught:
+        lms.enable()
+    assert len(caught.value.problems) == 3
+    for name in ("LMS_MEMORY_BUDGET", "LMS_RECOMPUTE", "LMS_UNKNOWN_DIM"):
+        assert any(name in problem for problem in caught.value.problems)
+
+
+def test_the_signatures_name_every_option():
+    import inspect
+
+    for function in (lms.enable, lms.enabled, lms.configure, lms.rewriter_config):
+        parameters = inspect.signature(function).parameters
+        assert set(NAMES) <= set(parameters), function.__name__
+    assert all(f"{name}:" in lms.enable.__doc__ for name in NAMES)
+
+
+def test_the_entry_does_not_depend_on_the_order_of_the_options():
+    options = {"memory_budget": "min", "strict": True, "unknown_dim": 3}
+    backwards = dict(reversed(list(options.items())))
+    entries = [
+        _options.as_entry(o).SerializeToString(deterministic=True) for o in (options, backwards)
+    ]
+    assert entries[0] == entries[1]

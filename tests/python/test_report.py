@@ -1,0 +1,169 @@
+"""Reports: their fields, which one report() chooses, and how they are shown."""
+
+import dataclasses
+import json
+import sys
+
+import lms
+import pytest
+from helpers import make_step, reports_on
+from lms import _native, _report
+
+MIB = 2**20
+RAW = {
+    "function": "__inference_step_12",
+    "sequence": 3,
+    "status": "rewritten",
+    "reason": "over the budget",
+    "stage": "",
+    "device": "/device:CPU:0",
+    "budget": "60%",
+    "budget_bytes": 700 * MIB,
+    "resident_bytes": 100 * MIB,
+    "peak_before_bytes": 1100 * MIB,
+    "peak_after_bytes": 690 * MIB,
+    "min_budget_bytes": 0,
+    "predicted_time_overhead": 0.07,
+    "step_time_us": 1e5,
+    "planner_seconds": 0.125,
+    "optimizer_seconds": 0.25,
+    "nodes_before": 4400,
+    "nodes_after": 4456,
+    "warnings": ["dimension 0 was assumed to be 16"],
+    "decisions": [
+        {
+            "kind": "recompute",
+            "op": f"relu_{index}",
+            "op_type": f"Relu{index % 14}",
+            "tensor_bytes": MIB,
+            "cost_us": 1000.0,
+            "position": index,
+            "before": "grad",
+            "trigger": "conv",
+        }
+        for index in range(28)
+    ],
+    "timeline": {"before": [0, 2 * MIB, MIB], "after": [0, MIB, MIB, MIB]},
+    "kept": [{"reason": "read by a collective", "tensors": 2, "bytes": 3 * MIB}],
+}
+
+
+def make(**changes):
+    return _report.from_native({**RAW, **changes})
+
+
+def test_a_real_report_has_every_field():
+    lms.enable("min")
+    step, _ = make_step()
+    step()
+    raw = next(r for r in _native.reports() if step.python_function.__name__ in r["function"])
+    assert set(raw) == {field.name for field in dataclasses.fields(lms.Report)}
+    report = reports_on(step)[0]
+    assert report.status == "rewritten", report.reason
+    assert report.peak_after_bytes < report.peak_before_bytes
+    # Eight weights of 64 x 64 floats are resident: 8 x 16 KiB.
+    assert report.resident_bytes >= 8 * 16 * 1024
+    assert max(report.timeline["before"]) == report.peak_before_bytes
+    assert max(report.timeline["after"]) == report.peak_after_bytes
+    assert report.nodes_after > report.nodes_before
+    assert len(report.decisions) > 0
+    assert set(report.decisions[0]) == set(RAW["decisions"][0])
+    assert report.predicted_time_overhead > 0
+    assert json.loads(report.to_json())["function"] == report.function
+    assert "rewritten" in report.table() and "rewritten" in str(report)
+
+
+def test_report_chooses_the_latest_that_is_not_skipped(monkeypatch):
+    statuses = ["rewritten", "fits", "skipped"]
+    raw = [{**RAW, "status": status, "sequence": i} for i, status in enumerate(statuses)]
+    monkeypatch.setattr(_native, "reports", lambda: raw)
+    assert lms.report().status == "fits"
+    assert [report.sequence for report in lms.reports()] == [0, 1, 2]
+    monkeypatch.setattr(_native, "reports", lambda: raw[2:])
+    assert lms.report().status == "skipped"
+    monkeypatch.setattr(_native, "reports", lambda: [])
+    assert lms.report() is None
+
+
+def test_reports_are_cleared():
+    lms.enable("min")
+    make_step(layers=1)[0]()
+    assert lms.reports() != []
+    lms.clear_reports()
+    assert lms.reports() == []
+
+
+def test_str_of_a_rewritten_step():
+    text = str(make())
+    assert "Predicted peak 690 MiB instead of 1.074 GiB, budget 700 MiB (asked: 60%)" in text
+    assert "28 operations are computed again, for +7.0% of the step's time" in text
+    assert "Warning: dimension 0 was assumed to be 16." in text
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"status": "fits"}, "the graph is unchanged"),
+        (
+            {"status": "infeasible", "min_budget_bytes": 512 * MIB},
+            "The least feasible budget is 512 MiB.",
+        ),
+        ({"status": "skipped", "reason": "no gradients"}, "No gradients."),
+        (
+            {"status": "failed", "reason": "injected", "stage": "planner"},
+            "Injected. (Stage: planner; the graph is unchanged.)",
+        ),
+    ],
+)
+def test_str_of_other_statuses(changes, expected):
+    text = str(make(**changes))
+    assert changes["status"] in text and expected in text
+    assert "computed again" not in text
+
+
+def test_table_has_the_figures():
+    table = make(min_budget_bytes=512 * MIB).table()
+    for text in ("rewritten", "700 MiB (asked: 60%)", "1.074 GiB", "+7.0%", "4,400 -> 4,456"):
+        assert text in table
+    assert "512 MiB" in table
+    assert "2 MiB" in table and "recompute Relu3" in table  # 28 decisions of 14 types: 2 each
+    assert "and 2 types more" in table  # 12 rows are shown
+    assert "read by a collective" in table
+    assert max(map(len, table.splitlines())) <= 100
+
+
+def test_markup_in_names_is_left_alone():
+    assert "step[bold]x[/bold]" in make(function="step[bold]x[/bold]").table()
+
+
+def test_json_has_everything(tmp_path):
+    report = make()
+    text = report.to_json(tmp_path / "report.json")
+    assert json.loads(text) == json.loads((tmp_path / "report.json").read_text())
+    assert json.loads(text) == json.loads(json.dumps(RAW))
+
+
+def test_plot(tmp_path):
+    pytest.importorskip("matplotlib")
+    chart = make().plot(tmp_path / "plot.png")
+    assert (tmp_path / "plot.png").stat().st_size > 1000
+    assert len(chart.axes[0].get_lines()) == 3  # before, after, the budget
+
+
+def test_plot_without_matplotlib_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(ImportError, match=r"pip install matplotlib .*plots"):
+        make().plot()
+
+
+def test_a_report_cannot_be_changed():
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        make().status = "fits"
+
+
+@pytest.mark.parametrize(
+    ("count", "text"),
+    [(0, "0 B"), (1023, "1023 B"), (1536, "1.5 KiB"), (5 * 2**30, "5 GiB"), (2**50, "1024 TiB")],
+)
+def test_bytes(count, text):
+    assert _report.format_bytes(count) == text

@@ -1,0 +1,147 @@
+"""tf.compat.v1.Session, with and without enable(), with and without a config."""
+
+import lms
+import pytest
+import tensorflow as tf
+from tensorflow.core.protobuf import rewriter_config_pb2
+
+v1 = tf.compat.v1
+
+
+def train(make_session, steps=2):
+    """Losses, and the names of the nodes that really ran, of a v1 training session."""
+    graph = tf.Graph()
+    with graph.as_default():
+        v1.set_random_seed(3)
+        y = x = tf.random.stateless_normal([512, 64], [1, 2])
+        for layer in range(8):
+            weight = v1.get_variable(
+                f"w{layer}",
+                initializer=tf.random.stateless_normal([64, 64], [layer, 3]) / 8.0,
+                use_resource=True,
+            )
+            y = tf.tanh(tf.matmul(y, weight))
+        loss = tf.reduce_mean(y * y)
+        update = v1.train.GradientDescentOptimizer(0.1).minimize(loss)
+        init = v1.global_variables_initializer()
+        assert x is not None
+    options = v1.RunOptions(output_partition_graphs=True)
+    metadata = v1.RunMetadata()
+    with make_session(graph) as session:
+        session.run(init)
+        losses = [
+            session.run([loss, update], options=options, run_metadata=metadata)[0]
+            for _ in range(steps)
+        ]
+    return losses, [node.name for part in metadata.partition_graphs for node in part.node]
+
+
+def ours(nodes):
+    return [name for name in nodes if name.startswith("lms/")]
+
+
+@pytest.fixture(scope="module")
+def stock():
+    losses, nodes = train(lambda graph: v1.Session(graph=graph))
+    assert ours(nodes) == []
+    return losses
+
+
+def test_a_session_without_config(stock):
+    lms.enable("min")
+    losses, nodes = train(lambda graph: v1.Session(graph=graph))
+    assert ours(nodes) != []
+    assert losses == stock
+
+
+def test_a_session_with_a_config_which_stays_as_it_is(stock):
+    config = v1.ConfigProto(allow_soft_placement=True, intra_op_parallelism_threads=1)
+    config.graph_options.rewrite_options.remapping = rewriter_config_pb2.RewriterConfig.OFF
+    before = config.SerializeToString(deterministic=True)
+    lms.enable("min")
+    sessions = []
+
+    def make(graph):
+        sessions.append(v1.Session("", graph, config))
+        return sessions[-1]
+
+    losses, nodes = train(make)
+    assert ours(nodes) != []
+    assert losses == stock
+    assert config.SerializeToString(deterministic=True) == before
+    used = sessions[0]._config
+    assert used.intra_op_parallelism_threads == 1
+    assert used.graph_options.rewrite_options.remapping == rewriter_config_pb2.RewriterConfig.OFF
+
+
+def test_a_session_after_disable(stock):
+    lms.enable("min")
+    lms.disable()
+    losses, nodes = train(lambda graph: v1.Session(graph=graph))
+    assert ours(nodes) == []
+    assert losses == stock
+
+
+def test_configure_without_enable(stock):
+    config = lms.configure(v1.ConfigProto(), "min")
+    losses, nodes = train(lambda graph: v1.Session(graph=graph, config=config))
+    assert ours(nodes) != []
+    assert losses == stock
+
+
+def test_an_entry_written_by_hand_without_enable(stock):
+    config = v1.ConfigProto()
+    entry = config.graph_options.rewrite_options.custom_optimizers.add()
+    entry.name = "LmsOptimizer"
+    entry.parameter_map["memory_budget"].s = b"min"
+    losses, nodes = train(lambda graph: v1.Session(graph=graph, config=config))
+    assert ours(nodes) != []
+    assert losses == stock
+
+
+def test_an_entry_written_by_hand_wins_over_enable():
+    config = lms.configure(None, "50%")
+    lms.enable("min")
+    train(lambda graph: v1.Session(graph=graph, config=config))
+    assert {report.budget for report in lms.reports()} == {"50%"}
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_wrong_arguments_raise_as_ever():
+    lms.enable("min")
+    with pytest.raises(TypeError, match="config"):
+        v1.Session(config="nonsense")
+
+
+def test_configure_replaces_its_own_entry_and_keeps_the_rest():
+    config = v1.ConfigProto(allow_soft_placement=True)
+    config.graph_options.rewrite_options.custom_optimizers.add().name = "TheirOptimizer"
+    first = lms.configure(config, "1GiB", strict=True)
+    second = lms.configure(first, "2GiB")
+    assert len(config.graph_options.rewrite_options.custom_optimizers) == 1
+    assert second.allow_soft_placement
+    names = [entry.name for entry in second.graph_options.rewrite_options.custom_optimizers]
+    assert names == ["TheirOptimizer", "LmsOptimizer"]
+    parameters = second.graph_options.rewrite_options.custom_optimizers[1].parameter_map
+    assert {key: parameters[key].s for key in parameters} == {"memory_budget": b"2GiB"}
+    assert len(first.graph_options.rewrite_options.custom_optimizers) == 2
+
+
+def test_configure_rejects_what_is_no_config():
+    with pytest.raises(TypeError, match=r"ConfigProto, not str"):
+        lms.configure("2GiB")
+
+
+def test_rewriter_config_has_the_types_of_the_options():
+    rewrite = lms.rewriter_config(
+        2**31, recompute=True, schedule=False, unknown_dim=8, planner_seconds=2, safety_margin=0.25
+    )
+    (entry,) = rewrite.custom_optimizers
+    assert entry.name == "LmsOptimizer"
+    parameters = entry.parameter_map
+    assert parameters["memory_budget"].i == 2**31
+    assert parameters["recompute"].b is True
+    assert parameters["schedule"].WhichOneof("value") == "b" and not parameters["schedule"].b
+    assert parameters["unknown_dim"].i == 8
+    assert parameters["safety_margin"].f == 0.25
+    assert "strict" not in parameters
