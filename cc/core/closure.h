@@ -1,0 +1,35 @@
+// What it takes to have a buffer back just before an op: the recomputations, in which other buffers may join.
+
+#ifndef LMS_CC_CORE_CLOSURE_H_
+#define LMS_CC_CORE_CLOSURE_H_
+
+#include <utility>
+#include <vector>
+
+#include "cc/core/mem_graph.h"
+#include "cc/core/plan_state.h"
+
+namespace lms {
+
+// What to do with an input that is gone when its reader is recomputed.
+struct ClosureRule {
+  // Keep its last instance until then if it is at most this many times as large as the wanted buffer...
+  double keep_ratio = 0;
+  // ...otherwise recompute it too, as long as the closure has at most this many ops.
+  int max_ops = 64;
+};
+
+struct Closure {
+  bool possible = false;
+  double cost_us = 0;                // of ops not recomputed in that slot anyway
+  std::vector<BufferId> recomputed;  // to be computed anew in the slot, the wanted buffer included
+  std::vector<BufferId> kept;        // to be kept longer, until the slot
+};
+
+// Reads the state, changes nothing. Impossible where an op on the way must not be recomputed and its result cannot be
+// kept either, or where a value would be read after it has been overwritten.
+Closure FindClosure(const PlanState& state, BufferId wanted, OpId before, const ClosureRule& rule);
+
+}  // namespace lms
+
+#endif  // LMS_CC_CORE_CLOSURE_H_

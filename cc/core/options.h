@@ -1,0 +1,62 @@
+// The options of lms, and the one parser for them.
+//
+// Both ways in share it: keyword arguments of lms.enable() and the parameter_map of a RewriterConfig entry written by
+// hand arrive as the same map from name to value. ParseOptions never stops at the first problem: it lists all of them,
+// each with what is accepted, so that a caller can raise once. Units are in the names.
+
+#ifndef LMS_CC_CORE_OPTIONS_H_
+#define LMS_CC_CORE_OPTIONS_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace lms {
+
+using OptionValue = std::variant<bool, int64_t, double, std::string>;
+using OptionMap = std::map<std::string, OptionValue>;
+
+// What the user asked the peak to be.
+struct Budget {
+  enum class Kind {
+    kAuto,     // what the device has left for the step
+    kBytes,    // a total for the device, resident weights included
+    kPercent,  // of the step's own predicted activation peak; what is resident comes on top
+    kMin,      // the least peak that a plan can be found for
+  };
+  Kind kind = Kind::kAuto;
+  int64_t bytes = 0;
+  double percent = 0;
+
+  std::string ToString() const;
+};
+
+struct Options {
+  Budget memory_budget;
+  bool recompute = true;        // rematerialization allowed
+  bool schedule = true;         // order of execution may be enforced where the budget needs it
+  int64_t unknown_dim = 0;      // size assumed for dimensions that the graph leaves unknown; 0: not given
+  double planner_seconds = 1;   // upper bound on one step's planning time
+  double safety_margin = 0.05;  // share of the activations' budget that the planner leaves unused
+  bool strict = false;          // a step whose budget cannot be met fails instead of running over it
+};
+
+// Name, type, default and accepted values of one option, for messages and documents.
+struct OptionSpec {
+  std::string name;
+  std::string type;
+  std::string default_value;
+  std::string accepted;
+};
+
+const std::vector<OptionSpec>& OptionSpecs();
+
+// Fills *options from `map` (options not named keep their defaults) and returns every problem found, in the order of
+// the names; empty when all is well. *options is left untouched where there is a problem.
+std::vector<std::string> ParseOptions(const OptionMap& map, Options* options);
+
+}  // namespace lms
+
+#endif  // LMS_CC_CORE_OPTIONS_H_

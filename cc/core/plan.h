@@ -1,0 +1,38 @@
+// A plan: decisions as data. Planners make it, rewriters apply it, reports show it, simulators check it.
+//
+// The meaning of a plan over a MemGraph in execution order: just before op `before` runs, the steps with that `before`
+// run in the order of their ops. A step runs op `op` again and thereby makes a new instance of each buffer in `provides`
+// (outputs of the op); its other outputs are scratch. Every read takes the newest instance of its buffer at that moment,
+// and an instance is dropped after its last read. So a buffer is evicted between its last read before a step and the
+// step, and nothing else needs to be said.
+
+#ifndef LMS_CC_CORE_PLAN_H_
+#define LMS_CC_CORE_PLAN_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "cc/core/mem_graph.h"
+
+namespace lms {
+
+struct RecomputeStep {
+  OpId before = kNone;
+  OpId op = kNone;
+  std::vector<BufferId> provides;
+};
+
+struct Plan {
+  std::vector<RecomputeStep> steps;  // sorted by (before, op), each pair at most once
+
+  double CostUs(const MemGraph& graph) const;
+};
+
+// "" when the plan is well-formed for the graph: sorted, in range, ops recomputable and earlier than `before`, provided
+// buffers evictable outputs of the op, and nothing read after it has been overwritten. Otherwise what is wrong.
+std::string ValidatePlan(const MemGraph& graph, const Plan& plan);
+
+}  // namespace lms
+
+#endif  // LMS_CC_CORE_PLAN_H_

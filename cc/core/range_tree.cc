@@ -1,0 +1,57 @@
+#include "cc/core/range_tree.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace lms {
+
+RangeTree::RangeTree(int size)
+    : size_(std::max(size, 1)), max_(4 * static_cast<size_t>(size_), 0), added_(max_.size(), 0) {}
+
+void RangeTree::Add(int first, int last, int64_t value) {
+  if (first <= last && value != 0) Add(1, 0, size_ - 1, first, last, value);
+}
+
+void RangeTree::Add(int node, int low, int high, int first, int last, int64_t value) {
+  if (first <= low && high <= last) {
+    max_[node] += value;
+    added_[node] += value;
+    return;
+  }
+  const int middle = (low + high) / 2;
+  if (first <= middle) Add(2 * node, low, middle, first, last, value);
+  if (last > middle) Add(2 * node + 1, middle + 1, high, first, last, value);
+  max_[node] = std::max(max_[2 * node], max_[2 * node + 1]) + added_[node];
+}
+
+int64_t RangeTree::Max(int first, int last) const {
+  if (first > last) return std::numeric_limits<int64_t>::min();
+  return Max(1, 0, size_ - 1, first, last);
+}
+
+int64_t RangeTree::Max(int node, int low, int high, int first, int last) const {
+  if (first <= low && high <= last) return max_[node];
+  const int middle = (low + high) / 2;
+  int64_t best = std::numeric_limits<int64_t>::min();
+  if (first <= middle) best = std::max(best, Max(2 * node, low, middle, first, last));
+  if (last > middle) best = std::max(best, Max(2 * node + 1, middle + 1, high, first, last));
+  return best + added_[node];
+}
+
+std::vector<int64_t> RangeTree::Values() const {
+  std::vector<int64_t> values(size_);
+  Collect(1, 0, size_ - 1, 0, &values);
+  return values;
+}
+
+void RangeTree::Collect(int node, int low, int high, int64_t above, std::vector<int64_t>* values) const {
+  if (low == high) {
+    (*values)[low] = above + max_[node];
+    return;
+  }
+  const int middle = (low + high) / 2;
+  Collect(2 * node, low, middle, above + added_[node], values);
+  Collect(2 * node + 1, middle + 1, high, above + added_[node], values);
+}
+
+}  // namespace lms

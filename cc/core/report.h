@@ -1,0 +1,71 @@
+// What lms did to one step, as data: made by the optimizer, kept in a bounded list, read by Python.
+
+#ifndef LMS_CC_CORE_REPORT_H_
+#define LMS_CC_CORE_REPORT_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "cc/core/liveness.h"
+#include "cc/core/mem_graph.h"
+#include "cc/core/plan.h"
+
+namespace lms {
+
+enum class ReportStatus { kRewritten, kFits, kSkipped, kInfeasible, kFailed };
+
+const char* StatusName(ReportStatus status);  // "rewritten", "fits", "skipped", "infeasible", "failed"
+
+struct Decision {
+  std::string kind;  // "recompute"
+  std::string op;
+  std::string op_type;
+  int64_t tensor_bytes = 0;
+  double cost_us = 0;
+  int position = 0;     // in the schedule
+  std::string before;   // the op that it is recomputed for
+  std::string trigger;  // the node that it waits for
+};
+
+struct KeptTensors {
+  std::string reason;
+  int tensors = 0;
+  int64_t bytes = 0;
+};
+
+struct Report {
+  std::string function;
+  int64_t sequence = 0;
+  ReportStatus status = ReportStatus::kFailed;
+  std::string reason;
+  std::string stage;  // the last one that ran
+  std::string device;
+  std::string budget;              // as asked
+  int64_t budget_bytes = 0;        // resident included, as are all peaks
+  int64_t resident_bytes = 0;
+  int64_t peak_before_bytes = 0;
+  int64_t peak_after_bytes = 0;
+  int64_t min_budget_bytes = 0;    // least feasible; 0: not looked for
+  double predicted_time_overhead = 0;
+  double step_time_us = 0;         // predicted, without lms
+  double planner_seconds = 0;
+  double optimizer_seconds = 0;    // everything that lms did
+  int nodes_before = 0;
+  int nodes_after = 0;
+  std::vector<std::string> warnings;
+  std::vector<Decision> decisions;
+  std::vector<int64_t> timeline_before;  // bytes in use at each op, in schedule order
+  std::vector<int64_t> timeline_after;
+  std::vector<KeptTensors> kept;  // largest first
+};
+
+// One entry per reason for which buffers of the graph may not be evicted, resident ones left out, largest first.
+std::vector<KeptTensors> SummariseKept(const MemGraph& graph);
+
+// One decision per step of the plan; `triggers` holds, per step, the node that it waits for.
+std::vector<Decision> DescribePlan(const MemGraph& graph, const Plan& plan, const std::vector<std::string>& triggers);
+
+}  // namespace lms
+
+#endif  // LMS_CC_CORE_REPORT_H_

@@ -1,0 +1,36 @@
+// The reports of this process, oldest first: bounded, safe to use from several threads.
+
+#ifndef LMS_CC_CORE_REPORT_STORE_H_
+#define LMS_CC_CORE_REPORT_STORE_H_
+
+#include <cstdint>
+#include <deque>
+#include <mutex>
+#include <vector>
+
+#include "cc/core/report.h"
+
+namespace lms {
+
+class ReportStore {
+ public:
+  static ReportStore& Global();
+
+  // Gives the report the next sequence number. The oldest report goes when there are too many; reports that carry
+  // nothing to read ("skipped") go first.
+  void Add(Report report);
+  std::vector<Report> All() const;
+  int64_t count() const;  // of reports ever added
+  void Clear();
+
+ private:
+  static constexpr size_t kMost = 256;
+
+  mutable std::mutex mutex_;
+  std::deque<Report> reports_;
+  int64_t count_ = 0;
+};
+
+}  // namespace lms
+
+#endif  // LMS_CC_CORE_REPORT_STORE_H_

@@ -1,0 +1,159 @@
+// The Python module lms._native: a thin door to the library. Only bytes, numbers, strings and containers of them cross.
+//
+// Importing it registers the optimizer with TensorFlow (once per process, whoever comes first).
+
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "cc/core/options.h"
+#include "cc/core/report.h"
+#include "cc/core/report_store.h"
+#include "cc/tf/failure.h"
+#include "cc/tf/memory_counter.h"
+#include "cc/tf/optimizer.h"
+#include "lms_build_facts.h"
+
+namespace py = pybind11;
+
+namespace {
+
+std::map<std::string, std::string> BuildFacts() {
+  return {{"lms_version", LMS_VERSION},
+          {"tensorflow_version", LMS_TF_VERSION},
+          {"compiler", LMS_COMPILER},
+          {"cxx11_abi", LMS_CXX11_ABI},
+          {"python_version", LMS_PYTHON_VERSION}};
+}
+
+std::vector<std::map<std::string, std::string>> OptionSpecs() {
+  std::vector<std::map<std::string, std::string>> specs;
+  for (const lms::OptionSpec& spec : lms::OptionSpecs()) {
+    specs.push_back(
+        {{"name", spec.name}, {"type", spec.type}, {"default", spec.default_value}, {"accepted", spec.accepted}});
+  }
+  return specs;
+}
+
+py::dict ToDict(const lms::Report& report) {
+  py::list decisions;
+  for (const lms::Decision& d : report.decisions) {
+    py::dict decision;
+    decision["kind"] = d.kind;
+    decision["op"] = d.op;
+    decision["op_type"] = d.op_type;
+    decision["tensor_bytes"] = d.tensor_bytes;
+    decision["cost_us"] = d.cost_us;
+    decision["position"] = d.position;
+    decision["before"] = d.before;
+    decision["trigger"] = d.trigger;
+    decisions.append(decision);
+  }
+  py::list kept;
+  for (const lms::KeptTensors& k : report.kept) {
+    py::dict entry;
+    entry["reason"] = k.reason;
+    entry["tensors"] = k.tensors;
+    entry["bytes"] = k.bytes;
+    kept.append(entry);
+  }
+  py::dict timeline;
+  timeline["before"] = report.timeline_before;
+  timeline["after"] = report.timeline_after;
+  py::dict result;
+  result["function"] = report.function;
+  result["sequence"] = report.sequence;
+  result["status"] = lms::StatusName(report.status);
+  result["reason"] = report.reason;
+  result["stage"] = report.stage;
+  result["device"] = report.device;
+  result["budget"] = report.budget;
+  result["budget_bytes"] = report.budget_bytes;
+  result["resident_bytes"] = report.resident_bytes;
+  result["peak_before_bytes"] = report.peak_before_bytes;
+  result["peak_after_bytes"] = report.peak_after_bytes;
+  result["min_budget_bytes"] = report.min_budget_bytes;
+  result["predicted_time_overhead"] = report.predicted_time_overhead;
+  result["step_time_us"] = report.step_time_us;
+  result["planner_seconds"] = report.planner_seconds;
+  result["optimizer_seconds"] = report.optimizer_seconds;
+  result["nodes_before"] = report.nodes_before;
+  result["nodes_after"] = report.nodes_after;
+  result["warnings"] = report.warnings;
+  result["decisions"] = decisions;
+  result["timeline"] = timeline;
+  result["kept"] = kept;
+  return result;
+}
+
+py::list Reports() {
+  py::list reports;
+  for (const lms::Report& report : lms::ReportStore::Global().All()) reports.append(ToDict(report));
+  return reports;
+}
+
+void InjectFailure(const std::string& stage) {
+  if (!lms::InjectFailure(stage)) throw py::value_error("no stage is called '" + stage + "'");
+}
+
+// True, False, whole numbers, numbers and text: the order matters, as True is a number too.
+std::vector<std::string> CheckOptions(const py::dict& options) {
+  lms::OptionMap map;
+  std::vector<std::string> problems;
+  for (const auto& [key, value] : options) {
+    const std::string name = py::cast<std::string>(key);
+    if (py::isinstance<py::bool_>(value)) {
+      map[name] = py::cast<bool>(value);
+    } else if (py::isinstance<py::int_>(value)) {
+      try {
+        map[name] = py::cast<int64_t>(value);
+      } catch (const py::cast_error&) {
+        problems.push_back(name + " is a number of more than 64 bits");
+      }
+    } else if (py::isinstance<py::float_>(value)) {
+      map[name] = py::cast<double>(value);
+    } else if (py::isinstance<py::str>(value)) {
+      map[name] = py::cast<std::string>(value);
+    } else {
+      problems.push_back("option '" + name + "' has a value of type " +
+                         py::cast<std::string>(py::str(py::type::of(value).attr("__name__"))) +
+                         "; accepted are bool, int, float and str");
+    }
+  }
+  lms::Options parsed;
+  const std::vector<std::string> more = lms::ParseOptions(map, &parsed);
+  problems.insert(problems.end(), more.begin(), more.end());
+  return problems;
+}
+
+}  // namespace
+
+PYBIND11_MODULE(_native, m) {
+  static const bool registered = lms::RegisterOptimizer();
+  m.doc() = "The native part of lms: the Grappler optimizer LmsOptimizer, its reports and the memory counter.";
+  m.def("build_facts", &BuildFacts);
+  m.def("registration", [] { return registered ? "registered" : "duplicate"; });
+  m.def("option_specs", &OptionSpecs);
+  m.def("check_options", &CheckOptions, py::arg("options"));
+  m.def("reports", &Reports);
+  m.def("clear_reports", [] { lms::ReportStore::Global().Clear(); });
+  m.def("report_count", [] { return lms::ReportStore::Global().count(); });
+  m.def("stages", &lms::Stages);
+  m.def("inject_failure", &InjectFailure, py::arg("stage"));
+  m.def("memory_error", &lms::StartCounting);
+  m.def("memory_reset_peak", [] {
+    lms::StartCounting();
+    lms::ResetPeak();
+  });
+  m.def("memory_peak_bytes", [] {
+    lms::StartCounting();
+    return lms::PeakBytes();
+  });
+  m.def("memory_bytes_in_use", [] {
+    lms::StartCounting();
+    return lms::BytesInUse();
+  });
+}

@@ -1,0 +1,183 @@
+#include "cc/tf/graph_index.h"
+
+#include <algorithm>
+#include <deque>
+#include <iterator>
+#include <set>
+#include <utility>
+
+#include "tensorflow/core/framework/function.h"
+#include "tensorflow/core/framework/op.h"
+#include "tensorflow/core/graph/tensor_id.h"
+
+namespace lms {
+namespace {
+
+bool IsOp(const tensorflow::NodeDef& node, const char* name) {
+  return node.op() == name || node.op() == std::string("Ref") + name;
+}
+
+bool IsSwitch(const tensorflow::NodeDef& node) { return IsOp(node, "Switch") || node.op() == "_SwitchN"; }
+
+}  // namespace
+
+absl::Status GraphIndex::Build(const tensorflow::grappler::GrapplerItem& item) {
+  absl::Status status = Resolve(item.graph);
+  if (!status.ok()) return status;
+  const auto preserved = item.NodesToPreserve();
+  preserved_.assign(nodes_.size(), false);
+  for (const std::string& name : preserved) {
+    const int node = Find(std::string(tensorflow::ParseTensorName(name).node()));
+    if (node >= 0) preserved_[node] = true;
+  }
+  FindLive(item);
+  FindFrames(item.graph);
+  FindBranches(item.graph);
+  return status;
+}
+
+int GraphIndex::Find(const std::string& name) const {
+  const auto found = by_name_.find(name);
+  return found == by_name_.end() ? -1 : found->second;
+}
+
+absl::Status GraphIndex::Resolve(const tensorflow::GraphDef& graph) {
+  nodes_.assign(graph.node_size(), NodeIndex());
+  by_name_.reserve(graph.node_size());
+  for (int i = 0; i < graph.node_size(); ++i) {
+    if (!by_name_.emplace(graph.node(i).name(), i).second) {
+      return absl::InvalidArgumentError("two nodes are called " + graph.node(i).name());
+    }
+  }
+  for (int i = 0; i < graph.node_size(); ++i) {
+    for (const std::string& input : graph.node(i).input()) {
+      const tensorflow::TensorId id = tensorflow::ParseTensorName(input);
+      const int from = Find(std::string(id.node()));
+      if (from < 0) return absl::InvalidArgumentError(graph.node(i).name() + " reads " + input + ", which does not exist");
+      if (id.index() < 0) {
+        nodes_[i].controls.push_back(from);
+      } else {
+        nodes_[i].inputs.push_back({from, id.index()});
+      }
+      nodes_[from].readers.push_back(i);
+    }
+  }
+  return absl::OkStatus();
+}
+
+void GraphIndex::FindLive(const tensorflow::grappler::GrapplerItem& item) {
+  std::vector<int> pending;
+  const auto visit = [&](int node) {
+    if (nodes_[node].live) return;
+    nodes_[node].live = true;
+    pending.push_back(node);
+  };
+  for (int i = 0; i < size(); ++i) {
+    if (preserved_[i]) visit(i);
+  }
+  if (!item.optimization_options().allow_pruning_stateful_and_dataset_ops) {
+    // A function's ops with side effects run whether or not something depends on them.
+    const tensorflow::FunctionLibraryDefinition library(tensorflow::OpRegistry::Global(), item.graph.library());
+    for (int i = 0; i < size(); ++i) {
+      const tensorflow::OpDef* op_def = nullptr;
+      if (!library.LookUpOpDef(item.graph.node(i).op(), &op_def).ok() || op_def->is_stateful()) visit(i);
+    }
+  }
+  while (!pending.empty()) {
+    const int node = pending.back();
+    pending.pop_back();
+    for (const TensorRef& input : nodes_[node].inputs) visit(input.node);
+    for (const int control : nodes_[node].controls) visit(control);
+  }
+}
+
+void GraphIndex::FindFrames(const tensorflow::GraphDef& graph) {
+  // Everything that an Enter reaches before an Exit is inside some frame.
+  std::vector<int> pending;
+  for (int i = 0; i < size(); ++i) {
+    if (IsOp(graph.node(i), "Enter")) pending.push_back(i);
+  }
+  for (const int enter : pending) nodes_[enter].in_frame = true;
+  // The depth of nested frames: a node behind an inner Exit is still inside the outer frame.
+  std::vector<int> depth(nodes_.size(), 0);
+  for (const int enter : pending) depth[enter] = 1;
+  std::deque<int> queue(pending.begin(), pending.end());
+  const int most_depth = static_cast<int>(pending.size());
+  while (!queue.empty()) {
+    const int node = queue.front();
+    queue.pop_front();
+    const int below = IsOp(graph.node(node), "Exit") ? depth[node] - 1 : depth[node];
+    for (const int reader : nodes_[node].readers) {
+      const int inside = std::min(most_depth, below + (IsOp(graph.node(reader), "Enter") ? 1 : 0));
+      if (inside > depth[reader]) {
+        depth[reader] = inside;
+        nodes_[reader].in_frame = true;
+        queue.push_back(reader);
+      }
+    }
+  }
+}
+
+void GraphIndex::FindBranches(const tensorflow::GraphDef& graph) {
+  // A node runs when, for each (predicate, outcome) in its set, the predicate has that outcome. A Merge runs in all cases
+  // that its inputs cover, which leaves it what they have in common. Loops decide for themselves: their predicates are
+  // left out. The work list visits a node again when a set changes; sets of acyclic parts settle after one visit each in
+  // topological order, and a bound keeps a strange graph from taking forever (its nodes then count as conditional).
+  using Conditions = std::set<std::pair<int, int>>;
+  bool any = false;
+  for (const auto& node : graph.node()) any |= IsSwitch(node);
+  if (!any) return;
+  std::vector<int> waiting(nodes_.size(), 0);
+  for (int i = 0; i < size(); ++i) {
+    const NodeIndex& node = nodes_[i];
+    for (const TensorRef& input : node.inputs) waiting[i] += IsOp(graph.node(input.node), "NextIteration") ? 0 : 1;
+    waiting[i] += static_cast<int>(node.controls.size());
+  }
+  std::vector<Conditions> conditions(nodes_.size());
+  std::vector<bool> visited(nodes_.size(), false);
+  std::vector<int> queue;
+  for (int i = 0; i < size(); ++i) {
+    if (waiting[i] == 0) queue.push_back(i);
+  }
+  const auto from = [&](const TensorRef& input) {
+    Conditions result = conditions[input.node];
+    if (!IsSwitch(graph.node(input.node)) || nodes_[input.node].inputs.size() < 2) return result;
+    const int predicate = nodes_[input.node].inputs[1].node;
+    if (!IsOp(graph.node(predicate), "LoopCond")) result.emplace(predicate, input.port);
+    return result;
+  };
+  for (size_t next = 0; next < queue.size(); ++next) {
+    const int i = queue[next];
+    visited[i] = true;
+    Conditions& mine = conditions[i];
+    const bool merge = IsOp(graph.node(i), "Merge");
+    bool first = true;
+    for (const TensorRef& input : nodes_[i].inputs) {
+      if (!visited[input.node]) continue;  // around a loop
+      const Conditions theirs = from(input);
+      if (merge && !first) {
+        Conditions common;
+        std::set_intersection(mine.begin(), mine.end(), theirs.begin(), theirs.end(),
+                              std::inserter(common, common.begin()));
+        mine = std::move(common);
+      } else {
+        mine.insert(theirs.begin(), theirs.end());
+      }
+      first = false;
+    }
+    for (const int control : nodes_[i].controls) {
+      const Conditions theirs = from({control, 0});
+      if (!IsSwitch(graph.node(control))) mine.insert(theirs.begin(), theirs.end());
+    }
+    nodes_[i].conditional = !mine.empty();
+    if (IsOp(graph.node(i), "NextIteration")) continue;  // its readers did not wait for it
+    for (const int reader : nodes_[i].readers) {
+      if (--waiting[reader] == 0) queue.push_back(reader);
+    }
+  }
+  for (int i = 0; i < size(); ++i) {
+    if (!visited[i]) nodes_[i].conditional = true;
+  }
+}
+
+}  // namespace lms

@@ -1,0 +1,58 @@
+// A GraphDef resolved for reading: nodes by name, inputs as indices, and where control flow leaves a node.
+//
+// Built once per graph, then read-only. Fails where an input names a node that is not there.
+
+#ifndef LMS_CC_TF_GRAPH_INDEX_H_
+#define LMS_CC_TF_GRAPH_INDEX_H_
+
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "tensorflow/core/framework/graph.pb.h"
+#include "tensorflow/core/grappler/grappler_item.h"
+
+namespace lms {
+
+struct TensorRef {
+  int node;
+  int port;
+  bool operator==(const TensorRef& other) const { return node == other.node && port == other.port; }
+};
+
+struct NodeIndex {
+  std::vector<TensorRef> inputs;  // data, in order
+  std::vector<int> controls;
+  std::vector<int> readers;  // nodes that read an output or wait for the node; may repeat
+  bool live = false;         // runs in every step, or in the branches and loops that it belongs to
+  bool in_frame = false;     // inside a while loop
+  bool conditional = false;  // runs only in some branch
+};
+
+class GraphIndex {
+ public:
+  absl::Status Build(const tensorflow::grappler::GrapplerItem& item);
+
+  int Find(const std::string& name) const;  // -1 when there is none
+  const NodeIndex& operator[](int node) const { return nodes_[node]; }
+  int size() const { return static_cast<int>(nodes_.size()); }
+  // Fetched, fed or otherwise not to be touched by name.
+  bool Preserved(int node) const { return preserved_[node]; }
+
+ private:
+  absl::Status Resolve(const tensorflow::GraphDef& graph);
+  void FindLive(const tensorflow::grappler::GrapplerItem& item);
+  void FindFrames(const tensorflow::GraphDef& graph);
+  void FindBranches(const tensorflow::GraphDef& graph);
+
+  std::vector<NodeIndex> nodes_;
+  std::vector<bool> preserved_;
+  std::unordered_map<std::string, int> by_name_;
+};
+
+}  // namespace lms
+
+#endif  // LMS_CC_TF_GRAPH_INDEX_H_

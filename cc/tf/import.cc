@@ -1,0 +1,346 @@
+#include "cc/tf/import.h"
+
+#include <algorithm>
+#include <map>
+#include <unordered_map>
+
+#include "cc/core/schedule.h"
+#include "cc/tf/op_traits.h"
+#include "tensorflow/core/framework/function.h"
+#include "tensorflow/core/framework/memory_types.h"
+#include "tensorflow/core/framework/node_def_util.h"
+#include "tensorflow/core/framework/op.h"
+#include "tensorflow/core/framework/types.h"
+#include "tensorflow/core/util/device_name_utils.h"
+
+namespace lms {
+namespace {
+
+using tensorflow::DataType;
+using tensorflow::NodeDef;
+
+std::string DeviceType(const std::string& device) {
+  tensorflow::DeviceNameUtils::ParsedName parsed;
+  if (!tensorflow::DeviceNameUtils::ParseFullName(device, &parsed) || !parsed.has_type) return "CPU";
+  return parsed.type;
+}
+
+bool Plain(DataType type) {
+  return !tensorflow::IsRefType(type) && type != tensorflow::DT_RESOURCE && type != tensorflow::DT_VARIANT &&
+         type != tensorflow::DT_STRING && type != tensorflow::DT_INVALID;
+}
+
+void AddOnce(std::vector<int32_t>* list, int32_t id) {
+  if (std::find(list->begin(), list->end(), id) == list->end()) list->push_back(id);
+}
+
+class Importer {
+ public:
+  Importer(const tensorflow::grappler::GrapplerItem& item, const GraphIndex& index, const TensorSizes& sizes,
+           ImportedGraph* imported)
+      : item_(item),
+        graph_(item.graph),
+        index_(index),
+        sizes_(sizes),
+        library_(tensorflow::OpRegistry::Global(), item.graph.library()),
+        out_(*imported) {}
+
+  absl::Status Run() {
+    absl::Status status = ReadTypes();
+    if (!status.ok()) return status;
+    ChooseDevice();
+    status = AddOps();
+    if (!status.ok()) return status;
+    for (const int node : order_) AddBuffers(node);
+    for (const int node : order_) AddReads(node);
+    for (const int node : order_) AddVariableWrites(node);
+    for (const int node : order_) JudgeOp(node);
+    for (size_t b = 0; b < out_.graph.buffers.size(); ++b) JudgeBuffer(static_cast<BufferId>(b));
+    const std::string wrong = out_.graph.Validate();
+    return wrong.empty() ? absl::OkStatus() : absl::InternalError(wrong);
+  }
+
+ private:
+  struct Types {
+    const tensorflow::OpDef* op_def = nullptr;
+    tensorflow::DataTypeVector inputs;
+    tensorflow::DataTypeVector outputs;
+    std::vector<bool> output_on_host;
+  };
+
+  const NodeDef& Node(int node) const { return graph_.node(node); }
+  MemOp& Op(int node) { return out_.graph.ops[out_.op_of_node[node]]; }
+
+  absl::Status ReadTypes() {
+    types_.resize(index_.size());
+    for (int i = 0; i < index_.size(); ++i) {
+      if (!index_[i].live) continue;
+      Types& types = types_[i];
+      absl::Status status = library_.LookUpOpDef(Node(i).op(), &types.op_def);
+      if (status.ok()) {
+        status = tensorflow::InOutTypesForNode(Node(i), *types.op_def, &types.inputs, &types.outputs);
+      }
+      if (!status.ok()) return status;
+      types.output_on_host.assign(types.outputs.size(), false);
+      if (DeviceType(Node(i).device()) == "CPU") continue;
+      tensorflow::MemoryTypeVector inputs;
+      tensorflow::MemoryTypeVector outputs;
+      if (!tensorflow::MemoryTypesForNode(tensorflow::OpRegistry::Global(),
+                                          tensorflow::DeviceType(DeviceType(Node(i).device())), Node(i), &inputs,
+                                          &outputs)
+               .ok()) {
+        continue;
+      }
+      for (size_t port = 0; port < outputs.size() && port < types.output_on_host.size(); ++port) {
+        types.output_on_host[port] = outputs[port] == tensorflow::HOST_MEMORY;
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  TensorSize SizeOf(int node, int port) const {
+    const std::vector<TensorSize>& outputs = sizes_.Of(Node(node).name()).outputs;
+    return port < static_cast<int>(outputs.size()) ? outputs[port] : TensorSize();
+  }
+
+  void ChooseDevice() {
+    std::map<std::string, int64_t> bytes;
+    bool any_gpu = false;
+    for (int i = 0; i < index_.size(); ++i) {
+      if (!index_[i].live) continue;
+      any_gpu |= DeviceType(Node(i).device()) == "GPU";
+      int64_t& sum = bytes[Node(i).device()];
+      for (size_t port = 0; port < types_[i].outputs.size(); ++port) sum += SizeOf(i, static_cast<int>(port)).bytes;
+    }
+    int64_t most = -1;
+    for (const auto& [device, sum] : bytes) {
+      if (any_gpu && DeviceType(device) != "GPU") continue;
+      if (sum > most) {
+        most = sum;
+        out_.device = device;
+      }
+    }
+  }
+
+  bool OnDevice(int node) const { return Node(node).device() == out_.device; }
+
+  // One op per live node, in execution order.
+  absl::Status AddOps() {
+    std::vector<int> live;
+    std::vector<OpId> op_of(index_.size(), kNone);
+    for (int i = 0; i < index_.size(); ++i) {
+      if (!index_[i].live) continue;
+      op_of[i] = static_cast<OpId>(live.size());
+      live.push_back(i);
+    }
+    MemGraph unordered;
+    for (const int i : live) {
+      MemOp op;
+      op.name = Node(i).name();
+      op.type = Node(i).op();
+      for (const TensorRef& input : index_[i].inputs) {
+        // The edge that closes a loop.
+        const std::string& type = Node(input.node).op();
+        if (type == "NextIteration" || type == "RefNextIteration") continue;
+        AddOnce(&op.deps, op_of[input.node]);
+      }
+      for (const int control : index_[i].controls) AddOnce(&op.deps, op_of[control]);
+      op.anchor = !index_[i].in_frame && !index_[i].conditional && OnDevice(i) && !IsControlFlow(op.type);
+      unordered.ops.push_back(std::move(op));
+    }
+    const std::vector<OpId> order = ExecutionOrder(unordered);
+    if (order.size() != live.size()) return absl::InvalidArgumentError("the graph has a cycle outside its loops");
+    out_.graph = Reordered(unordered, order);
+    out_.op_of_node.assign(index_.size(), kNone);
+    for (size_t i = 0; i < order.size(); ++i) {
+      order_.push_back(live[order[i]]);
+      out_.op_of_node[order_.back()] = static_cast<OpId>(i);
+    }
+    out_.node_of_op = order_;
+    return absl::OkStatus();
+  }
+
+  BufferId NewBuffer(int node, int port, int64_t bytes, bool resident) {
+    MemBuffer buffer;
+    buffer.name = Node(node).name() + ":" + std::to_string(port);
+    buffer.bytes = bytes;
+    buffer.resident = resident;
+    buffer.producer = out_.op_of_node[node];
+    out_.graph.buffers.push_back(buffer);
+    facts_.push_back({});
+    const BufferId id = static_cast<BufferId>(out_.graph.buffers.size()) - 1;
+    Op(node).outputs.push_back(id);
+    return id;
+  }
+
+  void AddBuffers(int node) {
+    const Types& types = types_[node];
+    std::vector<BufferId>& buffers = Slots(node);
+    buffers.assign(types.outputs.size(), kNone);
+    const std::string& type = Node(node).op();
+    for (int port = 0; port < static_cast<int>(types.outputs.size()); ++port) {
+      const int shared = SharedInput(Node(node), port);
+      if (type == "Merge" || type == "RefMerge") {
+        buffers[port] = port == 0 ? SharedByMerge(node) : kNone;
+      } else if (shared >= 0 && shared < static_cast<int>(index_[node].inputs.size())) {
+        buffers[port] = BufferOf(index_[node].inputs[shared]);
+      } else if (IsVariableRead(type) && !index_[node].inputs.empty()) {
+        buffers[port] = BufferOf(index_[node].inputs[0]);
+        if (buffers[port] != kNone) {
+          MemBuffer& variable = out_.graph.buffers[buffers[port]];
+          variable.bytes = std::max(variable.bytes, SizeOf(node, port).bytes);
+        }
+      }
+      if (buffers[port] != kNone) continue;
+      const TensorSize size = SizeOf(node, port);
+      const bool here = OnDevice(node) && !types.output_on_host[port];
+      const bool held = type == "Const" || type == "_Arg" || type == "Placeholder" || type == "VarHandleOp" ||
+                        tensorflow::IsRefType(types.outputs[port]) || types.outputs[port] == tensorflow::DT_RESOURCE;
+      const BufferId id = NewBuffer(node, port, here ? size.bytes : 0, held);
+      buffers[port] = id;
+      Facts& facts = facts_[id];
+      if (!here) {
+        facts.keep_reason = types.output_on_host[port] ? "in host memory" : "on another device";
+      } else if (!Plain(types.outputs[port])) {
+        facts.keep_reason = "type " + tensorflow::DataTypeString(types.outputs[port]);
+      } else if (!size.known) {
+        facts.keep_reason = "size unknown";
+      }
+      if (size.assumed && here && !held) {
+        ++out_.assumed_tensors;
+        if (size.bytes > assumed_bytes_) {
+          assumed_bytes_ = size.bytes;
+          out_.assumed_example = out_.graph.buffers[id].name;
+        }
+      }
+    }
+  }
+
+  // Only one of a Merge's inputs arrives: its output is theirs when they are one, and of their size otherwise.
+  BufferId SharedByMerge(int node) const {
+    BufferId shared = kNone;
+    for (const TensorRef& input : index_[node].inputs) {
+      const BufferId b = BufferOf(input);
+      if (b == kNone) continue;  // around a loop
+      if (shared != kNone && b != shared) return kNone;
+      shared = b;
+    }
+    return shared;
+  }
+
+  std::vector<BufferId>& Slots(int node) {
+    if (out_.buffer_of_port.empty()) out_.buffer_of_port.resize(index_.size());
+    return out_.buffer_of_port[node];
+  }
+
+  BufferId BufferOf(const TensorRef& tensor) const {
+    const std::vector<BufferId>& ports = out_.buffer_of_port[tensor.node];
+    return tensor.port < static_cast<int>(ports.size()) ? ports[tensor.port] : kNone;
+  }
+
+  void AddReads(int node) {
+    MemOp& op = Op(node);
+    const bool fixed = index_[node].in_frame || index_[node].conditional || IsControlFlow(op.type) || !OnDevice(node);
+    for (size_t i = 0; i < index_[node].inputs.size(); ++i) {
+      const BufferId b = BufferOf(index_[node].inputs[i]);
+      if (b == kNone) continue;
+      Facts& facts = facts_[b];
+      MemBuffer& buffer = out_.graph.buffers[b];
+      if (op.type == "_Retval" || index_.Preserved(index_[node].inputs[i].node)) {
+        buffer.escapes = !buffer.resident;
+        facts.keep_reason = "returned or preserved by name";
+      }
+      if (fixed) facts.keep_reason = "used inside control flow or on another device";
+      // A view is no read: those who read through it are.
+      if (IsViewOfInput(Node(node), static_cast<int>(i))) {
+        const std::string why_not = WhyNotRecomputable(Node(node), *types_[node].op_def);
+        if (!why_not.empty()) facts.keep_reason = "read through " + op.type + ": " + why_not;
+        continue;
+      }
+      AddOnce(&op.inputs, b);
+      if (MayForwardInput(op.type) && !buffer.resident) AddOnce(&op.forwardable, b);
+    }
+    for (size_t port = 0; port < types_[node].outputs.size(); ++port) {
+      const BufferId b = Slots(node)[port];
+      if (b == kNone || !index_.Preserved(node)) continue;
+      out_.graph.buffers[b].escapes = !out_.graph.buffers[b].resident;
+      facts_[b].keep_reason = "returned or preserved by name";
+    }
+  }
+
+  void AddVariableWrites(int node) {
+    const MemOp& op = Op(node);
+    if (IsVariableRead(op.type) || IsVariableQuery(op.type)) return;
+    if (!types_[node].op_def->is_stateful()) return;
+    for (size_t i = 0; i < index_[node].inputs.size(); ++i) {
+      const DataType type = i < types_[node].inputs.size() ? types_[node].inputs[i] : tensorflow::DT_INVALID;
+      if (type != tensorflow::DT_RESOURCE && !tensorflow::IsRefType(type)) continue;
+      const BufferId b = BufferOf(index_[node].inputs[i]);
+      if (b != kNone) AddOnce(&out_.graph.buffers[b].overwritten_by, out_.op_of_node[node]);
+    }
+  }
+
+  void JudgeOp(int node) {
+    MemOp& op = Op(node);
+    op.keep_reason = WhyNotRecomputable(Node(node), *types_[node].op_def);
+    if (op.keep_reason.empty() && index_[node].in_frame) op.keep_reason = "inside a loop";
+    if (op.keep_reason.empty() && index_[node].conditional) op.keep_reason = "inside a branch";
+    if (op.keep_reason.empty() && !OnDevice(node)) op.keep_reason = "on another device";
+    for (size_t i = 0; op.keep_reason.empty() && i < index_[node].inputs.size(); ++i) {
+      const TensorRef& input = index_[node].inputs[i];
+      const DataType type = types_[input.node].outputs[input.port];
+      if (!Plain(type)) op.keep_reason = "reads type " + tensorflow::DataTypeString(type);
+      if (!OnDevice(input.node)) op.keep_reason = "reads from another device";
+      const BufferId b = BufferOf(input);
+      if (b != kNone && ReferenceVariable(b)) op.keep_reason = "reads a reference variable";
+    }
+    op.recomputable = op.keep_reason.empty();
+  }
+
+  bool ReferenceVariable(BufferId b) const {
+    const OpId producer = out_.graph.buffers[b].producer;
+    const int node = producer == kNone ? -1 : out_.node_of_op[producer];
+    return node >= 0 && !types_[node].outputs.empty() && tensorflow::IsRefType(types_[node].outputs[0]);
+  }
+
+  void JudgeBuffer(BufferId b) {
+    MemBuffer& buffer = out_.graph.buffers[b];
+    buffer.keep_reason = facts_[b].keep_reason;
+    if (buffer.keep_reason.empty() && buffer.resident) buffer.keep_reason = "present during the whole step";
+    if (buffer.keep_reason.empty() && buffer.producer != kNone && !out_.graph.ops[buffer.producer].recomputable) {
+      buffer.keep_reason = out_.graph.ops[buffer.producer].keep_reason;
+    }
+    buffer.evictable = buffer.keep_reason.empty();
+  }
+
+  struct Facts {
+    std::string keep_reason;
+  };
+
+  const tensorflow::grappler::GrapplerItem& item_;
+  const tensorflow::GraphDef& graph_;
+  const GraphIndex& index_;
+  const TensorSizes& sizes_;
+  tensorflow::FunctionLibraryDefinition library_;
+  ImportedGraph& out_;
+  std::vector<Types> types_;
+  std::vector<int> order_;  // nodes in execution order
+  std::vector<Facts> facts_;
+  int64_t assumed_bytes_ = -1;
+};
+
+}  // namespace
+
+absl::Status ImportGraph(const tensorflow::grappler::GrapplerItem& item, const GraphIndex& index,
+                         const TensorSizes& sizes, ImportedGraph* imported) {
+  *imported = ImportedGraph();
+  return Importer(item, index, sizes, imported).Run();
+}
+
+void ImportCosts(const tensorflow::grappler::GrapplerItem& item, const TensorSizes& sizes, ImportedGraph* imported) {
+  for (size_t i = 0; i < imported->graph.ops.size(); ++i) {
+    imported->graph.ops[i].cost_us = sizes.Of(item.graph.node(imported->node_of_op[i]).name()).cost_us;
+  }
+}
+
+}  // namespace lms

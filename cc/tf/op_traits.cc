@@ -1,0 +1,108 @@
+#include "cc/tf/op_traits.h"
+
+#include <unordered_set>
+
+#include "tensorflow/core/framework/attr_value.pb.h"
+#include "tensorflow/core/framework/types.h"
+
+namespace lms {
+namespace {
+
+using Names = std::unordered_set<std::string>;
+
+// One output, which is the first input under another shape or name.
+const Names& Views() {
+  static const auto* const names =
+      new Names{"Identity",     "Reshape",     "Squeeze",         "ExpandDims",           "StopGradient",
+                "Bitcast",      "EnsureShape", "PreventGradient", "PlaceholderWithDefault", "CheckNumerics",
+                "CheckNumericsV2", "Enter",    "Exit",            "NextIteration",        "LoopCond",
+                "RefIdentity"};
+  return *names;
+}
+
+// forward_input_or_allocate_output, for the first output.
+const Names& Forwarders() {
+  static const auto* const names = new Names{
+      // one input
+      "Abs", "Ceil", "Cos", "Elu", "Erf", "Erfc", "Exp", "Expm1", "Floor", "Inv", "Invert", "LeakyRelu", "Log", "Log1p",
+      "LogSoftmax", "LogicalNot", "Neg", "Reciprocal", "Relu", "Relu6", "Rint", "Round", "Rsqrt", "Selu", "Sigmoid",
+      "Sign", "Sin", "Softmax", "Softplus", "Softsign", "Sqrt", "Square", "Tan", "Tanh", "ClipByValue", "BiasAdd",
+      // two or more
+      "Add", "AddV2", "AddN", "AccumulateNV2", "Div", "DivNoNan", "EluGrad", "FloorDiv", "FloorMod", "LeakyReluGrad",
+      "Maximum", "Minimum", "Mul", "MulNoNan", "Pow", "RealDiv", "ReciprocalGrad", "Relu6Grad", "ReluGrad", "RsqrtGrad",
+      "Select", "SelectV2", "SeluGrad", "SigmoidGrad", "SoftplusGrad", "SoftsignGrad", "SqrtGrad", "SquaredDifference",
+      "Sub", "TanhGrad", "Xdivy", "Xlogy"};
+  return *names;
+}
+
+const Names& ControlFlow() {
+  static const auto* const names =
+      new Names{"Switch", "Merge",    "Enter",    "Exit",    "NextIteration",    "LoopCond",  "ControlTrigger", "RefSwitch",
+                "RefMerge", "RefEnter", "RefExit", "RefNextIteration", "_SwitchN", "Abort"};
+  return *names;
+}
+
+// Stateless by their OpDef, yet of no use or no sense twice.
+const Names& NeverTwice() {
+  static const auto* const names = new Names{"_Arg", "_DeviceArg", "_Retval", "_DeviceRetval", "Placeholder",
+                                             "PlaceholderV2", "PlaceholderWithDefault", "Const", "HostConst", "NoOp",
+                                             "VarHandleOp", "ImmutableConst", "CheckNumerics", "CheckNumericsV2"};
+  return *names;
+}
+
+bool HasFunctionAttr(const tensorflow::NodeDef& node) {
+  for (const auto& [name, value] : node.attr()) {
+    if (value.has_func()) return true;
+    if (value.has_list() && value.list().func_size() > 0) return true;
+  }
+  return false;
+}
+
+bool NamesRef(const tensorflow::OpDef& op_def) {
+  for (const auto& arg : op_def.input_arg()) {
+    if (arg.is_ref()) return true;
+  }
+  for (const auto& arg : op_def.output_arg()) {
+    if (arg.is_ref()) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+int SharedInput(const tensorflow::NodeDef& node, int port) {
+  if (node.op() == "IdentityN") return port;
+  if (node.op() == "Switch" || node.op() == "_SwitchN" || node.op() == "RefSwitch") return 0;
+  return port == 0 && Views().count(node.op()) != 0 ? 0 : -1;
+}
+
+bool IsPassThrough(const tensorflow::NodeDef& node) {
+  return node.op() == "Identity" || node.op() == "IdentityN" || node.op() == "StopGradient" ||
+         node.op() == "PreventGradient";
+}
+
+bool IsViewOfInput(const tensorflow::NodeDef& node, int input) {
+  if (IsControlFlow(node.op())) return false;
+  return node.op() == "IdentityN" || (input == 0 && Views().count(node.op()) != 0);
+}
+
+bool MayForwardInput(const std::string& op_type) { return Forwarders().count(op_type) != 0; }
+
+bool IsControlFlow(const std::string& op_type) { return ControlFlow().count(op_type) != 0; }
+
+bool IsVariableRead(const std::string& op_type) { return op_type == "ReadVariableOp"; }
+
+bool IsVariableQuery(const std::string& op_type) {
+  return op_type == "VarIsInitializedOp" || op_type == "VariableShape";
+}
+
+std::string WhyNotRecomputable(const tensorflow::NodeDef& node, const tensorflow::OpDef& op_def) {
+  if (IsControlFlow(node.op())) return "control flow";
+  if (NeverTwice().count(node.op()) != 0) return "an input, output or marker of the step";
+  if (op_def.is_stateful()) return "stateful op (" + node.op() + ")";
+  if (HasFunctionAttr(node)) return "calls a function";
+  if (NamesRef(op_def)) return "reads or writes a reference variable";
+  return "";
+}
+
+}  // namespace lms

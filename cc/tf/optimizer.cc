@@ -1,0 +1,137 @@
+#include "cc/tf/optimizer.h"
+
+#include <algorithm>
+#include <chrono>
+#include <exception>
+#include <utility>
+
+#include "cc/core/report_store.h"
+#include "cc/tf/failure.h"
+#include "cc/tf/step_pass.h"
+#include "tensorflow/core/framework/attr_value.pb.h"
+#include "tensorflow/core/grappler/optimizers/custom_graph_optimizer_registry.h"
+#include "tensorflow/core/platform/logging.h"
+#include "tensorflow/core/protobuf/rewriter_config.pb.h"
+
+namespace lms {
+namespace {
+
+namespace grappler = tensorflow::grappler;
+
+double Now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+std::string Join(const std::vector<std::string>& lines) {
+  std::string text;
+  for (const std::string& line : lines) text += (text.empty() ? "" : "; ") + line;
+  return text;
+}
+
+void Log(const Report& report) {
+  const std::string line = "lms: " + report.function + ": " + StatusName(report.status) + ": " + report.reason;
+  switch (report.status) {
+    case ReportStatus::kInfeasible:
+    case ReportStatus::kFailed:
+      LOG(WARNING) << line;
+      break;
+    default:
+      VLOG(1) << line;
+  }
+  for (const std::string& warning : report.warnings) {
+    if (report.status == ReportStatus::kRewritten || report.status == ReportStatus::kInfeasible) {
+      LOG(WARNING) << "lms: " << report.function << ": " << warning;
+    }
+  }
+}
+
+}  // namespace
+
+OptionMap OptionsFromConfig(const tensorflow::RewriterConfig_CustomGraphOptimizer& config,
+                            std::vector<std::string>* problems) {
+  OptionMap map;
+  for (const auto& [name, value] : config.parameter_map()) {
+    switch (value.value_case()) {
+      case tensorflow::AttrValue::kS:
+        map[name] = std::string(value.s());
+        break;
+      case tensorflow::AttrValue::kI:
+        map[name] = static_cast<int64_t>(value.i());
+        break;
+      case tensorflow::AttrValue::kF:
+        map[name] = static_cast<double>(value.f());
+        break;
+      case tensorflow::AttrValue::kB:
+        map[name] = value.b();
+        break;
+      default:
+        problems->push_back("option '" + name + "' has a value of a type that is not accepted: use s, i, f or b");
+    }
+  }
+  std::sort(problems->begin(), problems->end());
+  return map;
+}
+
+absl::Status LmsOptimizer::Init(const tensorflow::RewriterConfig_CustomGraphOptimizer* config) {
+  try {
+    FailIfInjected("options");
+    if (config == nullptr) return absl::OkStatus();
+    const OptionMap map = OptionsFromConfig(*config, &problems_);
+    const std::vector<std::string> more = ParseOptions(map, &options_);
+    problems_.insert(problems_.end(), more.begin(), more.end());
+  } catch (const std::exception& e) {
+    problems_.push_back(e.what());
+  }
+  return absl::OkStatus();
+}
+
+bool LmsOptimizer::LastIteration(const std::string& item_id) {
+  const auto& rewriter = config_proto_.graph_options().rewrite_options();
+  const int iterations =
+      rewriter.meta_optimizer_iterations() == tensorflow::RewriterConfig::DEFAULT_NUM_ITERS
+          ? 2
+          : static_cast<int>(rewriter.meta_optimizer_iterations());
+  return ++calls_[item_id] >= iterations;
+}
+
+absl::Status LmsOptimizer::Optimize(grappler::Cluster* cluster, const grappler::GrapplerItem& item,
+                                    tensorflow::GraphDef* optimized_graph) {
+  if (!LastIteration(item.id)) return absl::AbortedError("lms waits for the last iteration");
+  bool changed = false;
+  Report report;
+  report.function = item.id;
+  report.budget = options_.memory_budget.ToString();
+  const double start = Now();
+  try {
+    if (problems_.empty()) {
+      changed = RunStepPass(options_, cluster, item, optimized_graph, &report);
+    } else {
+      report.stage = "options";
+      report.status = ReportStatus::kFailed;
+      report.reason = "options: " + Join(problems_);
+    }
+  } catch (const std::exception& e) {
+    report.status = ReportStatus::kFailed;
+    report.reason = report.stage + ": " + e.what();
+  } catch (...) {
+    report.status = ReportStatus::kFailed;
+    report.reason = report.stage + ": unknown exception";
+  }
+  report.optimizer_seconds = Now() - start;
+  Log(report);
+  try {
+    ReportStore::Global().Add(std::move(report));
+  } catch (const std::exception& e) {
+    LOG(WARNING) << "lms: a report was lost: " << e.what();
+  }
+  return changed ? absl::OkStatus() : absl::AbortedError("lms leaves the graph as it is");
+}
+
+bool RegisterOptimizer() {
+  const std::vector<std::string> registered = grappler::CustomGraphOptimizerRegistry::GetRegisteredOptimizers();
+  if (std::find(registered.begin(), registered.end(), kOptimizerName) != registered.end()) return false;
+  grappler::CustomGraphOptimizerRegistry::RegisterOptimizerOrDie([]() { return new LmsOptimizer; }, kOptimizerName);
+  return true;
+}
+
+}  // namespace lms

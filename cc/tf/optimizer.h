@@ -1,0 +1,54 @@
+// The Grappler optimizer: runs the stages on one graph, and never stands in the way of training.
+//
+// Registered as "LmsOptimizer". Grappler makes one instance per MetaOptimizer run and calls Optimize once per iteration
+// and function. The rewrite happens in the last iteration, so that no built-in pass sees (and changes its mind about) a
+// rewritten graph. Whatever goes wrong, an error or an exception in any stage, the input graph stays as it is and a
+// report says why; Init and Optimize never return an error that would switch the rest of Grappler off. (absl::Aborted is
+// Grappler's own word for "nothing was changed".)
+
+#ifndef LMS_CC_TF_OPTIMIZER_H_
+#define LMS_CC_TF_OPTIMIZER_H_
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "cc/core/options.h"
+#include "cc/core/report.h"
+#include "tensorflow/core/grappler/clusters/cluster.h"
+#include "tensorflow/core/grappler/grappler_item.h"
+#include "tensorflow/core/grappler/optimizers/custom_graph_optimizer.h"
+
+namespace lms {
+
+inline constexpr char kOptimizerName[] = "LmsOptimizer";
+
+class LmsOptimizer : public tensorflow::grappler::CustomGraphOptimizer {
+ public:
+  std::string name() const override { return kOptimizerName; }
+  bool UsesFunctionLibrary() const override { return false; }
+
+  absl::Status Init(const tensorflow::RewriterConfig_CustomGraphOptimizer* config) override;
+
+  absl::Status Optimize(tensorflow::grappler::Cluster* cluster, const tensorflow::grappler::GrapplerItem& item,
+                        tensorflow::GraphDef* optimized_graph) override;
+
+ private:
+  bool LastIteration(const std::string& item_id);
+
+  Options options_;
+  std::vector<std::string> problems_;  // with the options
+  std::map<std::string, int> calls_;   // per item
+};
+
+// Options of a RewriterConfig entry as the parser wants them; values of other types become problems.
+OptionMap OptionsFromConfig(const tensorflow::RewriterConfig_CustomGraphOptimizer& config,
+                            std::vector<std::string>* problems);
+
+// Registers the optimizer, unless another copy of the library has done so in this process: returns false then.
+bool RegisterOptimizer();
+
+}  // namespace lms
+
+#endif  // LMS_CC_TF_OPTIMIZER_H_

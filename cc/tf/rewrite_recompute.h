@@ -1,0 +1,35 @@
+// Applies a plan to a graph: adds the recomputations and points the readers at them. Decides nothing.
+//
+// Each recomputation is a copy of its op, on its device, that reads what the plan says and waits, through control
+// inputs, for its place in the schedule: for the op that makes the last other input of the op it serves, and, where
+// `enforce_order` is set, for the ops before it that free large buffers (the executor would else run ahead of the plan).
+// The control inputs also keep later passes from merging a copy with its original. Copies that read a variable are
+// ordered before every update of it. All edges agree with the plan's order, so the graph stays acyclic. Nodes that are
+// fetched, fed or preserved keep their names and inputs.
+
+#ifndef LMS_CC_TF_REWRITE_RECOMPUTE_H_
+#define LMS_CC_TF_REWRITE_RECOMPUTE_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "cc/core/plan.h"
+#include "cc/tf/graph_index.h"
+#include "cc/tf/import.h"
+#include "tensorflow/core/framework/graph.pb.h"
+
+namespace lms {
+
+struct RewriteResult {
+  std::vector<std::string> step_nodes;     // per plan step: the node that was added
+  std::vector<std::string> step_triggers;  // per plan step: the node that it waits for
+};
+
+// `graph` is the one that `imported` and `index` were made from; it is changed in place, and useless after a failure.
+absl::Status RewriteForRecompute(const ImportedGraph& imported, const GraphIndex& index, const Plan& plan,
+                                 bool enforce_order, tensorflow::GraphDef* graph, RewriteResult* result);
+
+}  // namespace lms
+
+#endif  // LMS_CC_TF_REWRITE_RECOMPUTE_H_

@@ -1,0 +1,237 @@
+#include "cc/tf/step_pass.h"
+
+#include <algorithm>
+#include <chrono>
+#include <string>
+#include <utility>
+
+#include "cc/core/bytes.h"
+#include "cc/core/liveness.h"
+#include "cc/core/planner.h"
+#include "cc/tf/budget.h"
+#include "cc/tf/failure.h"
+#include "cc/tf/graph_index.h"
+#include "cc/tf/import.h"
+#include "cc/tf/node_names.h"
+#include "cc/tf/rewrite_recompute.h"
+#include "cc/tf/strict.h"
+#include "cc/tf/tensor_sizes.h"
+#include "cc/tf/verify.h"
+
+namespace lms {
+namespace {
+
+namespace grappler = tensorflow::grappler;
+
+// For dimensions that the graph leaves unknown, where the user has not said.
+constexpr int64_t kAssumedDim = 32;
+// Plans are made again, for a lower limit, when the verifier finds the new graph above the budget.
+constexpr int kMostAttempts = 4;
+
+double Now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+class StepPass {
+ public:
+  StepPass(const Options& options, grappler::Cluster* cluster, const grappler::GrapplerItem& item, Report* report)
+      : options_(options),
+        cluster_(cluster),
+        item_(item),
+        sizes_(item, options.unknown_dim > 0 ? options.unknown_dim : kAssumedDim),
+        report_(*report) {}
+
+  bool Run(tensorflow::GraphDef* output) {
+    for (const auto& node : item_.graph.node()) {
+      if (IsOwnName(node.name())) return Skip("already rewritten");
+    }
+    if (!Read()) return false;
+    if (imported_.graph.ops.empty()) return Skip("no op of the graph runs");
+    Measure();
+    if (!OverBudget()) {
+      report_.status = ReportStatus::kFits;
+      report_.reason = "the predicted peak of " + FormatBytes(report_.peak_before_bytes) + " is within the budget of " +
+                       FormatBytes(report_.budget_bytes);
+      return false;
+    }
+    return PlanAndRewrite(output);
+  }
+
+ private:
+  void Enter(const char* stage) {
+    report_.stage = stage;
+    FailIfInjected(stage);
+  }
+
+  bool Skip(const std::string& reason) {
+    report_.status = ReportStatus::kSkipped;
+    report_.reason = reason;
+    return false;
+  }
+
+  bool Fail(const absl::Status& status) {
+    report_.status = ReportStatus::kFailed;
+    report_.reason = report_.stage + ": " + std::string(status.message());
+    return false;
+  }
+
+  bool Read() {
+    Enter("index");
+    absl::Status status = index_.Build(item_);
+    if (!status.ok()) return Fail(status);
+    Enter("sizes");
+    status = sizes_.Infer();
+    if (!status.ok()) return Fail(status);
+    Enter("import");
+    status = ImportGraph(item_, index_, sizes_, &imported_);
+    if (!status.ok()) return Fail(status);
+    report_.device = imported_.device;
+    report_.nodes_before = report_.nodes_after = item_.graph.node_size();
+    if (imported_.assumed_tensors > 0 && options_.unknown_dim == 0) {
+      report_.warnings.push_back(std::to_string(imported_.assumed_tensors) +
+                                 " tensors have unknown dimensions (" + imported_.assumed_example +
+                                 " for one); each was taken to be " + std::to_string(kAssumedDim) +
+                                 ": set unknown_dim, for example to the batch size");
+    }
+    for (const auto& node : item_.graph.node()) {
+      if (node.attr().count("_XlaMustCompile") != 0 && node.attr().at("_XlaMustCompile").b()) {
+        report_.warnings.push_back(node.name() + " is compiled by XLA (jit_compile=True): lms cannot see into it");
+        break;
+      }
+    }
+    return true;
+  }
+
+  void Measure() {
+    Enter("liveness");
+    const MemoryProfile profile = Simulate(imported_.graph, Plan());
+    report_.resident_bytes = profile.resident_bytes;
+    report_.peak_before_bytes = report_.peak_after_bytes = profile.peak_bytes;
+    report_.timeline_before = profile.op_bytes;
+    Enter("budget");
+    const ResolvedBudget budget = ResolveBudget(options_.memory_budget, profile.resident_bytes, profile.peak_bytes,
+                                                imported_.device, cluster_);
+    report_.budget_bytes = budget.bytes;
+    if (!budget.source.empty()) report_.budget += " (" + budget.source + ")";
+  }
+
+  // With an automatic budget the margin counts too: what is left on a device is never exact. An explicit budget that
+  // the prediction meets is met.
+  bool OverBudget() const {
+    switch (options_.memory_budget.kind) {
+      case Budget::Kind::kMin:
+        return true;
+      case Budget::Kind::kAuto:
+        return report_.peak_before_bytes > Limit();
+      default:
+        return report_.peak_before_bytes > report_.budget_bytes;
+    }
+  }
+
+  int64_t Limit() const {
+    return PlanningLimit(report_.budget_bytes, report_.resident_bytes, options_.safety_margin);
+  }
+
+  bool PlanAndRewrite(tensorflow::GraphDef* output) {
+    Enter("costs");
+    sizes_.EstimateCosts(cluster_);
+    ImportCosts(item_, sizes_, &imported_);
+    report_.step_time_us = imported_.graph.TotalCostUs();
+    report_.kept = SummariseKept(imported_.graph);
+    const bool least = options_.memory_budget.kind == Budget::Kind::kMin;
+    int64_t limit = Limit();
+    for (int attempt = 0; attempt < kMostAttempts; ++attempt) {
+      Enter("plan");
+      const double start = Now();
+      PlannerResult planned = least ? PlanForLeastPeak(imported_.graph, Planner())
+                                    : PlanForLimit(imported_.graph, limit, Planner());
+      report_.planner_seconds += Now() - start;
+      if (!planned.feasible) return Infeasible(planned, output);
+      if (planned.plan.steps.empty()) return NothingToGain();
+      MemoryProfile profile;
+      grappler::GrapplerItem rewritten = item_;
+      if (!Rewrite(planned.plan, &rewritten, &profile)) return false;
+      if (least) {
+        if (profile.peak_bytes >= report_.peak_before_bytes) return NothingToGain();
+        report_.budget_bytes = report_.min_budget_bytes = profile.peak_bytes;
+      } else if (profile.peak_bytes > report_.budget_bytes) {
+        // The executor's order will not be quite the plan's: aim lower by as much as this was above.
+        limit -= std::max<int64_t>(profile.peak_bytes - report_.budget_bytes, limit / 200);
+        continue;
+      }
+      Accept(planned, profile, &rewritten, output);
+      return true;
+    }
+    return Fail(absl::InternalError("no rewritten graph stayed under the budget when simulated afresh"));
+  }
+
+  PlannerOptions Planner() const { return {options_.recompute, options_.planner_seconds}; }
+
+  bool Rewrite(const Plan& plan, grappler::GrapplerItem* rewritten, MemoryProfile* profile) {
+    Enter("rewrite");
+    applied_ = RewriteResult();
+    absl::Status status =
+        RewriteForRecompute(imported_, index_, plan, options_.schedule, &rewritten->graph, &applied_);
+    if (!status.ok()) return Fail(status);
+    Enter("verify");
+    status = VerifyRewrite(item_, *rewritten, sizes_, profile);
+    return status.ok() || Fail(status);
+  }
+
+  void Accept(const PlannerResult& planned, const MemoryProfile& profile, grappler::GrapplerItem* rewritten,
+              tensorflow::GraphDef* output) {
+    report_.status = ReportStatus::kRewritten;
+    report_.peak_after_bytes = profile.peak_bytes;
+    report_.timeline_after = profile.op_bytes;
+    report_.nodes_after = rewritten->graph.node_size();
+    if (report_.step_time_us > 0) report_.predicted_time_overhead = planned.cost_us / report_.step_time_us;
+    report_.decisions = DescribePlan(imported_.graph, planned.plan, applied_.step_triggers);
+    report_.reason = std::to_string(planned.plan.steps.size()) + " recomputations lower the predicted peak from " +
+                     FormatBytes(report_.peak_before_bytes) + " to " + FormatBytes(report_.peak_after_bytes);
+    output->Swap(&rewritten->graph);
+  }
+
+  bool NothingToGain() {
+    report_.status = ReportStatus::kFits;
+    report_.budget_bytes = report_.min_budget_bytes = report_.peak_before_bytes;
+    report_.reason = "no plan lowers the predicted peak of " + FormatBytes(report_.peak_before_bytes);
+    return false;
+  }
+
+  bool Infeasible(const PlannerResult& planned, tensorflow::GraphDef* output) {
+    const double start = Now();
+    PlannerResult least = PlanForLeastPeak(imported_.graph, Planner());
+    report_.planner_seconds += Now() - start;
+    const int64_t peak = std::min(least.peak_bytes, planned.peak_bytes);
+    report_.status = ReportStatus::kInfeasible;
+    report_.min_budget_bytes = BudgetForLimit(peak, report_.resident_bytes, options_.safety_margin);
+    report_.reason = "the budget of " + FormatBytes(report_.budget_bytes) + " cannot be met";
+    if (report_.budget_bytes <= report_.resident_bytes) {
+      report_.reason += ": weights, inputs and constants alone take " + FormatBytes(report_.resident_bytes);
+    }
+    report_.reason += "; the least feasible budget found is " + FormatBytes(report_.min_budget_bytes) + " (" +
+                      std::to_string(report_.min_budget_bytes) + " bytes)";
+    if (!options_.strict) return false;
+    *output = item_.graph;
+    FailStep(index_, imported_.device, "lms (strict): " + report_.reason, output);
+    return true;
+  }
+
+  const Options& options_;
+  grappler::Cluster* cluster_;
+  const grappler::GrapplerItem& item_;
+  TensorSizes sizes_;
+  Report& report_;
+  GraphIndex index_;
+  ImportedGraph imported_;
+  RewriteResult applied_;
+};
+
+}  // namespace
+
+bool RunStepPass(const Options& options, grappler::Cluster* cluster, const grappler::GrapplerItem& item,
+                 tensorflow::GraphDef* output, Report* report) {
+  return StepPass(options, cluster, item, report).Run(output);
+}
+
+}  // namespace lms

@@ -1,0 +1,58 @@
+// How large each tensor of a graph is, and how long each op takes: what shape inference and TensorFlow's own cost
+// estimator say, computed once and looked up by node name (a recomputation has its original's figures).
+//
+// Dimensions that the graph leaves unknown are bound to one number, and noted. An op that the estimator does not know is
+// priced by the bytes that it reads and writes, never as free.
+
+#ifndef LMS_CC_TF_TENSOR_SIZES_H_
+#define LMS_CC_TF_TENSOR_SIZES_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "tensorflow/core/grappler/clusters/cluster.h"
+#include "tensorflow/core/grappler/costs/graph_properties.h"
+#include "tensorflow/core/grappler/grappler_item.h"
+
+namespace lms {
+
+struct TensorSize {
+  int64_t bytes = 0;
+  bool known = false;    // false: rank or type leaves it open; bytes is 0
+  bool assumed = false;  // an unknown dimension was bound
+};
+
+struct NodeFigures {
+  std::vector<TensorSize> outputs;
+  double cost_us = 0;
+};
+
+class TensorSizes {
+ public:
+  // The item must outlive this. `unknown_dim`: what unknown dimensions are taken for.
+  TensorSizes(const tensorflow::grappler::GrapplerItem& item, int64_t unknown_dim);
+
+  // Shapes and sizes of all tensors.
+  absl::Status Infer();
+
+  // Costs of all ops, for the devices of `cluster`, which may be null. Only worth the time where something is planned.
+  void EstimateCosts(tensorflow::grappler::Cluster* cluster);
+
+  // Figures of the node or of the one that it copies; none known for nodes that were not there.
+  const NodeFigures& Of(const std::string& node_name) const;
+
+ private:
+  const tensorflow::grappler::GrapplerItem& item_;
+  int64_t unknown_dim_;
+  tensorflow::grappler::GraphProperties properties_;
+  std::unordered_map<std::string, NodeFigures> figures_;
+  NodeFigures none_;
+};
+
+}  // namespace lms
+
+#endif  // LMS_CC_TF_TENSOR_SIZES_H_

@@ -1,0 +1,29 @@
+// The last word before a rewritten graph is handed out: is it sound, and does it stay under the budget?
+//
+// Nothing of the planner's or the rewriter's own account is trusted: the output graph is indexed, imported and simulated
+// afresh.
+
+#ifndef LMS_CC_TF_VERIFY_H_
+#define LMS_CC_TF_VERIFY_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "cc/core/liveness.h"
+#include "cc/tf/graph_index.h"
+#include "cc/tf/tensor_sizes.h"
+#include "tensorflow/core/grappler/grappler_item.h"
+
+namespace lms {
+
+// `rewritten` is the item with the new graph, `original` with the one that came in. An error says what is unsound: an
+// original node is missing, moved or changed in more than its inputs; a fetched node's inputs differ; an added node
+// never runs, or runs in a loop or branch; there is a cycle. *profile is the new graph's memory over time.
+absl::Status VerifyRewrite(const tensorflow::grappler::GrapplerItem& original,
+                           const tensorflow::grappler::GrapplerItem& rewritten, const TensorSizes& sizes,
+                           MemoryProfile* profile);
+
+}  // namespace lms
+
+#endif  // LMS_CC_TF_VERIFY_H_
