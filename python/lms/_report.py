@@ -63,7 +63,7 @@ class Report:
     kept: tuple[Mapping[str, Any], ...] = ()
 
     def __str__(self) -> str:
-        budget = f"{format_bytes(self.budget_bytes)} (asked: {self.budget})"
+        budget = self._budget()
         text = f"{self.function}: {self.status}. "
         if self.status == "rewritten":
             text += (
@@ -80,7 +80,7 @@ class Report:
             )
         elif self.status == "infeasible":
             text += f"Predicted peak {format_bytes(self.peak_after_bytes)}, budget {budget}."
-            if self.min_budget_bytes:
+            if self.min_budget_bytes and "least feasible" not in self.reason:
                 text += f" The least feasible budget is {format_bytes(self.min_budget_bytes)}."
         if self.status not in ("rewritten", "fits") and self.reason:
             text += f" {self.reason[0].upper()}{self.reason[1:].rstrip('.')}."
@@ -149,6 +149,11 @@ class Report:
             chart.savefig(path)
         return chart
 
+    def _budget(self) -> str:
+        if not self.budget_bytes:  # never got as far as to know it
+            return self.budget
+        return f"{format_bytes(self.budget_bytes)} (asked: {self.budget})"
+
     def _summary(self) -> list[tuple[str, str]]:
         nodes = f"{self.nodes_before:,} -> {self.nodes_after:,}"
         rows = [
@@ -156,7 +161,7 @@ class Report:
             ("reason", self.reason),
             ("stage", self.stage if self.status == "failed" else ""),
             ("device", self.device),
-            ("budget", f"{format_bytes(self.budget_bytes)} (asked: {self.budget})"),
+            ("budget", self._budget()),
             ("resident before the step", format_bytes(self.resident_bytes)),
             ("predicted peak, before", format_bytes(self.peak_before_bytes)),
             ("predicted peak, after", format_bytes(self.peak_after_bytes)),

@@ -50,6 +50,7 @@ def reports_on(function: Any) -> list[lms.Report]:
 
 def optimized_nodes(function: Callable, *args: Any) -> list[str]:
     """The names of the nodes of the graphs that a call of `function` really runs."""
+    context.context().clear_kernel_cache()  # graphs are collected where they are optimised
     with context.collect_graphs(optimized=True) as graphs:
         function(*args)
     return [node.name for graph in graphs for node in graph.node]

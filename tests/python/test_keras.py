@@ -1,5 +1,6 @@
 """Keras: fit is reached, and XLA that Keras turns on by itself is turned off."""
 
+import gc
 import warnings
 
 import keras
@@ -123,6 +124,7 @@ def test_explicit_xla_in_keras_is_warned_of():
 
 
 def test_explicit_xla_of_a_model_that_trained_before_is_warned_of():
+    gc.collect()  # the models of other tests
     model = make_model(jit_compile=True)
     model.make_train_function()
     with pytest.warns(UserWarning, match=f"{model.name}.*jit_compile=True"):

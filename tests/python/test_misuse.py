@@ -6,6 +6,7 @@ import tensorflow as tf
 from helpers import lms_nodes, make_step, optimized_nodes, reports_on
 from lms import _switch
 from tensorflow.python.eager import context
+from test_session import train
 
 
 def state():
@@ -66,12 +67,10 @@ def test_misuse_in_an_entry_written_by_hand_is_reported():
     entry.name = "LmsOptimizer"
     entry.parameter_map["memory_buget"].s = b"1GiB"
     entry.parameter_map["recompute"].s = b"maybe"
-    graph = tf.Graph()
-    with graph.as_default():
-        x = tf.random.stateless_normal([4, 4], [1, 2])
-        y = tf.reduce_sum(tf.tanh(x) * x + 1)
-    with tf.compat.v1.Session(graph=graph, config=config) as session:
-        assert session.run(y) == session.run(y)
+    expected, _ = train(lambda graph: tf.compat.v1.Session(graph=graph))
+    losses, nodes = train(lambda graph: tf.compat.v1.Session(graph=graph, config=config))
+    assert losses == expected
+    assert not [name for name in nodes if name.startswith("lms/")]
     report = lms.report()
     assert report.status == "failed"
     assert "memory_buget" in report.reason and "recompute" in report.reason
