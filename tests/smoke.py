@@ -12,10 +12,9 @@ import sys
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
+import lms
 import numpy as np
 import tensorflow as tf
-
-import lms
 
 STEPS = 3
 LAYERS = 10
@@ -87,7 +86,9 @@ def main() -> int:
     if lms_peak >= stock_peak:
         problems.append("the peak did not fall")
     measured = f"measured peak {stock_peak / 2**20:.1f} -> {lms_peak / 2**20:.1f} MiB"
-    print(f"FAILED: {'; '.join(problems)}; {measured}" if problems else f"ok: rewritten, {measured}")
+    print(
+        f"FAILED: {'; '.join(problems)}; {measured}" if problems else f"ok: rewritten, {measured}"
+    )
     return 1 if problems else 0
 
 

@@ -38,14 +38,20 @@ def c_sources() -> list[Path]:
 
 
 def content_key(source: Path, common: bytes) -> str:
-    return hashlib.sha256(common + str(source.relative_to(ROOT)).encode() + source.read_bytes()).hexdigest()
+    return hashlib.sha256(
+        common + str(source.relative_to(ROOT)).encode() + source.read_bytes()
+    ).hexdigest()
 
 
 def clang_tidy() -> bool:
     """Looks at each translation unit of ours; prints what was found, file by file."""
     commands = json.loads((BUILD / "compile_commands.json").read_text())
     units = sorted({Path(entry["file"]) for entry in commands})
-    units = [unit for unit in units if unit.is_relative_to(ROOT / "cc") or unit.is_relative_to(ROOT / "tests")]
+    units = [
+        unit
+        for unit in units
+        if unit.is_relative_to(ROOT / "cc") or unit.is_relative_to(ROOT / "tests")
+    ]
     # A unit is looked at again when it, any header of ours, or the list of checks changed.
     shared = [path for path in c_sources() if path.suffix == ".h"] + [ROOT / ".clang-tidy"]
     common = hashlib.sha256(b"".join(path.read_bytes() for path in shared)).digest()

@@ -47,7 +47,9 @@ class Environment:
     def call(self, step: str, *command: object, **variables: str) -> str:
         """Runs a command outside the source tree; returns its output, raises Failure."""
         print(f"    {self.tensorflow}: {step}", flush=True)
-        environment = dict(os.environ, TF_CPP_MIN_LOG_LEVEL="2", CUDA_VISIBLE_DEVICES="", **variables)
+        environment = dict(
+            os.environ, TF_CPP_MIN_LOG_LEVEL="2", CUDA_VISIBLE_DEVICES="", **variables
+        )
         environment.pop("PYTHONPATH", None)
         result = subprocess.run(
             [str(word) for word in command],
