@@ -195,7 +195,8 @@ class Importer {
       const TensorSize size = SizeOf(node, port);
       const bool here = OnDevice(node) && !types.output_on_host[port];
       const bool held = type == "Const" || type == "_Arg" || type == "Placeholder" || type == "VarHandleOp" ||
-                        tensorflow::IsRefType(types.outputs[port]) || types.outputs[port] == tensorflow::DT_RESOURCE;
+                        (tensorflow::IsRefType(types.outputs[port]) && type != "TemporaryVariable") ||
+                        types.outputs[port] == tensorflow::DT_RESOURCE;
       const BufferId id = NewBuffer(node, port, here ? size.bytes : 0, held);
       buffers[port] = id;
       Facts& facts = facts_[id];

@@ -35,6 +35,13 @@ const Names& Forwarders() {
   return *names;
 }
 
+// One output, which is the first input after a change in place.
+const Names& InPlace() {
+  static const auto* const names =
+      new Names{"Assign", "AssignAdd", "AssignSub", "DestroyTemporaryVariable"};
+  return *names;
+}
+
 const Names& ControlFlow() {
   static const auto* const names =
       new Names{"Switch", "Merge",    "Enter",    "Exit",    "NextIteration",    "LoopCond",  "ControlTrigger", "RefSwitch",
@@ -73,7 +80,7 @@ bool NamesRef(const tensorflow::OpDef& op_def) {
 int SharedInput(const tensorflow::NodeDef& node, int port) {
   if (node.op() == "IdentityN") return port;
   if (node.op() == "Switch" || node.op() == "_SwitchN" || node.op() == "RefSwitch") return 0;
-  return port == 0 && Views().count(node.op()) != 0 ? 0 : -1;
+  return port == 0 && (Views().count(node.op()) != 0 || InPlace().count(node.op()) != 0) ? 0 : -1;
 }
 
 bool IsPassThrough(const tensorflow::NodeDef& node) {
