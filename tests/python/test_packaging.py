@@ -1,0 +1,125 @@
+"""What the build promises: one version, a complete sdist, one question to TensorFlow."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tarfile
+
+import lms
+import pytest
+from lms import _build_info, _native
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+
+def _run(*command: object, **options: object) -> subprocess.CompletedProcess[str]:
+    words = [str(word) for word in command]
+    return subprocess.run(words, capture_output=True, text=True, check=False, **options)  # type: ignore[call-overload]
+
+
+def test_the_version_is_the_one_of_cmakelists() -> None:
+    text = (ROOT / "CMakeLists.txt").read_text()
+    (version,) = re.findall(r"^project\(lms VERSION ([0-9.]+)", text, re.MULTILINE)
+    assert lms.__version__ == version
+    assert _build_info.FACTS["lms_version"] == version
+    assert "VERSION" not in (ROOT / "pyproject.toml").read_text()
+
+
+def test_both_copies_of_the_build_facts_are_the_same() -> None:
+    assert _native.build_facts() == _build_info.FACTS
+    assert all(_build_info.FACTS.values())
+
+
+def test_the_library_needs_no_path_of_the_machine_that_built_it() -> None:
+    (library,) = pathlib.Path(_native.__file__).parent.glob("_native*.so")
+    dynamic = _run("readelf", "-d", library)
+    assert dynamic.returncode == 0, dynamic.stderr
+    paths = re.findall(r"\((?:RUNPATH|RPATH)\).*\[(.*)\]", dynamic.stdout)
+    assert paths == ["$ORIGIN/../tensorflow"]
+    needed = re.findall(r"\(NEEDED\).*\[(.*)\]", dynamic.stdout)
+    assert "libtensorflow_framework.so.2" in needed
+    assert not [name for name in needed if "/" in name or "tensorflow_cc" in name]
+
+
+def test_the_library_exports_its_init_function_and_nothing_else_of_ours() -> None:
+    (library,) = pathlib.Path(_native.__file__).parent.glob("_native*.so")
+    symbols = _run("nm", "--dynamic", "--defined-only", "--demangle", library)
+    assert symbols.returncode == 0, symbols.stderr
+    assert " T PyInit__native" in symbols.stdout
+    assert not re.findall(r"^\S+ \S (?:.* for )?lms::.*$", symbols.stdout, re.MULTILINE)
+
+
+def test_the_sdist_holds_what_the_build_needs_and_no_results_of_one(
+    tmp_path: pathlib.Path,
+) -> None:
+    made = _run(
+        *(sys.executable, "setup.py", "-q", "egg_info", "--egg-base", tmp_path),
+        *("sdist", "--dist-dir", tmp_path / "dist"),
+        cwd=ROOT,
+    )
+    assert made.returncode == 0, made.stdout + made.stderr
+    (archive,) = (tmp_path / "dist").glob("*.tar.gz")
+    with tarfile.open(archive) as tar:
+        held = {name.partition("/")[2] for name in tar.getnames()}
+    needed = {"CMakeLists.txt", "setup.py", "pyproject.toml", "LICENSE", "README.md"}
+    for top, patterns in (
+        ("cc", ("*.cc", "*.h")),
+        ("third_party", ("*.cmake", "*.in", "query.py")),
+        ("python/lms", ("*.py", "*.pyi", "py.typed")),
+        ("tests/cc", ("*.cc", "CMakeLists.txt")),
+    ):
+        for pattern in patterns:
+            needed |= {str(path.relative_to(ROOT)) for path in (ROOT / top).rglob(pattern)}
+    needed -= {"python/lms/_build_info.py"}
+    assert needed - held == set()
+    assert "python/lms/_build_info.py" not in held
+    assert not [name for name in held if name.endswith((".so", ".pyc"))]
+
+
+def test_a_build_without_tensorflow_stops_and_names_the_fix(tmp_path: pathlib.Path) -> None:
+    # An interpreter that has setuptools and nothing else.
+    python = tmp_path / "venv" / "bin" / "python"
+    _run(sys.executable, "-m", "venv", "--without-pip", tmp_path / "venv")
+    only_setuptools = tmp_path / "packages"
+    only_setuptools.mkdir()
+    spec = importlib.util.find_spec("setuptools")
+    assert spec is not None and spec.origin is not None
+    installed = pathlib.Path(spec.origin).parents[1]
+    for name in ("setuptools", "_distutils_hack", "pkg_resources"):
+        if (installed / name).exists():
+            (only_setuptools / name).symlink_to(installed / name)
+    built = _run(
+        *(python, "setup.py", "build_ext", "--build-lib", tmp_path / "lib"),
+        *("--build-temp", tmp_path / "temp"),
+        cwd=ROOT,
+        env={"PATH": os.environ["PATH"], "PYTHONPATH": str(only_setuptools)},
+    )
+    assert built.returncode != 0
+    assert f"{python} has none" in built.stderr
+    assert f"{python} -m pip install tensorflow" in built.stderr
+    assert "--no-build-isolation" in built.stderr
+    assert not (tmp_path / "temp").exists()
+
+
+def test_tensorflow_is_asked_once_for_a_build_directory(tmp_path: pathlib.Path) -> None:
+    cmake = pathlib.Path(sys.executable).parent / "cmake"
+    if not cmake.exists():
+        pytest.skip("cmake is not in this environment")
+    configure = (
+        *(cmake, "-S", ROOT, "-B", tmp_path, f"-DPython_EXECUTABLE={sys.executable}"),
+        f"-DLMS_PYTHON_OUTPUT_DIR={tmp_path / 'lms'}",
+    )
+    first = _run(*configure)
+    assert first.returncode == 0, first.stderr
+    assert first.stdout.count("Asking") == 1
+    again = _run(*configure)
+    assert again.returncode == 0, again.stderr
+    assert "Asking" not in again.stdout
+    # Another TensorFlow in its place, as far as the stored key can tell.
+    (tmp_path / "tensorflow_query.key").write_text("another")
+    assert "Asking" in _run(*configure).stdout
