@@ -135,7 +135,8 @@ def _wrap_as_attrs(original: Any) -> Any:
         attrs = original(self)
         entry = _active()
         # Calls written into a graph keep the user's configuration: their bodies are inlined
-        # into the caller's graph, and a saved model must not carry our entry.
+        # into the caller's graph, and neither disable() nor a saved model must find our entry
+        # there. (The price: a body marked _noinline is not seen.)
         if entry is None or self.config_proto_serialized is None:
             return attrs
         if not _context.executing_eagerly():

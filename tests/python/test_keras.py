@@ -31,13 +31,6 @@ def fit(model, epochs=1):
     return model.fit(x, x[:, :1], batch_size=8, epochs=epochs, verbose=0, shuffle=False)
 
 
-def step_is_xla(model):
-    """Whether the model's training step, as made, asks for XLA."""
-    cells = {cell.cell_contents for cell in model.train_function.__closure__}
-    (multi,) = [cell for cell in cells if hasattr(cell, "python_function")]
-    return multi._jit_compile or model.jit_compile
-
-
 def test_fit_is_reached():
     lms.enable("50%")
     fit(make_model())
@@ -58,6 +51,7 @@ def test_fit_gives_the_same_losses():
     expected = losses()
     with lms.enabled("min"):
         assert losses() == expected
+        assert lms.report().status == "rewritten"
 
 
 def test_auto_is_xla_without_lms(gpu):
@@ -72,16 +66,27 @@ def test_auto_is_no_xla_with_lms(gpu):
     assert model.jit_compile is True
 
 
-def test_auto_of_a_model_compiled_before(gpu):
+def test_auto_of_a_model_compiled_before(gpu, monkeypatch):
+    asked, function = [], tf.function
+
+    def spy(*args, **options):
+        asked.append(options.get("jit_compile"))
+        return function(*args, **options)
+
     model = make_model()
+    monkeypatch.setattr(tf, "function", spy)
     model.make_train_function()
+    assert True in asked
     first = model.train_function
+    asked.clear()
     lms.enable("min")
     assert model.jit_compile is False
+    # The training step was made again, without XLA.
     assert model.train_function is not first
-    assert not step_is_xla(model)
+    assert asked and True not in asked
     lms.disable()
     assert model.jit_compile is True
+    assert True in asked
 
 
 def test_auto_of_a_model_that_was_never_compiled(gpu):
