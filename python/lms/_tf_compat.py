@@ -137,9 +137,8 @@ def _wrap_as_attrs(original: Any) -> Any:
         # Calls written into a graph keep the user's configuration: their bodies are inlined
         # into the caller's graph, and neither disable() nor a saved model must find our entry
         # there. (The price: a body marked _noinline is not seen.)
-        if entry is None or self.config_proto_serialized is None:
-            return attrs
-        if not _context.executing_eagerly():
+        silenced = self.config_proto_serialized is None
+        if entry is None or silenced or not _context.executing_eagerly():
             return attrs
         return {**attrs, "config_proto": entry.merge_serialized(attrs["config_proto"])}
 
