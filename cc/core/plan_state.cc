@@ -134,12 +134,6 @@ void PlanState::RemoveAccess(BufferId buffer, int slot) {
   if (at != accesses.end() && at->slot == slot && --at->count == 0) accesses.erase(at);
 }
 
-void PlanState::RemoveStart(BufferId buffer, int slot) {
-  Touch(buffer);
-  std::vector<int>& starts = lives_[buffer].starts;
-  starts.erase(std::remove(starts.begin(), starts.end(), slot), starts.end());
-}
-
 void PlanState::Recompute(BufferId buffer, OpId before) {
   const int slot = ClosureSlot(before);
   std::vector<int>& starts = lives_[buffer].starts;
@@ -159,39 +153,51 @@ void PlanState::Recompute(BufferId buffer, OpId before) {
 }
 
 void PlanState::Retain(BufferId buffer, OpId before) {
+  const auto closure = steps_.find(before);
+  const OpId op = graph_.buffers[buffer].producer;
+  if (closure == steps_.end() || closure->second.count(op) == 0) return;
+  std::vector<BufferId>& provides = closure->second[op];
+  const auto provided = std::find(provides.begin(), provides.end(), buffer);
+  if (provided == provides.end()) return;
   const int slot = ClosureSlot(before);
-  std::vector<BufferId> pending{buffer};
-  while (!pending.empty()) {
-    const BufferId next = pending.back();
-    pending.pop_back();
-    const OpId op = graph_.buffers[next].producer;
-    const auto closure = steps_.find(before);
-    if (closure == steps_.end() || closure->second.count(op) == 0) continue;
-    TouchSteps(before);
-    RemoveStart(next, slot);
-    std::vector<BufferId>& provides = closure->second[op];
-    provides.erase(std::remove(provides.begin(), provides.end(), next), provides.end());
-    if (!provides.empty()) continue;
-    closure->second.erase(op);
-    if (closure->second.empty()) steps_.erase(closure);
-    cost_us_ -= graph_.ops[op].cost_us;
-    for (const BufferId input : graph_.ops[op].inputs) {
-      if (graph_.buffers[input].resident) continue;
-      RemoveAccess(input, slot);
-      const Life& life = lives_[input];
-      const int index = StartIndex(life, slot);
-      if (index < 0 || life.starts[index] != slot) continue;
-      // Recomputed in this slot as well: of no use any more?
-      const auto access = std::lower_bound(life.accesses.begin(), life.accesses.end(), slot,
-                                           [](const Access& a, int s) { return a.slot < s; });
-      const bool read = access != life.accesses.end() &&
-                        (index + 1 == static_cast<int>(life.starts.size()) || access->slot < life.starts[index + 1]);
-      if (!read) pending.push_back(input);
+  TouchSteps(before);
+  Touch(buffer);
+  std::vector<int>& starts = lives_[buffer].starts;
+  starts.erase(std::find(starts.begin(), starts.end(), slot));
+  provides.erase(provided);
+  if (!provides.empty()) return;
+  closure->second.erase(op);
+  if (closure->second.empty()) steps_.erase(closure);
+  cost_us_ -= graph_.ops[op].cost_us;
+  for (const BufferId input : graph_.ops[op].inputs) {
+    if (!graph_.buffers[input].resident) RemoveAccess(input, slot);
+  }
+}
+
+void PlanState::DropUnread() {
+  // What goes may have been the last reader of something else, so until nothing goes any more. touched_ grows meanwhile.
+  bool again = true;
+  while (again) {
+    again = false;
+    for (size_t t = 0; t < touched_.size(); ++t) {
+      const BufferId b = touched_[t];
+      const Life& life = lives_[b];
+      for (size_t i = 1; i < life.starts.size(); ++i) {
+        const auto first = std::lower_bound(life.accesses.begin(), life.accesses.end(), life.starts[i],
+                                            [](const Access& access, int slot) { return access.slot < slot; });
+        const bool read =
+            first != life.accesses.end() && (i + 1 == life.starts.size() || first->slot < life.starts[i + 1]);
+        if (read) continue;
+        Retain(b, OpOfSlot(life.starts[i]));
+        again = true;
+        --i;
+      }
     }
   }
 }
 
 void PlanState::Commit() {
+  DropUnread();
   for (const BufferId b : touched_) {
     AddContribution(b, 1);
     MarkDirty(b);

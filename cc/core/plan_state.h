@@ -60,8 +60,9 @@ class PlanState {
   // Has `before`'s closure slot compute `buffer` anew. Its producer's inputs are read there: where one is not alive the
   // instance before it is kept until then, unless it is recomputed in the same slot too.
   void Recompute(BufferId buffer, OpId before);
-  // Takes the recomputation back: the instance before lives on. Steps that served only this one go as well.
+  // Takes the recomputation back: the instance before lives on.
   void Retain(BufferId buffer, OpId before);
+  // Ends the changes. Recomputations that nothing reads any more, because of them, go as well.
   void Commit();
   void Undo();
 
@@ -79,7 +80,8 @@ class PlanState {
   void MarkDirty(BufferId buffer);
   void AddAccess(BufferId buffer, int slot);
   void RemoveAccess(BufferId buffer, int slot);
-  void RemoveStart(BufferId buffer, int slot);
+  // Takes back recomputations that nothing reads any more.
+  void DropUnread();
   void RefreshDirty();
   int64_t Relief(OpId op) const;
   int64_t Correction(OpId before) const;

@@ -26,6 +26,7 @@ constexpr Start kStarts[] = {{1.0, 0.25}, {0.7, 0.0}, {1.4, 1.0}, {1.0, 0.0}, {0
 constexpr int kMostRounds = 200;
 constexpr double kApplyShare = 0.125;       // of a round's candidates that are applied before all are weighed again
 constexpr double kApplyScoreRatio = 3;      // and none that is this many times worse than the best
+constexpr double kLeastProgress = 0.995;       // of the excess that a round must leave at most, to go on like that
 constexpr int64_t kLeastEvictedBytes = 1024;  // smaller buffers are not worth a node
 
 struct Gap {
@@ -71,8 +72,8 @@ class GapEviction {
     double before = std::numeric_limits<double>::infinity();
     for (int round = 0; round < kMostRounds && state_.bytes().Max() > limit_; ++round) {
       const Excess excess(state_.bytes().Values(), limit_);
-      if (!(excess.Total() < before)) {
-        // The last round made things no better: what is left over the limit is held by closures themselves.
+      if (!(excess.Total() < kLeastProgress * before)) {
+        // The last round made things hardly better: what is left over the limit is held by closures themselves.
         if (!Relieve()) break;
         before = std::numeric_limits<double>::infinity();
         continue;
@@ -267,11 +268,17 @@ PlannerResult RunStarts(const MemGraph& graph, int64_t limit_bytes, int most_sta
 PlannerResult PlanForLimit(const MemGraph& graph, int64_t limit_bytes, const PlannerOptions& options) {
   if (!options.recompute) return Evaluate(graph, Plan(), limit_bytes);
   constexpr int kAllStarts = sizeof(kStarts) / sizeof(kStarts[0]);
-  return RunStarts(graph, limit_bytes, kAllStarts, Seconds() + options.seconds);
+  PlannerResult best = RunStarts(graph, limit_bytes, kAllStarts, Seconds() + options.seconds);
+  if (best.feasible || limit_bytes < LowerBoundBytes(graph)) return best;
+  // The search for the least peak also goes below its goals by chance; what it finds must hold as a limit too.
+  PlannerResult least = PlanForLeastPeak(graph, options);
+  least.feasible = least.peak_bytes <= limit_bytes;
+  return Better(least, best) ? least : best;
 }
 
 PlannerResult PlanForLeastPeak(const MemGraph& graph, const PlannerOptions& options) {
-  PlannerResult best = Evaluate(graph, Plan(), std::numeric_limits<int64_t>::max());
+  constexpr int64_t kNoLimit = std::numeric_limits<int64_t>::max();
+  PlannerResult best = Evaluate(graph, Plan(), kNoLimit);
   if (!options.recompute) return best;
   const double deadline = Seconds() + options.seconds;
   constexpr int kSearchStarts = 3;  // per limit tried
@@ -280,8 +287,8 @@ PlannerResult PlanForLeastPeak(const MemGraph& graph, const PlannerOptions& opti
   for (int i = 0; i < kSearchSteps && low < best.peak_bytes && (i == 0 || Seconds() < deadline); ++i) {
     const int64_t limit = i == 0 ? low : low + (best.peak_bytes - low) / 2;
     PlannerResult result = RunStarts(graph, limit, kSearchStarts, deadline);
-    if (result.peak_bytes < best.peak_bytes) best = result;
     if (!result.feasible) low = limit + 1;
+    if (result.peak_bytes < best.peak_bytes) best = std::move(result);
   }
   best.feasible = true;
   return best;

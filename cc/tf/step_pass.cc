@@ -199,10 +199,12 @@ class StepPass {
   }
 
   bool Infeasible(const PlannerResult& planned, tensorflow::GraphDef* output) {
-    const double start = Now();
-    PlannerResult least = PlanForLeastPeak(imported_.graph, Planner());
-    report_.planner_seconds += Now() - start;
-    const int64_t peak = std::min(least.peak_bytes, planned.peak_bytes);
+    int64_t peak = planned.peak_bytes;
+    if (Limit() < LowerBoundBytes(imported_.graph)) {
+      const double start = Now();
+      peak = PlanForLeastPeak(imported_.graph, Planner()).peak_bytes;
+      report_.planner_seconds += Now() - start;
+    }
     report_.status = ReportStatus::kInfeasible;
     report_.min_budget_bytes = BudgetForLimit(peak, report_.resident_bytes, options_.safety_margin);
     report_.reason = "the budget of " + FormatBytes(report_.budget_bytes) + " cannot be met";

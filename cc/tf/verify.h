@@ -18,8 +18,8 @@
 namespace lms {
 
 // `rewritten` is the item with the new graph, `original` with the one that came in. An error says what is unsound: an
-// original node is missing, moved or changed in more than its inputs; a fetched node's inputs differ; an added node
-// never runs, or runs in a loop or branch; there is a cycle. *profile is the new graph's memory over time.
+// original node is missing, moved or changed in more than its inputs; a result was rerouted; an added node never runs, or
+// runs in a loop or branch; there is a cycle. *profile is the new graph's memory over time.
 absl::Status VerifyRewrite(const tensorflow::grappler::GrapplerItem& original,
                            const tensorflow::grappler::GrapplerItem& rewritten, const TensorSizes& sizes,
                            MemoryProfile* profile);

@@ -1,0 +1,154 @@
+#include "cc/core/plan_state.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "cc/core/closure.h"
+#include "cc/core/liveness.h"
+#include "tests/cc/core/random_graph.h"
+
+namespace lms {
+namespace {
+
+using testing::AddOp;
+using testing::Chain;
+using testing::OutputOf;
+using testing::Random;
+using testing::RandomGraph;
+
+// What the plain simulator says of every slot that has an event.
+void ExpectSameAsSimulator(const PlanState& state, const std::string& where) {
+  const MemGraph& graph = state.graph();
+  const Plan plan = state.ToPlan();
+  ASSERT_EQ(ValidatePlan(graph, plan), "") << where;
+  const MemoryProfile profile = Simulate(graph, plan);
+  const std::vector<int64_t> slots = state.bytes().Values();
+  for (size_t i = 0; i < graph.ops.size(); ++i) {
+    ASSERT_EQ(slots[OpSlot(static_cast<OpId>(i))] + profile.resident_bytes, profile.op_bytes[i])
+        << where << ", op " << i;
+  }
+  std::map<OpId, int64_t> worst;
+  for (size_t s = 0; s < plan.steps.size(); ++s) {
+    int64_t& bytes = worst[plan.steps[s].before];
+    bytes = std::max(bytes, profile.step_bytes[s]);
+  }
+  for (const auto& [before, bytes] : worst) {
+    ASSERT_EQ(slots[ClosureSlot(before)] + profile.resident_bytes, bytes) << where << ", before op " << before;
+  }
+  for (const auto& [before, steps] : state.steps()) {
+    for (const auto& [op, provides] : steps) {
+      for (const BufferId b : provides) {
+        const auto& life = state.life(b);
+        const auto next = std::upper_bound(life.starts.begin(), life.starts.end(), ClosureSlot(before));
+        const int until = next == life.starts.end() ? state.slots() : *next;
+        ASSERT_TRUE(std::any_of(life.accesses.begin(), life.accesses.end(), [&](const PlanState::Access& access) {
+          return access.slot >= ClosureSlot(before) && access.slot < until;
+        })) << where << ": op " << op << " is recomputed before " << before << " for nobody";
+      }
+    }
+  }
+  EXPECT_NEAR(state.cost_us(), plan.CostUs(graph), 1e-6) << where;
+}
+
+// A random evictable gap of the state: (buffer, op that ends it), or (kNone, kNone).
+std::pair<BufferId, OpId> RandomGap(const PlanState& state, Random* random) {
+  for (int attempt = 0; attempt < 20; ++attempt) {
+    const BufferId b = random->Below(static_cast<int>(state.graph().buffers.size()));
+    if (!state.graph().buffers[b].evictable) continue;
+    const auto& accesses = state.life(b).accesses;
+    if (accesses.empty()) continue;
+    const OpId before = OpOfSlot(accesses[random->Below(static_cast<int>(accesses.size()))].slot);
+    if (before <= state.graph().buffers[b].producer || before >= static_cast<OpId>(state.graph().ops.size())) continue;
+    if (!state.Alive(b, ClosureSlot(before))) continue;
+    return {b, before};
+  }
+  return {kNone, kNone};
+}
+
+TEST(PlanStateTest, AgreesWithTheSimulatorOnRandomGraphsAndChanges) {
+  for (uint64_t seed = 1; seed <= 150; ++seed) {
+    const MemGraph graph = RandomGraph(seed, 4 + static_cast<int>(seed % 30));
+    ASSERT_EQ(graph.Validate(), "");
+    PlanState state(graph);
+    ExpectSameAsSimulator(state, "seed " + std::to_string(seed) + " at the start");
+    Random random(seed);
+    for (int change = 0; change < 25; ++change) {
+      const std::string where = "seed " + std::to_string(seed) + " change " + std::to_string(change);
+      const std::vector<int64_t> before_values = state.bytes().Values();
+      state.Begin();
+      if (random.OneIn(3) && !state.steps().empty()) {
+        auto closure = state.steps().begin();
+        std::advance(closure, random.Below(static_cast<int>(state.steps().size())));
+        const BufferId b = closure->second.begin()->second.front();
+        const OpId before = closure->first;
+        state.Retain(b, before);
+      } else {
+        const auto [b, before] = RandomGap(state, &random);
+        if (b == kNone) {
+          state.Commit();
+          continue;
+        }
+        const Closure closure = FindClosure(state, b, before, {random.OneIn(2) ? 0.0 : 0.5, 16});
+        if (!closure.possible) {
+          state.Commit();
+          continue;
+        }
+        for (const BufferId again : closure.recomputed) state.Recompute(again, before);
+      }
+      state.Commit();
+      ExpectSameAsSimulator(state, where);
+      if (random.OneIn(4)) {
+        state.Undo();
+        ASSERT_EQ(state.bytes().Values(), before_values) << where << " undone";
+        ExpectSameAsSimulator(state, where + " undone");
+      }
+    }
+  }
+}
+
+TEST(PlanStateTest, EvictionFreesTheGapAndNothingElse) {
+  // f0 f1 f2 b2 b1 b0, all buffers of 10: f0's output is read by f1 and, four ops later, by b1.
+  const MemGraph graph = Chain(3, 10);
+  PlanState state(graph);
+  const BufferId b = OutputOf(graph, 0);
+  const std::vector<int64_t> before = state.bytes().Values();
+  state.Begin();
+  state.Recompute(b, 4);
+  state.Commit();
+  const std::vector<int64_t> after = state.bytes().Values();
+  for (int slot = 0; slot < state.slots(); ++slot) {
+    // Free after f1 has read it (slot 3), back before op 4 (slot 8).
+    const bool freed = slot > OpSlot(1) && slot < ClosureSlot(4);
+    EXPECT_EQ(after[slot], before[slot] - (freed ? 10 : 0)) << "slot " << slot;
+  }
+  EXPECT_EQ(state.cost_us(), 1);
+}
+
+TEST(PlanStateTest, RetainTakesBackWhatServedOnlyIt) {
+  // Two levels: f1's output again needs f0's output again.
+  MemGraph graph = Chain(4, 10);
+  PlanState state(graph);
+  const BufferId inner = OutputOf(graph, 0);
+  const BufferId outer = OutputOf(graph, 1);
+  const OpId before = 5;  // reads f1's output
+  state.Begin();
+  state.Recompute(outer, before);
+  state.Recompute(inner, before);
+  state.Commit();
+  EXPECT_EQ(state.ToPlan().steps.size(), 2u);
+  state.Begin();
+  state.Retain(outer, before);
+  state.Commit();
+  // f0's output is still read by a later op, so its recomputation stays.
+  EXPECT_EQ(state.ToPlan().steps.size(), 1u);
+  EXPECT_TRUE(state.HasStep(before, 0));
+  state.Begin();
+  state.Retain(inner, before);
+  state.Commit();
+  EXPECT_TRUE(state.ToPlan().steps.empty());
+  EXPECT_EQ(state.cost_us(), 0);
+}
+
+}  // namespace
+}  // namespace lms

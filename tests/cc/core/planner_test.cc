@@ -1,0 +1,146 @@
+#include "cc/core/planner.h"
+
+#include <gtest/gtest.h>
+
+#include "cc/core/liveness.h"
+#include "tests/cc/core/random_graph.h"
+
+namespace lms {
+namespace {
+
+using testing::AddBuffer;
+using testing::AddOp;
+using testing::Chain;
+using testing::OutputOf;
+using testing::RandomGraph;
+
+const PlannerOptions kUnhurried{/*recompute=*/true, /*seconds=*/1000};
+
+TEST(PlannerTest, LeavesAStepThatFitsAlone) {
+  const MemGraph graph = Chain(10, 4096);
+  const int64_t peak = Simulate(graph, Plan()).peak_bytes;
+  const PlannerResult result = PlanForLimit(graph, peak, kUnhurried);
+  EXPECT_TRUE(result.feasible);
+  EXPECT_TRUE(result.plan.steps.empty());
+  EXPECT_EQ(result.cost_us, 0);
+}
+
+TEST(PlannerTest, ChainOfFortyFitsAQuarterOfItsPeak) {
+  // The peak is 40 activations, the gradient and the resident input: about 42 buffers.
+  const MemGraph graph = Chain(40, 4096);
+  const int64_t peak = Simulate(graph, Plan()).peak_bytes;
+  const int64_t limit = peak / 4;
+  const PlannerResult result = PlanForLimit(graph, limit, kUnhurried);
+  ASSERT_TRUE(result.feasible) << result.peak_bytes << " of " << limit;
+  EXPECT_EQ(ValidatePlan(graph, result.plan), "");
+  EXPECT_LE(Simulate(graph, result.plan).peak_bytes, limit);
+  // A full second forward pass, 40 us, is all that a quarter needs (checkpoints every sixth op).
+  EXPECT_LE(result.cost_us, 45);
+}
+
+TEST(PlannerTest, PrefersTheCheapestWayToFree) {
+  // Two buffers of one size span the peak; one costs 100 times as much to make again. Evicting either would do.
+  MemGraph graph;
+  const BufferId input = AddBuffer(&graph, 8, kNone);
+  const BufferId dear = OutputOf(graph, AddOp(&graph, {input}, 1 << 20, 100));
+  const BufferId cheap = OutputOf(graph, AddOp(&graph, {input}, 1 << 20, 1));
+  const BufferId peak = OutputOf(graph, AddOp(&graph, {input}, 4 << 20, 1));
+  AddOp(&graph, {peak}, 0);
+  AddOp(&graph, {dear}, 0);
+  AddOp(&graph, {cheap}, 0);
+  const PlannerResult result = PlanForLimit(graph, (5 << 20) + 64, kUnhurried);
+  ASSERT_TRUE(result.feasible);
+  ASSERT_EQ(result.plan.steps.size(), 1u);
+  EXPECT_EQ(result.plan.steps[0].op, graph.buffers[cheap].producer);
+  EXPECT_EQ(result.cost_us, 1);
+}
+
+TEST(PlannerTest, OneOpAtATimeFreesNothingWhereItsInputDiesToo) {
+  // A long elementwise chain whose links are read again in reverse: only closures of several ops help.
+  const MemGraph graph = Chain(30, 1 << 16);
+  const int64_t peak = Simulate(graph, Plan()).peak_bytes;
+  const PlannerResult result = PlanForLimit(graph, peak / 2, kUnhurried);
+  ASSERT_TRUE(result.feasible);
+  bool closure = false;
+  for (size_t i = 1; i < result.plan.steps.size(); ++i) {
+    closure |= result.plan.steps[i].before == result.plan.steps[i - 1].before;
+  }
+  EXPECT_TRUE(closure);
+}
+
+TEST(PlannerTest, NeverRecomputesWhatMustNotBe) {
+  MemGraph graph = Chain(20, 4096);
+  for (MemOp& op : graph.ops) {
+    op.recomputable = false;
+    op.keep_reason = "stateful";
+  }
+  const int64_t peak = Simulate(graph, Plan()).peak_bytes;
+  const PlannerResult result = PlanForLimit(graph, peak - 1, kUnhurried);
+  EXPECT_FALSE(result.feasible);
+  EXPECT_TRUE(result.plan.steps.empty());
+  EXPECT_EQ(result.peak_bytes, peak);
+}
+
+TEST(PlannerTest, DoesNotReadAVariableAfterItWasOverwritten) {
+  // The weight (resident) is overwritten by op 3, before the only use at which `made` could come back.
+  MemGraph graph;
+  const BufferId weight = AddBuffer(&graph, 64, kNone);
+  const BufferId made = OutputOf(graph, AddOp(&graph, {weight}, 1 << 20));
+  const BufferId large = OutputOf(graph, AddOp(&graph, {weight}, 1 << 22));
+  AddOp(&graph, {large}, 0);
+  const OpId writer = AddOp(&graph, {weight}, 0);
+  AddOp(&graph, {made}, 0);
+  graph.buffers[weight].overwritten_by.push_back(writer);
+  const int64_t limit = Simulate(graph, Plan()).peak_bytes - 4096;
+  EXPECT_FALSE(PlanForLimit(graph, limit, kUnhurried).feasible);
+  // Without the write the same budget is met.
+  graph.buffers[weight].overwritten_by.clear();
+  EXPECT_TRUE(PlanForLimit(graph, limit, kUnhurried).feasible);
+}
+
+TEST(PlannerTest, WithoutRecomputationThereIsNoPlan) {
+  const MemGraph graph = Chain(20, 4096);
+  const PlannerResult result = PlanForLimit(graph, 4096, {/*recompute=*/false, /*seconds=*/1});
+  EXPECT_FALSE(result.feasible);
+  EXPECT_TRUE(result.plan.steps.empty());
+}
+
+TEST(PlannerTest, EveryPlanIsValidUnderItsLimitAndTheSameTwice) {
+  int feasible = 0;
+  for (uint64_t seed = 1; seed <= 60; ++seed) {
+    const MemGraph graph = RandomGraph(seed, 10 + static_cast<int>(seed % 40));
+    const int64_t peak = Simulate(graph, Plan()).peak_bytes;
+    for (const double share : {0.9, 0.7, 0.5, 0.3}) {
+      const int64_t limit = static_cast<int64_t>(share * static_cast<double>(peak));
+      const PlannerResult result = PlanForLimit(graph, limit, kUnhurried);
+      EXPECT_EQ(ValidatePlan(graph, result.plan), "") << "seed " << seed;
+      const int64_t simulated = Simulate(graph, result.plan).peak_bytes;
+      EXPECT_EQ(simulated, result.peak_bytes) << "seed " << seed;
+      EXPECT_EQ(result.feasible, simulated <= limit) << "seed " << seed;
+      EXPECT_GE(simulated, LowerBoundBytes(graph)) << "seed " << seed;
+      const PlannerResult again = PlanForLimit(graph, limit, kUnhurried);
+      ASSERT_EQ(again.plan.steps.size(), result.plan.steps.size()) << "seed " << seed;
+      for (size_t i = 0; i < again.plan.steps.size(); ++i) {
+        EXPECT_EQ(again.plan.steps[i].op, result.plan.steps[i].op);
+        EXPECT_EQ(again.plan.steps[i].before, result.plan.steps[i].before);
+        EXPECT_EQ(again.plan.steps[i].provides, result.plan.steps[i].provides);
+      }
+      feasible += result.feasible ? 1 : 0;
+    }
+  }
+  // The check above means something only where plans exist.
+  EXPECT_GE(feasible, 60);
+}
+
+TEST(PlannerTest, TheLeastPeakIsFeasibleAsABudget) {
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    const MemGraph graph = RandomGraph(seed, 30);
+    const PlannerResult least = PlanForLeastPeak(graph, kUnhurried);
+    EXPECT_LE(least.peak_bytes, Simulate(graph, Plan()).peak_bytes);
+    EXPECT_EQ(Simulate(graph, least.plan).peak_bytes, least.peak_bytes);
+    EXPECT_TRUE(PlanForLimit(graph, least.peak_bytes, kUnhurried).feasible) << "seed " << seed;
+  }
+}
+
+}  // namespace
+}  // namespace lms
