@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -71,7 +72,8 @@ def clang_tidy() -> bool:
             (PASSED / content_key(unit, common)).touch()
             print(f"    {unit.relative_to(ROOT)}", flush=True)
             return True
-        print(result.stdout + result.stderr, flush=True)
+        noise = re.compile(r"^\d+ warnings? generated\.\n|^Suppressed .*\n|^Use -header.*\n", re.M)
+        print(noise.sub("", result.stdout + result.stderr), flush=True)
         return False
 
     with ThreadPoolExecutor(int(os.environ.get("LMS_JOBS") or os.cpu_count() or 1)) as pool:
