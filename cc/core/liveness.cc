@@ -18,6 +18,8 @@ struct Instance {
 class Simulator {
  public:
   Simulator(const MemGraph& graph, const Plan& plan) : graph_(graph), plan_(plan) {
+    moved_.assign(graph.ops.size(), false);
+    for (const RecomputeStep& step : plan.steps) moved_[step.op] = moved_[step.op] || step.moves;
     size_t next = 0;
     for (size_t i = 0; i < graph.ops.size(); ++i) {
       for (; next < plan.steps.size() && plan.steps[next].before == static_cast<OpId>(i); ++next) {
@@ -33,6 +35,8 @@ class Simulator {
   }
 
  private:
+  bool Empty(const Event& event) const { return event.step < 0 && moved_[event.op]; }
+
   // The buffers that get a new, lasting instance at the event.
   const std::vector<BufferId>& Made(const Event& event) const {
     return event.step >= 0 ? plan_.steps[event.step].provides : graph_.ops[event.op].outputs;
@@ -44,6 +48,7 @@ class Simulator {
     reads_.resize(events_.size());
     makes_.resize(events_.size());
     for (size_t e = 0; e < events_.size(); ++e) {
+      if (Empty(events_[e])) continue;
       for (const BufferId b : graph_.ops[events_[e].op].inputs) {
         if (graph_.buffers[b].resident || newest[b] < 0) continue;
         reads_[e].push_back(newest[b]);
@@ -95,6 +100,10 @@ class Simulator {
     int64_t live = profile.resident_bytes;
     for (size_t e = 0; e < events_.size(); ++e) {
       const MemOp& op = graph_.ops[events_[e].op];
+      if (Empty(events_[e])) {
+        profile.op_bytes[events_[e].op] = live;
+        continue;
+      }
       int64_t during = live + op.workspace_bytes - Forwarded(e);
       for (const BufferId b : op.outputs) {
         if (!graph_.buffers[b].resident) during += graph_.buffers[b].bytes;
@@ -116,6 +125,7 @@ class Simulator {
 
   const MemGraph& graph_;
   const Plan& plan_;
+  std::vector<bool> moved_;
   std::vector<Event> events_;
   std::vector<Instance> instances_;
   std::vector<std::vector<int>> reads_;

@@ -4,7 +4,8 @@
 // their own and are checked against this one. At each event (an op, or a recomputation before it) the outputs and the
 // workspace are allocated on top of everything live, then every instance whose last read this was is freed. An output
 // whose size equals that of a forwardable input that dies at the event takes over its storage and adds nothing.
-// Resident buffers count during the whole step. Linear in ops, reads and steps.
+// An op that a step moves does not run at its own place: there only what is live counts. Resident buffers count during
+// the whole step. Linear in ops, reads and steps.
 
 #ifndef LMS_CC_CORE_LIVENESS_H_
 #define LMS_CC_CORE_LIVENESS_H_

@@ -5,6 +5,9 @@
 // (outputs of the op); its other outputs are scratch. Every read takes the newest instance of its buffer at that moment,
 // and an instance is dropped after its last read. So a buffer is evicted between its last read before a step and the
 // step, and nothing else needs to be said.
+//
+// Where nothing reads what an op makes before its first recomputation, the first run is of no use: the step then *moves*
+// the op, which runs there only, at no cost.
 
 #ifndef LMS_CC_CORE_PLAN_H_
 #define LMS_CC_CORE_PLAN_H_
@@ -21,6 +24,7 @@ struct RecomputeStep {
   OpId before = kNone;
   OpId op = kNone;
   std::vector<BufferId> provides;
+  bool moves = false;  // the op's own place in the schedule stays empty
 };
 
 struct Plan {
@@ -29,8 +33,16 @@ struct Plan {
   double CostUs(const MemGraph& graph) const;
 };
 
+// Does the op neither read nor make anything that takes memory (a view, a marker)? It may run at any time after what it
+// depends on.
+bool IsFree(const MemGraph& graph, OpId op);
+
+// Turns the recomputations that can be moves into moves, and drops those that served only the first run of a moved op.
+void MarkMoves(const MemGraph& graph, Plan* plan);
+
 // "" when the plan is well-formed for the graph: sorted, in range, ops recomputable and earlier than `before`, provided
-// buffers evictable outputs of the op, and nothing read after it has been overwritten. Otherwise what is wrong.
+// buffers evictable outputs of the op, nothing read after it has been overwritten, and moved ops not missed before.
+// Otherwise what is wrong.
 std::string ValidatePlan(const MemGraph& graph, const Plan& plan);
 
 }  // namespace lms

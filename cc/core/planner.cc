@@ -247,7 +247,7 @@ bool Better(const PlannerResult& a, const PlannerResult& b) {
   return std::make_tuple(a.cost_us, a.plan.steps.size()) < std::make_tuple(b.cost_us, b.plan.steps.size());
 }
 
-PlannerResult RunStarts(const MemGraph& graph, int64_t limit_bytes, int most_starts, double deadline) {
+PlannerResult RunStarts(const MemGraph& graph, int64_t limit_bytes, int most_starts, bool move, double deadline) {
   PlannerResult best = Evaluate(graph, Plan(), limit_bytes);
   if (best.feasible) return best;
   int starts = 0;
@@ -255,7 +255,9 @@ PlannerResult RunStarts(const MemGraph& graph, int64_t limit_bytes, int most_sta
     if (starts == most_starts || (starts > 0 && Seconds() > deadline)) break;
     GapEviction eviction(graph, limit_bytes - graph.ResidentBytes(), start);
     eviction.Run();
-    PlannerResult result = Evaluate(graph, eviction.state().ToPlan(), limit_bytes);
+    Plan plan = eviction.state().ToPlan();
+    if (move) MarkMoves(graph, &plan);
+    PlannerResult result = Evaluate(graph, std::move(plan), limit_bytes);
     if (Better(result, best)) best = std::move(result);
     ++starts;
   }
@@ -268,7 +270,7 @@ PlannerResult RunStarts(const MemGraph& graph, int64_t limit_bytes, int most_sta
 PlannerResult PlanForLimit(const MemGraph& graph, int64_t limit_bytes, const PlannerOptions& options) {
   if (!options.recompute) return Evaluate(graph, Plan(), limit_bytes);
   constexpr int kAllStarts = sizeof(kStarts) / sizeof(kStarts[0]);
-  PlannerResult best = RunStarts(graph, limit_bytes, kAllStarts, Seconds() + options.seconds);
+  PlannerResult best = RunStarts(graph, limit_bytes, kAllStarts, options.move, Seconds() + options.seconds);
   if (best.feasible || limit_bytes < LowerBoundBytes(graph)) return best;
   // The search for the least peak also goes below its goals by chance; what it finds must hold as a limit too.
   PlannerResult least = PlanForLeastPeak(graph, options);
@@ -286,7 +288,7 @@ PlannerResult PlanForLeastPeak(const MemGraph& graph, const PlannerOptions& opti
   int64_t low = LowerBoundBytes(graph);
   for (int i = 0; i < kSearchSteps && low < best.peak_bytes && (i == 0 || Seconds() < deadline); ++i) {
     const int64_t limit = i == 0 ? low : low + (best.peak_bytes - low) / 2;
-    PlannerResult result = RunStarts(graph, limit, kSearchStarts, deadline);
+    PlannerResult result = RunStarts(graph, limit, kSearchStarts, options.move, deadline);
     if (!result.feasible) low = limit + 1;
     if (result.peak_bytes < best.peak_bytes) best = std::move(result);
   }

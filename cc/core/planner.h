@@ -21,6 +21,7 @@ namespace lms {
 
 struct PlannerOptions {
   bool recompute = true;
+  bool move = true;    // ops may run later than in the graph's own order where that saves recomputing them
   double seconds = 1;  // no further start begins after this
 };
 

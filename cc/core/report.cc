@@ -44,11 +44,11 @@ std::vector<Decision> DescribePlan(const MemGraph& graph, const Plan& plan, cons
   for (size_t i = 0; i < plan.steps.size(); ++i) {
     const RecomputeStep& step = plan.steps[i];
     Decision decision;
-    decision.kind = "recompute";
+    decision.kind = step.moves ? "move" : "recompute";
     decision.op = graph.ops[step.op].name;
     decision.op_type = graph.ops[step.op].type;
     for (const BufferId b : step.provides) decision.tensor_bytes += graph.buffers[b].bytes;
-    decision.cost_us = graph.ops[step.op].cost_us;
+    decision.cost_us = step.moves ? 0 : graph.ops[step.op].cost_us;
     decision.position = step.before;
     decision.before = graph.ops[step.before].name;
     if (i < triggers.size()) decision.trigger = triggers[i];

@@ -173,6 +173,7 @@ class StepPass {
     absl::Status status =
         RewriteForRecompute(imported_, index_, plan, options_.schedule, &rewritten->graph, &applied_);
     if (!status.ok()) return Fail(status);
+    report_.decisions = DescribePlan(imported_.graph, plan, applied_.step_triggers);
     Enter("verify");
     status = VerifyRewrite(item_, *rewritten, sizes_, profile);
     return status.ok() || Fail(status);
@@ -185,7 +186,6 @@ class StepPass {
     report_.timeline_after = profile.op_bytes;
     report_.nodes_after = rewritten->graph.node_size();
     if (report_.step_time_us > 0) report_.predicted_time_overhead = planned.cost_us / report_.step_time_us;
-    report_.decisions = DescribePlan(imported_.graph, planned.plan, applied_.step_triggers);
     report_.reason = std::to_string(planned.plan.steps.size()) + " recomputations lower the predicted peak from " +
                      FormatBytes(report_.peak_before_bytes) + " to " + FormatBytes(report_.peak_after_bytes);
     output->Swap(&rewritten->graph);

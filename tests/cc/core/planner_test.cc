@@ -14,7 +14,7 @@ using testing::Chain;
 using testing::OutputOf;
 using testing::RandomGraph;
 
-const PlannerOptions kUnhurried{/*recompute=*/true, /*seconds=*/1000};
+const PlannerOptions kUnhurried{/*recompute=*/true, /*move=*/true, /*seconds=*/1000};
 
 TEST(PlannerTest, LeavesAStepThatFitsAlone) {
   const MemGraph graph = Chain(10, 4096);
@@ -44,6 +44,8 @@ TEST(PlannerTest, PrefersTheCheapestWayToFree) {
   const BufferId input = AddBuffer(&graph, 8, kNone);
   const BufferId dear = OutputOf(graph, AddOp(&graph, {input}, 1 << 20, 100));
   const BufferId cheap = OutputOf(graph, AddOp(&graph, {input}, 1 << 20, 1));
+  AddOp(&graph, {dear}, 0);
+  AddOp(&graph, {cheap}, 0);
   const BufferId peak = OutputOf(graph, AddOp(&graph, {input}, 4 << 20, 1));
   AddOp(&graph, {peak}, 0);
   AddOp(&graph, {dear}, 0);
@@ -66,6 +68,34 @@ TEST(PlannerTest, OneOpAtATimeFreesNothingWhereItsInputDiesToo) {
     closure |= result.plan.steps[i].before == result.plan.steps[i - 1].before;
   }
   EXPECT_TRUE(closure);
+}
+
+TEST(PlannerTest, WhatIsNotReadBeforeItIsMadeAgainIsMovedAtNoCost) {
+  // `early` is ready at the start, read only at the end, and in the way of the peak in between.
+  MemGraph graph;
+  const BufferId input = AddBuffer(&graph, 8, kNone);
+  const BufferId early = OutputOf(graph, AddOp(&graph, {input}, 1 << 20, 50));
+  const BufferId large = OutputOf(graph, AddOp(&graph, {input}, 1 << 22, 1));
+  AddOp(&graph, {large}, 0);
+  AddOp(&graph, {early}, 0);
+  const PlannerResult result = PlanForLimit(graph, (1 << 22) + 64, kUnhurried);
+  ASSERT_TRUE(result.feasible);
+  ASSERT_EQ(result.plan.steps.size(), 1u);
+  EXPECT_TRUE(result.plan.steps[0].moves);
+  EXPECT_EQ(result.cost_us, 0);
+  PlannerOptions in_place = kUnhurried;
+  in_place.move = false;
+  EXPECT_EQ(PlanForLimit(graph, (1 << 22) + 64, in_place).cost_us, 50);
+  // A reader before the place forbids it, and so does an op that waits for it...
+  MemGraph read = graph;
+  read.ops[2].inputs.push_back(early);
+  EXPECT_NE(ValidatePlan(read, result.plan), "");
+  MemGraph waited = graph;
+  waited.ops[2].deps.push_back(0);
+  EXPECT_NE(ValidatePlan(waited, result.plan), "");
+  // ...but not a view of it, which waits with it.
+  waited.ops[2].inputs.clear();
+  EXPECT_EQ(ValidatePlan(waited, result.plan), "");
 }
 
 TEST(PlannerTest, NeverRecomputesWhatMustNotBe) {
@@ -100,7 +130,7 @@ TEST(PlannerTest, DoesNotReadAVariableAfterItWasOverwritten) {
 
 TEST(PlannerTest, WithoutRecomputationThereIsNoPlan) {
   const MemGraph graph = Chain(20, 4096);
-  const PlannerResult result = PlanForLimit(graph, 4096, {/*recompute=*/false, /*seconds=*/1});
+  const PlannerResult result = PlanForLimit(graph, 4096, {/*recompute=*/false, /*move=*/true, /*seconds=*/1});
   EXPECT_FALSE(result.feasible);
   EXPECT_TRUE(result.plan.steps.empty());
 }
