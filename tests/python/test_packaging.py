@@ -107,11 +107,13 @@ def test_a_build_without_tensorflow_stops_and_names_the_fix(tmp_path: pathlib.Pa
 
 
 def test_tensorflow_is_asked_once_for_a_build_directory(tmp_path: pathlib.Path) -> None:
-    cmake = pathlib.Path(sys.executable).parent / "cmake"
-    if not cmake.exists():
-        pytest.skip("cmake is not in this environment")
+    programs = pathlib.Path(sys.executable).parent
+    if not (programs / "cmake").exists() or not (programs / "ninja").exists():
+        pytest.skip("cmake and ninja are not in this environment")
     configure = (
-        *(cmake, "-S", ROOT, "-B", tmp_path, f"-DPython_EXECUTABLE={sys.executable}"),
+        *(programs / "cmake", "-S", ROOT, "-B", tmp_path, "-G", "Ninja"),
+        f"-DCMAKE_MAKE_PROGRAM={programs / 'ninja'}",
+        f"-DPython_EXECUTABLE={sys.executable}",
         f"-DLMS_PYTHON_OUTPUT_DIR={tmp_path / 'lms'}",
     )
     first = _run(*configure)
