@@ -23,6 +23,7 @@ struct Start {
 // Ordered so that the first few already cover the ground: planning may stop after any of them.
 constexpr Start kStarts[] = {{1.0, 0.25}, {0.7, 0.0}, {1.4, 1.0}, {1.0, 0.0}, {0.7, 0.25},
                              {1.4, 0.25}, {1.0, 1.0}, {0.7, 1.0}, {1.4, 0.0}};
+constexpr int kAllStarts = sizeof(kStarts) / sizeof(kStarts[0]);
 constexpr int kMostRounds = 200;
 constexpr double kApplyShare = 0.125;       // of a round's candidates that are applied before all are weighed again
 constexpr double kApplyScoreRatio = 3;      // and none that is this many times worse than the best
@@ -269,7 +270,6 @@ PlannerResult RunStarts(const MemGraph& graph, int64_t limit_bytes, int most_sta
 
 PlannerResult PlanForLimit(const MemGraph& graph, int64_t limit_bytes, const PlannerOptions& options) {
   if (!options.recompute) return Evaluate(graph, Plan(), limit_bytes);
-  constexpr int kAllStarts = sizeof(kStarts) / sizeof(kStarts[0]);
   PlannerResult best = RunStarts(graph, limit_bytes, kAllStarts, options.move, Seconds() + options.seconds);
   if (best.feasible || limit_bytes < LowerBoundBytes(graph)) return best;
   // The search for the least peak also goes below its goals by chance; what it finds must hold as a limit too.
@@ -292,8 +292,10 @@ PlannerResult PlanForLeastPeak(const MemGraph& graph, const PlannerOptions& opti
     if (!result.feasible) low = limit + 1;
     if (result.peak_bytes < best.peak_bytes) best = std::move(result);
   }
+  // The same peak for less, if another start can.
+  PlannerResult cheaper = RunStarts(graph, best.peak_bytes, kAllStarts, options.move, deadline);
   best.feasible = true;
-  return best;
+  return Better(cheaper, best) ? cheaper : best;
 }
 
 int64_t LowerBoundBytes(const MemGraph& graph) {

@@ -51,7 +51,7 @@ class StepPass {
     if (!OverBudget()) {
       report_.status = ReportStatus::kFits;
       report_.reason = "the predicted peak of " + FormatBytes(report_.peak_before_bytes) + " is within the budget of " +
-                       FormatBytes(report_.budget_bytes);
+                       FormatBytes(report_.budget_bytes) + hidden_;
       return false;
     }
     return PlanAndRewrite(output);
@@ -93,6 +93,7 @@ class StepPass {
                                  " for one); each was taken to be " + std::to_string(kAssumedDim) +
                                  ": set unknown_dim, for example to the batch size");
     }
+    NoteHiddenOps();
     for (const auto& node : item_.graph.node()) {
       if (node.attr().count("_XlaMustCompile") != 0 && node.attr().at("_XlaMustCompile").b()) {
         report_.warnings.push_back(node.name() + " is compiled by XLA (jit_compile=True): lms cannot see into it");
@@ -100,6 +101,16 @@ class StepPass {
       }
     }
     return true;
+  }
+
+  // What the prediction does not cover is said wherever it is used.
+  void NoteHiddenOps() {
+    int in_loops = 0;
+    for (int i = 0; i < index_.size(); ++i) in_loops += index_[i].live && index_[i].in_frame ? 1 : 0;
+    if (in_loops == 0) return;
+    hidden_ = ", not counting what " + std::to_string(in_loops) + " ops in loops hold";
+    report_.warnings.push_back(std::to_string(in_loops) +
+                               " ops run inside loops: what they hold is not predicted, and nothing of it is recomputed");
   }
 
   void Measure() {
@@ -194,7 +205,7 @@ class StepPass {
   bool NothingToGain() {
     report_.status = ReportStatus::kFits;
     report_.budget_bytes = report_.min_budget_bytes = report_.peak_before_bytes;
-    report_.reason = "no plan lowers the predicted peak of " + FormatBytes(report_.peak_before_bytes);
+    report_.reason = "no plan lowers the predicted peak of " + FormatBytes(report_.peak_before_bytes) + hidden_;
     return false;
   }
 
@@ -227,6 +238,7 @@ class StepPass {
   GraphIndex index_;
   ImportedGraph imported_;
   RewriteResult applied_;
+  std::string hidden_;  // words on what no figure includes
 };
 
 }  // namespace
