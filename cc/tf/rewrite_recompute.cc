@@ -128,11 +128,13 @@ class Rewriter {
     for (const BufferId b : step.provides) newest_[b] = step_index;
   }
 
-  // A variable that the copy reads must still hold the value of the step.
+  // The update of a variable that the copy reads comes after it: the copy has the right value in any case (it reads the
+  // tensor that the step read), but an update while that is held copies the variable. No edge leads into a loop.
   void OrderBeforeWrites(OpId op, const std::string& copy) {
     for (const BufferId b : imported_.graph.ops[op].inputs) {
       for (const OpId writer : imported_.graph.buffers[b].overwritten_by) {
-        AddControl(copy, graph_->mutable_node(imported_.node_of_op[writer]));
+        const int node = imported_.node_of_op[writer];
+        if (!index_[node].in_frame) AddControl(copy, graph_->mutable_node(node));
       }
     }
   }
