@@ -181,7 +181,7 @@ def child_measure(way: str, budget: str, batch: int, rounds: int) -> dict[str, A
     import dataclasses
 
     import lms
-    from measure import measured
+    from _measure import measured
 
     lms.memory.reset_peak()
     trainer = TRAINERS[way](batch, budget)
@@ -289,7 +289,7 @@ def summary(way: str, budget: str, result: dict[str, Any]) -> dict[str, Any]:
 
 
 def show(rows: list[dict[str, Any]], facts: dict[str, Any], title: str) -> None:
-    from measure import machine_line, spread
+    from _measure import machine_line, spread
     from rich.console import Console
     from rich.table import Table
 
@@ -336,7 +336,7 @@ def main() -> None:
             json.dump(result, out)
         return
 
-    from measure import machine, write_results
+    from _measure import machine, write_results
 
     rows = []
     for way in args.ways.split(","):

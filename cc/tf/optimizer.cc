@@ -28,10 +28,19 @@ std::string Join(const std::vector<std::string>& lines) {
   return text;
 }
 
+// A small function beside the training step is no news when a share of its own peak cannot be met.
+constexpr int64_t kNewsBytes = 16 << 20;
+
 void Log(const Report& report) {
   const std::string line = "lms: " + report.function + ": " + StatusName(report.status) + ": " + report.reason;
   switch (report.status) {
     case ReportStatus::kInfeasible:
+      if (report.peak_before_bytes - report.resident_bytes < kNewsBytes && report.budget_bytes > report.resident_bytes) {
+        VLOG(1) << line;
+        return;
+      }
+      LOG(WARNING) << line;
+      break;
     case ReportStatus::kFailed:
       LOG(WARNING) << line;
       break;

@@ -25,6 +25,8 @@ namespace grappler = tensorflow::grappler;
 
 // For dimensions that the graph leaves unknown, where the user has not said.
 constexpr int64_t kAssumedDim = 32;
+// Functions with less are left alone where the budget is relative to their own peak: nothing would be gained.
+constexpr int64_t kLeastActivationBytes = 256 << 10;
 // Plans are made again, for a lower limit, when the verifier finds the new graph above the budget.
 constexpr int kMostAttempts = 4;
 
@@ -48,6 +50,10 @@ class StepPass {
     if (!Read()) return false;
     if (imported_.graph.ops.empty()) return Skip("no op of the graph runs");
     Measure();
+    if (RelativeBudget() && report_.peak_before_bytes - report_.resident_bytes < kLeastActivationBytes) {
+      return Skip("too small for a relative budget: its activations peak at " +
+                  FormatBytes(report_.peak_before_bytes - report_.resident_bytes));
+    }
     if (!OverBudget()) {
       report_.status = ReportStatus::kFits;
       report_.reason = "the predicted peak of " + FormatBytes(report_.peak_before_bytes) + " is within the budget of " +
@@ -137,6 +143,12 @@ class StepPass {
       default:
         return report_.peak_before_bytes > report_.budget_bytes;
     }
+  }
+
+  // A share of the graph's own peak, or the least: asked of every function that runs, not only of training steps.
+  bool RelativeBudget() const {
+    const Budget::Kind kind = options_.memory_budget.kind;
+    return kind == Budget::Kind::kPercent || kind == Budget::Kind::kMin;
   }
 
   int64_t Limit() const {
