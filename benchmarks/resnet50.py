@@ -1,6 +1,6 @@
 """ResNet-50 (keras.applications, 224 px, SGD) under a budget, against stock, step by step alternately.
 
-./run bench resnet50 [--ways function,fit,session] [--budgets 60%,...] [--batch 16] [--rounds 8]
+./run bench resnet50 [--ways function,fit,session] [--budgets 60%,...] [--batch 16] [--rounds 8] [--plot FILE]
 
 For each way of training (a tf.function step, Keras fit, a v1 Session) two child processes:
 one measures steps of stock TensorFlow and of lms in turn (activation peak of the allocator, CPU
@@ -177,7 +177,9 @@ def largest_report() -> Any:
     return max(lms.reports(), key=lambda report: report.peak_before_bytes)
 
 
-def child_measure(way: str, budget: str, batch: int, rounds: int) -> dict[str, Any]:
+def child_measure(
+    way: str, budget: str, batch: int, rounds: int, plot: str | None
+) -> dict[str, Any]:
     import dataclasses
 
     import lms
@@ -189,6 +191,8 @@ def child_measure(way: str, budget: str, batch: int, rounds: int) -> dict[str, A
         trainer.step(with_lms)
         trainer.step(with_lms)
     report = largest_report()
+    if plot:
+        report.plot(plot)
     steps: dict[str, list[Any]] = {"stock": [], "lms": []}
     for _ in range(rounds):
         for name, with_lms in (("stock", False), ("lms", True)):
@@ -196,7 +200,7 @@ def child_measure(way: str, budget: str, batch: int, rounds: int) -> dict[str, A
     return {"steps": steps, "report": json.loads(report.to_json())}
 
 
-def child_identity(way: str, budget: str, batch: int, rounds: int) -> dict[str, Any]:
+def child_identity(way: str, budget: str, batch: int) -> dict[str, Any]:
     import tensorflow as tf
 
     tf.config.threading.set_intra_op_parallelism_threads(1)
@@ -224,10 +228,10 @@ def child_identity(way: str, budget: str, batch: int, rounds: int) -> dict[str, 
     }
 
 
-def child_fits(way: str, budget: str, batch: int, rounds: int) -> dict[str, Any]:
+def child_fits(way: str, budget: str, batch: int) -> dict[str, Any]:
     import lms
 
-    trainer = TRAINERS[way](batch, "64GiB")
+    trainer = TRAINERS[way](batch, budget)
     start = time.perf_counter()
     trainer.step(True)
     first = time.perf_counter() - start
@@ -241,13 +245,19 @@ def child_fits(way: str, budget: str, batch: int, rounds: int) -> dict[str, Any]
     }
 
 
-CHILDREN = {"measure": child_measure, "identity": child_identity, "fits": child_fits}
+CHILDREN: dict[str, Callable[[argparse.Namespace], dict[str, Any]]] = {
+    "measure": lambda a: child_measure(a.ways, a.budgets, a.batch, a.rounds, a.plot),
+    "identity": lambda a: child_identity(a.ways, a.budgets, a.batch),
+    "fits": lambda a: child_fits(a.ways, a.budgets, a.batch),
+}
 
 
 def in_child(part: str, way: str, budget: str, args: argparse.Namespace) -> dict[str, Any]:
     with tempfile.NamedTemporaryFile("r", suffix=".json") as out:
         command = [sys.executable, __file__, "--child", part, "--ways", way, "--budgets", budget]
         command += ["--batch", str(args.batch), "--rounds", str(args.rounds), "--out", out.name]
+        if args.plot:
+            command += ["--plot", args.plot]
         subprocess.run(command, check=True)
         return json.load(out)
 
@@ -327,11 +337,12 @@ def main() -> None:
     parser.add_argument("--budgets", default="60%")
     parser.add_argument("--batch", type=int, default=16)
     parser.add_argument("--rounds", type=int, default=8)
+    parser.add_argument("--plot", help="draws memory over the step into this file")
     parser.add_argument("--child", choices=sorted(CHILDREN), help=argparse.SUPPRESS)
     parser.add_argument("--out", help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.child:
-        result = CHILDREN[args.child](args.ways, args.budgets, args.batch, args.rounds)
+        result = CHILDREN[args.child](args)
         with open(args.out, "w") as out:
             json.dump(result, out)
         return
