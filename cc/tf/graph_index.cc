@@ -4,6 +4,7 @@
 #include <deque>
 #include <iterator>
 #include <set>
+#include <tuple>
 #include <utility>
 
 #include "tensorflow/core/framework/function.h"
@@ -24,12 +25,7 @@ bool IsSwitch(const tensorflow::NodeDef& node) { return IsOp(node, "Switch") || 
 absl::Status GraphIndex::Build(const tensorflow::grappler::GrapplerItem& item) {
   absl::Status status = Resolve(item.graph);
   if (!status.ok()) return status;
-  const auto preserved = item.NodesToPreserve();
-  preserved_.assign(nodes_.size(), false);
-  for (const std::string& name : preserved) {
-    const int node = Find(std::string(tensorflow::ParseTensorName(name).node()));
-    if (node >= 0) preserved_[node] = true;
-  }
+  FindPreserved(item);
   FindLive(item);
   FindFrames(item.graph);
   FindBranches(item.graph);
@@ -53,7 +49,8 @@ absl::Status GraphIndex::Resolve(const tensorflow::GraphDef& graph) {
     for (const std::string& input : graph.node(i).input()) {
       const tensorflow::TensorId id = tensorflow::ParseTensorName(input);
       const int from = Find(std::string(id.node()));
-      if (from < 0) return absl::InvalidArgumentError(graph.node(i).name() + " reads " + input + ", which does not exist");
+      if (from < 0)
+        return absl::InvalidArgumentError(graph.node(i).name() + " reads " + input + ", which does not exist");
       if (id.index() < 0) {
         nodes_[i].controls.push_back(from);
       } else {
@@ -63,6 +60,25 @@ absl::Status GraphIndex::Resolve(const tensorflow::GraphDef& graph) {
     }
   }
   return absl::OkStatus();
+}
+
+void GraphIndex::FindPreserved(const tensorflow::grappler::GrapplerItem& item) {
+  // Not item.NodesToPreserve(): in a function that names every stateful op too, whose results are like any other's.
+  preserved_.assign(nodes_.size(), false);
+  const auto preserve = [this](const std::string& tensor) {
+    const int node = Find(std::string(tensorflow::ParseTensorName(tensor).node()));
+    if (node >= 0) preserved_[node] = true;
+  };
+  for (const std::string& fetch : item.fetch) preserve(fetch);
+  for (const auto& feed : item.feed) preserve(feed.first);
+  for (const std::string& name : item.keep_ops) preserve(name);
+  for (const std::string& name : item.init_ops) preserve(name);
+  for (const std::string* name : {&item.save_op, &item.restore_op, &item.save_restore_loc_tensor}) preserve(*name);
+  for (const auto& runner : item.queue_runners) {
+    for (const std::string& name : runner.enqueue_op_name()) preserve(name);
+    preserve(runner.close_op_name());
+    preserve(runner.cancel_op_name());
+  }
 }
 
 void GraphIndex::FindLive(const tensorflow::grappler::GrapplerItem& item) {
@@ -119,11 +135,20 @@ void GraphIndex::FindFrames(const tensorflow::GraphDef& graph) {
 }
 
 void GraphIndex::FindBranches(const tensorflow::GraphDef& graph) {
-  // A node runs when, for each (predicate, outcome) in its set, the predicate has that outcome. A Merge runs in all cases
-  // that its inputs cover, which leaves it what they have in common. Loops decide for themselves: their predicates are
-  // left out. The work list visits a node again when a set changes; sets of acyclic parts settle after one visit each in
-  // topological order, and a bound keeps a strange graph from taking forever (its nodes then count as conditional).
-  using Conditions = std::set<std::pair<int, int>>;
+  // A node runs when, for each (predicate, outcome) in its set, the predicate has that outcome. A Merge runs in all
+  // cases that its inputs cover, which leaves it what they have in common; where they do not decide by the same
+  // predicates, it may run in none, and gets a condition of its own. Loops decide for themselves: their predicates are
+  // left out. Each node is visited once, in topological order; nodes that a strange graph keeps from being visited
+  // count as conditional.
+  struct Condition {
+    int node;  // with port: the predicate
+    int port;
+    int outcome;
+    bool operator<(const Condition& other) const {
+      return std::tie(node, port, outcome) < std::tie(other.node, other.port, other.outcome);
+    }
+  };
+  using Conditions = std::set<Condition>;
   bool any = false;
   for (const auto& node : graph.node()) any |= IsSwitch(node);
   if (!any) return;
@@ -139,35 +164,50 @@ void GraphIndex::FindBranches(const tensorflow::GraphDef& graph) {
   for (int i = 0; i < size(); ++i) {
     if (waiting[i] == 0) queue.push_back(i);
   }
+  const auto predicate_of = [&](int node) {
+    TensorRef predicate = nodes_[node].inputs[1];
+    for (int steps = 0; steps < size() && graph.node(predicate.node).op() == "Identity"; ++steps) {
+      predicate = nodes_[predicate.node].inputs[0];
+    }
+    return predicate;
+  };
   const auto from = [&](const TensorRef& input) {
     Conditions result = conditions[input.node];
     if (!IsSwitch(graph.node(input.node)) || nodes_[input.node].inputs.size() < 2) return result;
-    const int predicate = nodes_[input.node].inputs[1].node;
-    if (!IsOp(graph.node(predicate), "LoopCond")) result.emplace(predicate, input.port);
+    const TensorRef predicate = predicate_of(input.node);
+    if (!IsOp(graph.node(predicate.node), "LoopCond")) result.insert({predicate.node, predicate.port, input.port});
     return result;
+  };
+  const auto same_predicates = [](const Conditions& a, const Conditions& b) {
+    const auto same = [](const Condition& x, const Condition& y) { return x.node == y.node && x.port == y.port; };
+    return a.size() == b.size() && std::equal(a.begin(), a.end(), b.begin(), same);
+  };
+  const auto common = [](const Conditions& a, const Conditions& b) {
+    Conditions both;
+    std::set_intersection(a.begin(), a.end(), b.begin(), b.end(), std::inserter(both, both.begin()));
+    return both;
   };
   for (size_t next = 0; next < queue.size(); ++next) {
     const int i = queue[next];
     visited[i] = true;
     Conditions& mine = conditions[i];
-    const bool merge = IsOp(graph.node(i), "Merge");
-    bool first = true;
+    std::vector<Conditions> theirs;
     for (const TensorRef& input : nodes_[i].inputs) {
-      if (!visited[input.node]) continue;  // around a loop
-      const Conditions theirs = from(input);
-      if (merge && !first) {
-        Conditions common;
-        std::set_intersection(mine.begin(), mine.end(), theirs.begin(), theirs.end(),
-                              std::inserter(common, common.begin()));
-        mine = std::move(common);
-      } else {
-        mine.insert(theirs.begin(), theirs.end());
+      if (visited[input.node]) theirs.push_back(from(input));  // the others come around a loop
+    }
+    if (IsOp(graph.node(i), "Merge")) {
+      bool covered = true;
+      for (size_t k = 0; k < theirs.size(); ++k) {
+        covered = covered && same_predicates(theirs[0], theirs[k]);
+        mine = k == 0 ? theirs[0] : common(mine, theirs[k]);
       }
-      first = false;
+      if (!covered) mine.insert({i, -1, 0});
+    } else {
+      for (const Conditions& inputs : theirs) mine.insert(inputs.begin(), inputs.end());
     }
     for (const int control : nodes_[i].controls) {
-      const Conditions theirs = from({control, 0});
-      if (!IsSwitch(graph.node(control))) mine.insert(theirs.begin(), theirs.end());
+      // Also of a Switch: it runs whatever it decides.
+      mine.insert(conditions[control].begin(), conditions[control].end());
     }
     nodes_[i].conditional = !mine.empty();
     if (IsOp(graph.node(i), "NextIteration")) continue;  // its readers did not wait for it

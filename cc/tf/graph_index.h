@@ -44,6 +44,7 @@ class GraphIndex {
 
  private:
   absl::Status Resolve(const tensorflow::GraphDef& graph);
+  void FindPreserved(const tensorflow::grappler::GrapplerItem& item);
   void FindLive(const tensorflow::grappler::GrapplerItem& item);
   void FindFrames(const tensorflow::GraphDef& graph);
   void FindBranches(const tensorflow::GraphDef& graph);

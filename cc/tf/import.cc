@@ -47,6 +47,7 @@ class Importer {
 
   absl::Status Run() {
     absl::Status status = ReadTypes();
+    if (status.ok()) status = CheckPorts();
     if (!status.ok()) return status;
     ChooseDevice();
     status = AddOps();
@@ -93,6 +94,21 @@ class Importer {
       }
       for (size_t port = 0; port < outputs.size() && port < types.output_on_host.size(); ++port) {
         types.output_on_host[port] = outputs[port] == tensorflow::HOST_MEMORY;
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status CheckPorts() const {
+    for (int i = 0; i < index_.size(); ++i) {
+      if (!index_[i].live) continue;
+      if (index_[i].inputs.size() != types_[i].inputs.size()) {
+        return absl::InvalidArgumentError(Node(i).name() + " has another number of inputs than its op takes");
+      }
+      for (const TensorRef& input : index_[i].inputs) {
+        if (input.port < static_cast<int>(types_[input.node].outputs.size())) continue;
+        return absl::InvalidArgumentError(Node(i).name() + " reads output " + std::to_string(input.port) + " of " +
+                                          Node(input.node).name() + ", which has fewer");
       }
     }
     return absl::OkStatus();
@@ -184,6 +200,9 @@ class Importer {
         buffers[port] = port == 0 ? SharedByMerge(node) : kNone;
       } else if (shared >= 0 && shared < static_cast<int>(index_[node].inputs.size())) {
         buffers[port] = BufferOf(index_[node].inputs[shared]);
+      } else if (tensorflow::IsRefType(types.outputs[port]) && !index_[node].inputs.empty() &&
+                 tensorflow::IsRefType(types.inputs[0])) {
+        buffers[port] = BufferOf(index_[node].inputs[0]);  // the variable that the op has changed
       } else if (IsVariableRead(type) && !index_[node].inputs.empty()) {
         buffers[port] = BufferOf(index_[node].inputs[0]);
         if (buffers[port] != kNone) {
@@ -258,8 +277,15 @@ class Importer {
         if (!why_not.empty()) facts.keep_reason = "read through " + op.type + ": " + why_not;
         continue;
       }
-      AddOnce(&op.inputs, b);
-      if (MayForwardInput(op.type) && !buffer.resident) AddOnce(&op.forwardable, b);
+      const bool again = std::find(op.inputs.begin(), op.inputs.end(), b) != op.inputs.end();
+      if (!again) op.inputs.push_back(b);
+      if (!MayForwardInput(op.type) || buffer.resident) continue;
+      // Read twice by one op, storage has two holders: neither gives it up.
+      if (again) {
+        op.forwardable.erase(std::remove(op.forwardable.begin(), op.forwardable.end(), b), op.forwardable.end());
+      } else {
+        op.forwardable.push_back(b);
+      }
     }
     for (size_t port = 0; port < types_[node].outputs.size(); ++port) {
       const BufferId b = Slots(node)[port];
@@ -271,6 +297,12 @@ class Importer {
 
   void AddVariableWrites(int node) {
     const MemOp& op = Op(node);
+    if (ChangesInPlace(op.type) && !index_[node].inputs.empty()) {
+      const BufferId b = BufferOf(index_[node].inputs[0]);
+      if (b == kNone) return;
+      AddOnce(&out_.graph.buffers[b].overwritten_by, out_.op_of_node[node]);
+      facts_[b].keep_reason = "changed in place by " + op.type;
+    }
     if (IsVariableRead(op.type) || IsVariableQuery(op.type)) return;
     if (!types_[node].op_def->is_stateful()) return;
     for (size_t i = 0; i < index_[node].inputs.size(); ++i) {
@@ -294,8 +326,16 @@ class Importer {
       if (!OnDevice(input.node)) op.keep_reason = "reads from another device";
       const BufferId b = BufferOf(input);
       if (b != kNone && ReferenceVariable(b)) op.keep_reason = "reads a reference variable";
+      if (b != kNone && ChangedInLoop(b)) op.keep_reason = "reads a variable that a loop changes";
     }
     op.recomputable = op.keep_reason.empty();
+  }
+
+  // No edge may lead from a copy into a loop, so nothing could keep the change behind the copy.
+  bool ChangedInLoop(BufferId b) const {
+    const std::vector<OpId>& writers = out_.graph.buffers[b].overwritten_by;
+    return std::any_of(writers.begin(), writers.end(),
+                       [this](OpId writer) { return index_[out_.node_of_op[writer]].in_frame; });
   }
 
   bool ReferenceVariable(BufferId b) const {

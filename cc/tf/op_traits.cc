@@ -1,5 +1,6 @@
 #include "cc/tf/op_traits.h"
 
+#include <string_view>
 #include <unordered_set>
 
 #include "tensorflow/core/framework/attr_value.pb.h"
@@ -12,11 +13,12 @@ using Names = std::unordered_set<std::string>;
 
 // One output, which is the first input under another shape or name.
 const Names& Views() {
-  static const auto* const names =
-      new Names{"Identity",     "Reshape",     "Squeeze",         "ExpandDims",           "StopGradient",
-                "Bitcast",      "EnsureShape", "PreventGradient", "PlaceholderWithDefault", "CheckNumerics",
-                "CheckNumericsV2", "Enter",    "Exit",            "NextIteration",        "LoopCond",
-                "RefIdentity"};
+  static const auto* const names = new Names{"Identity",      "Reshape",         "Squeeze",
+                                             "ExpandDims",    "StopGradient",    "Bitcast",
+                                             "EnsureShape",   "PreventGradient", "PlaceholderWithDefault",
+                                             "CheckNumerics", "CheckNumericsV2", "Enter",
+                                             "Exit",          "NextIteration",   "LoopCond",
+                                             "RefIdentity"};
   return *names;
 }
 
@@ -35,26 +37,44 @@ const Names& Forwarders() {
   return *names;
 }
 
-// One output, which is the first input after a change in place.
+// One output, which is the first input after a change in place. None of these is stateful by its OpDef.
 const Names& InPlace() {
-  static const auto* const names =
-      new Names{"Assign", "AssignAdd", "AssignSub", "DestroyTemporaryVariable"};
+  static const auto* const names = new Names{"Assign",        "AssignAdd",  "AssignSub",  "DestroyTemporaryVariable",
+                                             "InplaceUpdate", "InplaceAdd", "InplaceSub", "_ParallelConcatUpdate"};
   return *names;
 }
 
 const Names& ControlFlow() {
   static const auto* const names =
-      new Names{"Switch", "Merge",    "Enter",    "Exit",    "NextIteration",    "LoopCond",  "ControlTrigger", "RefSwitch",
-                "RefMerge", "RefEnter", "RefExit", "RefNextIteration", "_SwitchN", "Abort"};
+      new Names{"Switch",    "Merge",    "Enter",    "Exit",    "NextIteration",    "LoopCond", "ControlTrigger",
+                "RefSwitch", "RefMerge", "RefEnter", "RefExit", "RefNextIteration", "_SwitchN", "Abort"};
   return *names;
 }
 
 // Stateless by their OpDef, yet of no use or no sense twice.
 const Names& NeverTwice() {
-  static const auto* const names = new Names{"_Arg", "_DeviceArg", "_Retval", "_DeviceRetval", "Placeholder",
-                                             "PlaceholderV2", "PlaceholderWithDefault", "Const", "HostConst", "NoOp",
-                                             "VarHandleOp", "ImmutableConst", "CheckNumerics", "CheckNumericsV2"};
+  static const auto* const names = new Names{
+      "_Arg",  "_DeviceArg", "_Retval", "_DeviceRetval", "Placeholder",    "PlaceholderV2", "PlaceholderWithDefault",
+      "Const", "HostConst",  "NoOp",    "VarHandleOp",   "ImmutableConst", "CheckNumerics", "CheckNumericsV2"};
   return *names;
+}
+
+// Collectives and debugging ops, of TensorFlow and of others, that forget to say that they are stateful.
+bool ActsOutside(const std::string& op_type) {
+  static constexpr const char* kPrefixes[] = {"Collective", "Nccl", "Horovod", "BytePS", "Byteps",
+                                              "Debug",      "TPU",  "Tpu",     "Xla"};
+  for (const std::string_view prefix : kPrefixes) {
+    if (std::string_view(op_type).substr(0, prefix.size()) == prefix) return true;
+  }
+  return false;
+}
+
+// FractionalMaxPool and its kin draw numbers of their own, yet are stateless by their OpDef.
+bool HasSeedAttr(const tensorflow::OpDef& op_def) {
+  for (const auto& attr : op_def.attr()) {
+    if (attr.type() == "int" && (attr.name() == "seed" || attr.name() == "seed2")) return true;
+  }
+  return false;
 }
 
 bool HasFunctionAttr(const tensorflow::NodeDef& node) {
@@ -100,13 +120,19 @@ bool IsControlFlow(const std::string& op_type) { return ControlFlow().count(op_t
 bool IsVariableRead(const std::string& op_type) { return op_type == "ReadVariableOp"; }
 
 bool IsVariableQuery(const std::string& op_type) {
-  return op_type == "VarIsInitializedOp" || op_type == "VariableShape";
+  return op_type == "VarIsInitializedOp" || op_type == "VariableShape" || op_type == "ResourceGather" ||
+         op_type == "ResourceGatherNd";
 }
+
+bool ChangesInPlace(const std::string& op_type) { return InPlace().count(op_type) != 0; }
 
 std::string WhyNotRecomputable(const tensorflow::NodeDef& node, const tensorflow::OpDef& op_def) {
   if (IsControlFlow(node.op())) return "control flow";
   if (NeverTwice().count(node.op()) != 0) return "an input, output or marker of the step";
   if (op_def.is_stateful()) return "stateful op (" + node.op() + ")";
+  if (ChangesInPlace(node.op())) return "changes its input in place";
+  if (ActsOutside(node.op())) return "may act outside the graph (" + node.op() + ")";
+  if (HasSeedAttr(op_def)) return "random op (" + node.op() + ")";
   if (HasFunctionAttr(node)) return "calls a function";
   if (NamesRef(op_def)) return "reads or writes a reference variable";
   return "";

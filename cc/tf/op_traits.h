@@ -32,8 +32,11 @@ bool IsControlFlow(const std::string& op_type);
 // Reads a resource variable without changing it (ReadVariableOp); its output shares the variable's storage.
 bool IsVariableRead(const std::string& op_type);
 
-// Takes a variable's handle but neither reads nor changes its value (shape and initialisation queries).
+// Takes a variable's handle, changes nothing and shares nothing with it (queries of shape and state, gathers).
 bool IsVariableQuery(const std::string& op_type);
+
+// Writes into the storage of its first input, which is its output too.
+bool ChangesInPlace(const std::string& op_type);
 
 // "" when a copy of the node computes the same bytes and does nothing else; otherwise the reason why not.
 std::string WhyNotRecomputable(const tensorflow::NodeDef& node, const tensorflow::OpDef& op_def);
