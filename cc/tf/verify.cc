@@ -1,43 +1,123 @@
 #include "cc/tf/verify.h"
 
+#include <algorithm>
 #include <string>
+#include <vector>
 
+#include "cc/tf/graph_index.h"
 #include "cc/tf/import.h"
 #include "cc/tf/node_names.h"
+#include "cc/tf/op_traits.h"
+#include "tensorflow/core/framework/attr_value_util.h"
 #include "tensorflow/core/framework/node_def.pb.h"
-#include "tensorflow/core/framework/node_def_util.h"
 
 namespace lms {
 namespace {
 
-absl::Status CheckOriginalNodes(const tensorflow::GraphDef& before, const tensorflow::GraphDef& after) {
-  if (after.node_size() < before.node_size()) return absl::InternalError("nodes are missing");
-  for (int i = 0; i < before.node_size(); ++i) {
-    const tensorflow::NodeDef& old_node = before.node(i);
-    const tensorflow::NodeDef& new_node = after.node(i);
-    if (old_node.name() != new_node.name() || old_node.op() != new_node.op() ||
-        old_node.device() != new_node.device() || old_node.attr_size() != new_node.attr_size()) {
-      return absl::InternalError("node " + old_node.name() + " was changed");
-    }
-    int data = 0;
-    for (const std::string& input : old_node.input()) data += input[0] == '^' ? 0 : 1;
-    int new_data = 0;
-    for (const std::string& input : new_node.input()) new_data += input[0] == '^' ? 0 : 1;
-    if (data != new_data) return absl::InternalError("node " + old_node.name() + " has other inputs than before");
-    if (new_node.op() != "_Retval") continue;
-    if (old_node.input(0) != new_node.input(0)) {
-      return absl::InternalError("the result " + old_node.name() + " was rerouted");
-    }
-  }
-  return absl::OkStatus();
+using tensorflow::GraphDef;
+using tensorflow::NodeDef;
+
+bool SameButInputs(const NodeDef& a, const NodeDef& b) {
+  if (a.op() != b.op() || a.device() != b.device() || a.attr_size() != b.attr_size()) return false;
+  return std::all_of(a.attr().begin(), a.attr().end(), [&b](const auto& attr) {
+    const auto other = b.attr().find(attr.first);
+    return other != b.attr().end() &&
+           tensorflow::AreAttrValuesEqual(attr.second, other->second, /*allow_false_negatives=*/true);
+  });
 }
 
-absl::Status CheckAddedNodes(const tensorflow::GraphDef& after, int first, const GraphIndex& index) {
-  for (int i = first; i < after.node_size(); ++i) {
-    const std::string& name = after.node(i).name();
+// Compares two graphs of which the second is said to be the first with recomputations behind its nodes.
+class Comparison {
+ public:
+  Comparison(const GraphDef& before, const GraphIndex& old_index, const GraphDef& after, const GraphIndex& new_index)
+      : before_(before), old_(old_index), after_(after), new_(new_index) {}
+
+  absl::Status Check() const {
+    if (after_.node_size() < before_.node_size()) return absl::InternalError("nodes are missing");
+    absl::Status status;
+    for (int i = 0; status.ok() && i < before_.node_size(); ++i) status = CheckOriginal(i);
+    for (int i = before_.node_size(); status.ok() && i < after_.node_size(); ++i) status = CheckAdded(i);
+    return status;
+  }
+
+ private:
+  absl::Status CheckOriginal(int node) const {
+    const std::string& name = before_.node(node).name();
+    if (after_.node(node).name() != name) return absl::InternalError("node " + name + " is missing");
+    if (!SameButInputs(before_.node(node), after_.node(node))) {
+      return absl::InternalError("node " + name + " was changed");
+    }
+    const NodeIndex& was = old_[node];
+    const NodeIndex& is = new_[node];
+    const bool fixed = was.in_frame || after_.node(node).op() == "_Retval";
+    if (fixed && !(was.inputs == is.inputs && was.controls == is.controls)) {
+      return absl::InternalError(was.in_frame ? name + ", in a loop, has other inputs than before"
+                                              : "the result " + name + " was rerouted");
+    }
+    if (!SameInputs(node, node)) return absl::InternalError("node " + name + " has other inputs than before");
+    for (const int control : was.controls) {
+      if (std::find(is.controls.begin(), is.controls.end(), control) == is.controls.end()) {
+        return absl::InternalError("node " + name + " no longer waits for " + before_.node(control).name());
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status CheckAdded(int node) const {
+    const std::string& name = after_.node(node).name();
     if (!IsOwnName(name)) return absl::InternalError("a node of a foreign name was added: " + name);
-    if (!index[i].live) return absl::InternalError("the added node " + name + " never runs");
-    if (index[i].in_frame || index[i].conditional) return absl::InternalError(name + " is inside control flow");
+    if (!new_[node].live) return absl::InternalError("the added node " + name + " never runs");
+    if (new_[node].in_frame || new_[node].conditional) return absl::InternalError(name + " is inside control flow");
+    const int original = old_.Find(OriginalName(name));
+    if (original < 0) return absl::InternalError(name + " copies no node");
+    if (!SameButInputs(before_.node(original), after_.node(node)) || !SameInputs(original, node)) {
+      return absl::InternalError(name + " is no copy of " + before_.node(original).name());
+    }
+    return absl::OkStatus();
+  }
+
+  // Does `node` of the new graph read the values that `original` read in the old one?
+  bool SameInputs(int original, int node) const {
+    const std::vector<TensorRef>& was = old_[original].inputs;
+    const std::vector<TensorRef>& is = new_[node].inputs;
+    if (was.size() != is.size()) return false;
+    for (size_t i = 0; i < was.size(); ++i) {
+      if (!(was[i] == is[i]) && !(Source(was[i]) == Source(is[i]))) return false;
+    }
+    return true;
+  }
+
+  // The tensor of the old graph that has the same value, behind recomputations and nodes that hand their input on.
+  TensorRef Source(TensorRef tensor) const {
+    for (int steps = 0; steps < after_.node_size(); ++steps) {
+      if (tensor.node >= before_.node_size()) tensor.node = old_.Find(OriginalName(after_.node(tensor.node).name()));
+      if (tensor.node < 0 || !IsPassThrough(before_.node(tensor.node))) return tensor;
+      const size_t input = static_cast<size_t>(SharedInput(before_.node(tensor.node), tensor.port));
+      if (input >= old_[tensor.node].inputs.size()) return tensor;
+      tensor = old_[tensor.node].inputs[input];
+    }
+    return tensor;
+  }
+
+  const GraphDef& before_;
+  const GraphIndex& old_;
+  const GraphDef& after_;
+  const GraphIndex& new_;
+};
+
+// Each recomputation that reads a variable is waited for by all that change the variable.
+absl::Status CheckVariableOrder(const GraphDef& graph, const ImportedGraph& imported) {
+  for (size_t i = 0; i < imported.graph.ops.size(); ++i) {
+    const MemOp& op = imported.graph.ops[i];
+    if (!IsOwnName(graph.node(imported.node_of_op[i]).name())) continue;
+    for (const BufferId b : op.inputs) {
+      for (const OpId writer : imported.graph.buffers[b].overwritten_by) {
+        const std::vector<OpId>& deps = imported.graph.ops[writer].deps;
+        if (std::find(deps.begin(), deps.end(), static_cast<OpId>(i)) == deps.end()) {
+          return absl::InternalError(op.name + " may read a variable after " + imported.graph.ops[writer].name);
+        }
+      }
+    }
   }
   return absl::OkStatus();
 }
@@ -47,12 +127,14 @@ absl::Status CheckAddedNodes(const tensorflow::GraphDef& after, int first, const
 absl::Status VerifyRewrite(const tensorflow::grappler::GrapplerItem& original,
                            const tensorflow::grappler::GrapplerItem& rewritten, const TensorSizes& sizes,
                            MemoryProfile* profile) {
+  GraphIndex old_index;
   GraphIndex index;
-  absl::Status status = index.Build(rewritten);
-  if (status.ok()) status = CheckOriginalNodes(original.graph, rewritten.graph);
-  if (status.ok()) status = CheckAddedNodes(rewritten.graph, original.graph.node_size(), index);
+  absl::Status status = old_index.Build(original);
+  if (status.ok()) status = index.Build(rewritten);
+  if (status.ok()) status = Comparison(original.graph, old_index, rewritten.graph, index).Check();
   ImportedGraph imported;
   if (status.ok()) status = ImportGraph(rewritten, index, sizes, &imported);
+  if (status.ok()) status = CheckVariableOrder(rewritten.graph, imported);
   if (status.ok()) *profile = Simulate(imported.graph, Plan());
   return status;
 }

@@ -1,7 +1,7 @@
 // The last word before a rewritten graph is handed out: is it sound, and does it stay under the budget?
 //
-// Nothing of the planner's or the rewriter's own account is trusted: the output graph is indexed, imported and simulated
-// afresh.
+// Nothing of the planner's or the rewriter's own account is trusted: the output graph is indexed, imported and
+// simulated afresh.
 
 #ifndef LMS_CC_TF_VERIFY_H_
 #define LMS_CC_TF_VERIFY_H_
@@ -18,8 +18,10 @@
 namespace lms {
 
 // `rewritten` is the item with the new graph, `original` with the one that came in. An error says what is unsound: an
-// original node is missing, moved or changed in more than its inputs; a result was rerouted; an added node never runs, or
-// runs in a loop or branch; there is a cycle. *profile is the new graph's memory over time.
+// original node is missing, moved or changed in more than its inputs; a node reads another value than the node that it
+// is or copies read before, or no longer waits for what it waited for; a result was rerouted; an added node never runs,
+// or runs in a loop or branch, or may read a variable after it has changed; there is a cycle. *profile is the new
+// graph's memory over time.
 absl::Status VerifyRewrite(const tensorflow::grappler::GrapplerItem& original,
                            const tensorflow::grappler::GrapplerItem& rewritten, const TensorSizes& sizes,
                            MemoryProfile* profile);
