@@ -13,7 +13,8 @@ constexpr int64_t kLargeShare = 256;
 
 }  // namespace
 
-OrderKeeper::OrderKeeper(const MemGraph& graph, const Plan& plan) : graph_(graph) {
+OrderKeeper::OrderKeeper(const MemGraph& graph, const Plan& plan)
+    : graph_(graph), implied_in_(graph.ops.size(), 0) {
   const MemoryProfile profile = Simulate(graph, plan);
   large_bytes_ = std::max<int64_t>(1, (profile.peak_bytes - profile.resident_bytes) / kLargeShare);
   deps_.reserve(graph.ops.size());
@@ -74,11 +75,11 @@ std::vector<OpId> OrderKeeper::NotImplied(const std::vector<OpId>& known, const 
   if (wanted.empty()) return {};
   std::sort(wanted.begin(), wanted.end());
   const OpId earliest = wanted.front();
-  std::vector<bool> implied(graph_.ops.size(), false);
+  ++walk_;
   std::vector<OpId> queue;
   const auto visit = [&](OpId op) {
-    if (op < earliest || implied[op]) return;
-    implied[op] = true;
+    if (op < earliest || implied_in_[op] == walk_) return;
+    implied_in_[op] = walk_;
     queue.push_back(op);
   };
   size_t next = 0;
@@ -92,7 +93,7 @@ std::vector<OpId> OrderKeeper::NotImplied(const std::vector<OpId>& known, const 
   // Later ops imply earlier ones: take them first, so that what one of them implies is not named again.
   std::vector<OpId> waits;
   for (auto op = wanted.rbegin(); op != wanted.rend(); ++op) {
-    if (implied[*op]) continue;
+    if (implied_in_[*op] == walk_) continue;
     waits.push_back(*op);
     visit(*op);
     follow();

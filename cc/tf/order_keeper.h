@@ -6,7 +6,8 @@
 // large allocation everything has been freed that the plan frees before it, while small ops stay free to move. An op that
 // is to take over the storage of a large input waits for the other readers of that input as well.
 //
-// One walk per object, in schedule order. O(ops) for each large allocation at worst, usually far less.
+// One walk per object, in schedule order. For each large allocation the dependencies back to the
+// earliest pending reader are followed: O(ops) at worst, usually a few dozen.
 
 #ifndef LMS_CC_TF_ORDER_KEEPER_H_
 #define LMS_CC_TF_ORDER_KEEPER_H_
@@ -49,6 +50,8 @@ class OrderKeeper {
   std::vector<std::vector<OpId>> deps_;
   std::vector<std::vector<OpId>> releases_;  // per op: readers of the large buffers that are done with after it
   std::vector<std::vector<OpId>> sharers_;   // per op: other readers of the input whose storage it takes over
+  std::vector<int> implied_in_;              // per op: the last walk that found it implied
+  int walk_ = 0;
   std::vector<OpId> pending_;                // readers that no large allocation has waited for yet
 };
 
