@@ -62,8 +62,10 @@ int64_t PlanningLimit(int64_t budget_bytes, int64_t resident_bytes, double safet
 
 int64_t BudgetForLimit(int64_t limit_bytes, int64_t resident_bytes, double safety_margin) {
   const double activations = static_cast<double>(limit_bytes - resident_bytes);
-  // One byte up, so that rounding never makes the named budget infeasible.
-  return resident_bytes + static_cast<int64_t>(std::ceil(activations / (1 - safety_margin))) + 1;
+  // One byte up, so that rounding never makes the named budget infeasible. A margin of nearly everything asks for more
+  // bytes than there are numbers.
+  constexpr double kMost = 4e18;
+  return resident_bytes + static_cast<int64_t>(std::min(kMost, std::ceil(activations / (1 - safety_margin)))) + 1;
 }
 
 }  // namespace lms

@@ -1,9 +1,10 @@
 #include "cc/tf/node_names.h"
 
+#include <cctype>
+
 namespace lms {
 namespace {
 
-const char kOwn[] = "lms/";
 const char kRecompute[] = "lms/recompute/";
 const char kStrict[] = "lms/strict/";
 
@@ -19,7 +20,12 @@ std::string RecomputeName(int index, const std::string& original) {
 
 std::string StrictName(const std::string& part) { return kStrict + part; }
 
-bool IsOwnName(const std::string& name) { return StartsWith(name, kOwn); }
+// A user's model may be called "lms" too: the whole prefix counts.
+bool IsOwnName(const std::string& name) {
+  if (StartsWith(name, kStrict)) return true;
+  const size_t digit = sizeof(kRecompute) - 1;
+  return StartsWith(name, kRecompute) && digit < name.size() && std::isdigit(static_cast<unsigned char>(name[digit]));
+}
 
 std::string OriginalName(const std::string& name) {
   if (!StartsWith(name, kRecompute)) return name;

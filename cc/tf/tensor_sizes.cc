@@ -18,8 +18,8 @@ namespace grappler = tensorflow::grappler;
 
 // Bytes per second at which an op of unknown cost is taken to read and write.
 constexpr double kUnknownOpBytesPerSecond = 1e10;
-// Counting above this would overflow sums of sizes; no real tensor comes near.
-constexpr int64_t kMostBytes = int64_t{1} << 50;
+// A million sizes above this would overflow their sum; no real tensor comes near.
+constexpr int64_t kMostBytes = int64_t{1} << 43;
 
 TensorSize SizeOf(const OpInfo::TensorProperties& properties, int64_t unknown_dim) {
   TensorSize size;
@@ -49,8 +49,8 @@ int64_t BytesOf(const std::vector<OpInfo::TensorProperties>& tensors, int64_t un
   return bytes;
 }
 
-// The remapper's fused ops as the estimator knows them: the main op alone, which is nearly all of the work. The number is
-// how many of the inputs belong to it.
+// The remapper's fused ops as the estimator knows them: the main op alone, which is nearly all of the work. The number
+// is how many of the inputs belong to it.
 struct MainOp {
   const char* fused;
   const char* main;
@@ -74,8 +74,8 @@ void Unfuse(tensorflow::NodeDef* node, std::vector<OpInfo::TensorProperties>* in
   }
 }
 
-// What a core does per cycle in the kernels that count (matrix products, convolutions). The estimator takes a CPU for one
-// operation per core and cycle, which makes a convolution look 30 times as dear as it is beside an elementwise op.
+// What a core does per cycle in the kernels that count (matrix products, convolutions). The estimator takes a CPU for
+// one operation per core and cycle, which makes a convolution look 30 times as dear as it is beside an elementwise op.
 // Measured on an AVX-512 machine (2 cores, 2.21): 150 to 200 GFLOP/s where cores x frequency is 5 G/s; with AVX2 alone
 // the vectors are half as wide, with SSE a quarter.
 int OperationsPerCycle() {
@@ -152,9 +152,8 @@ void TensorSizes::EstimateCosts(grappler::Cluster* cluster) {
   for (const auto& node : item_.graph.node()) nodes[node.name()] = &node;
   const Costs costs(cluster);
   for (const auto& node : item_.graph.node()) {
-    figures_[node.name()].cost_us =
-        costs.MicrosecondsOf(node, nodes, properties_.GetInputProperties(node.name()),
-                             properties_.GetOutputProperties(node.name()), unknown_dim_);
+    figures_[node.name()].cost_us = costs.MicrosecondsOf(node, nodes, properties_.GetInputProperties(node.name()),
+                                                         properties_.GetOutputProperties(node.name()), unknown_dim_);
   }
 }
 

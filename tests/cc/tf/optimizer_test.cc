@@ -1,0 +1,241 @@
+#include "cc/tf/optimizer.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "cc/core/report_store.h"
+#include "cc/tf/failure.h"
+#include "cc/tf/node_names.h"
+#include "tensorflow/core/grappler/optimizers/custom_graph_optimizer_registry.h"
+#include "tensorflow/core/protobuf/rewriter_config.pb.h"
+#include "tests/cc/tf/graph_builder.h"
+
+namespace lms {
+namespace {
+
+using tensorflow::GraphDef;
+using tensorflow::grappler::GrapplerItem;
+using testing::kTile;
+using Config = tensorflow::RewriterConfig_CustomGraphOptimizer;
+
+class OptimizerTest : public ::testing::Test {
+ protected:
+  void SetUp() override { ReportStore::Global().Clear(); }
+  void TearDown() override { InjectFailure(""); }
+
+  void Set(const std::string& option, const std::string& value) {
+    (*config_.mutable_parameter_map())[option].set_s(value);
+  }
+  void SetBudget(int64_t bytes) { (*config_.mutable_parameter_map())["memory_budget"].set_i(bytes); }
+
+  // Both iterations that Grappler makes by default. True where the graph was changed; it is in output_ then.
+  bool Optimize(const GrapplerItem& item) {
+    LmsOptimizer optimizer;
+    EXPECT_TRUE(optimizer.Init(&config_).ok());
+    output_.Clear();
+    const absl::Status first = optimizer.Optimize(nullptr, item, &output_);
+    EXPECT_TRUE(absl::IsAborted(first));
+    EXPECT_EQ(output_.node_size(), 0);
+    const absl::Status second = optimizer.Optimize(nullptr, item, &output_);
+    EXPECT_TRUE(second.ok() || absl::IsAborted(second)) << second.message();
+    if (!second.ok()) {
+      EXPECT_EQ(output_.node_size(), 0);
+    }
+    return second.ok();
+  }
+
+  Report Last() const {
+    const std::vector<Report> reports = ReportStore::Global().All();
+    EXPECT_FALSE(reports.empty());
+    return reports.empty() ? Report() : reports.back();
+  }
+
+  static int OwnNodes(const GraphDef& graph) {
+    int own = 0;
+    for (const auto& node : graph.node()) own += IsOwnName(node.name()) ? 1 : 0;
+    return own;
+  }
+
+  Config config_;
+  GraphDef output_;
+};
+
+TEST_F(OptimizerTest, AStepThatFitsIsLeftAlone) {
+  Set("memory_budget", "1GiB");
+  EXPECT_FALSE(Optimize(testing::TrainChain(8)));
+  EXPECT_EQ(Last().status, ReportStatus::kFits);
+  EXPECT_EQ(Last().peak_after_bytes, Last().peak_before_bytes);
+  EXPECT_EQ(Last().nodes_after, Last().nodes_before);
+  EXPECT_TRUE(Last().decisions.empty());
+}
+
+TEST_F(OptimizerTest, AStepOverItsBudgetIsRewrittenToStayUnderIt) {
+  // Eight layers. Resident: x and eight weights of a quarter tile: 3 tiles (and the axes of a sum). At the turn eight
+  // activations and the gradient are held: 9 tiles, or 8 where storage is taken over.
+  const GrapplerItem item = testing::TrainChain(8);
+  const int64_t budget = 3 * kTile + 6 * kTile;
+  SetBudget(budget);
+  ASSERT_TRUE(Optimize(item));
+  const Report report = Last();
+  EXPECT_EQ(report.status, ReportStatus::kRewritten) << report.reason;
+  EXPECT_EQ(report.function, "step");
+  EXPECT_EQ(report.resident_bytes, 3 * kTile + 8);
+  EXPECT_GT(report.peak_before_bytes, budget);
+  EXPECT_LE(report.peak_after_bytes, budget);
+  EXPECT_EQ(report.budget_bytes, budget);
+  EXPECT_EQ(report.device, testing::kCpu);
+  EXPECT_FALSE(report.decisions.empty());
+  EXPECT_GT(report.predicted_time_overhead, 0);
+  EXPECT_EQ(report.nodes_before, item.graph.node_size());
+  EXPECT_EQ(report.nodes_after, output_.node_size());
+  EXPECT_GT(OwnNodes(output_), 0);
+  // What is handed out can be read again and is not rewritten twice.
+  GrapplerItem again = item;
+  again.graph = output_;
+  EXPECT_FALSE(Optimize(again));
+  EXPECT_EQ(Last().status, ReportStatus::kSkipped);
+}
+
+TEST_F(OptimizerTest, TheSameGraphGetsTheSameRewrite) {
+  Set("memory_budget", "60%");
+  ASSERT_TRUE(Optimize(testing::TrainChain(8)));
+  const std::string first = output_.DebugString();
+  ASSERT_TRUE(Optimize(testing::TrainChain(8)));
+  EXPECT_TRUE(output_.DebugString() == first);
+}
+
+TEST_F(OptimizerTest, AnInfeasibleBudgetNamesOneThatIsNot) {
+  SetBudget(3 * kTile + 100);
+  EXPECT_FALSE(Optimize(testing::TrainChain(8)));
+  const Report infeasible = Last();
+  EXPECT_EQ(infeasible.status, ReportStatus::kInfeasible);
+  EXPECT_GT(infeasible.min_budget_bytes, 3 * kTile);
+  EXPECT_NE(infeasible.reason.find(std::to_string(infeasible.min_budget_bytes)), std::string::npos);
+  SetBudget(infeasible.min_budget_bytes);
+  EXPECT_TRUE(Optimize(testing::TrainChain(8)));
+  EXPECT_EQ(Last().status, ReportStatus::kRewritten) << Last().reason;
+}
+
+TEST_F(OptimizerTest, ABudgetUnderTheWeightsSaysSo) {
+  SetBudget(kTile);
+  EXPECT_FALSE(Optimize(testing::TrainChain(8)));
+  EXPECT_EQ(Last().status, ReportStatus::kInfeasible);
+  EXPECT_NE(Last().reason.find("weights, inputs and constants alone take"), std::string::npos);
+}
+
+TEST_F(OptimizerTest, StrictMakesAnInfeasibleStepFail) {
+  SetBudget(kTile);
+  (*config_.mutable_parameter_map())["strict"].set_b(true);
+  ASSERT_TRUE(Optimize(testing::TrainChain(8)));
+  EXPECT_EQ(Last().status, ReportStatus::kInfeasible);
+  const std::string fail = StrictName("budget_not_met");
+  const tensorflow::NodeDef* node = testing::FindNode(output_, fail);
+  ASSERT_NE(node, nullptr);
+  EXPECT_EQ(node->op(), "Assert");
+  // Everything that may have an effect waits for it; what is fed or constant does not.
+  EXPECT_TRUE(testing::HasInput(output_, "update_0", "^" + fail));
+  EXPECT_TRUE(testing::HasInput(output_, "loss", "^" + fail));
+  EXPECT_FALSE(testing::HasInput(output_, "x", "^" + fail));
+  EXPECT_FALSE(testing::HasInput(output_, "axes", "^" + fail));
+  // The words are in the graph.
+  const tensorflow::NodeDef* message = testing::FindNode(output_, StrictName("message"));
+  ASSERT_NE(message, nullptr);
+  EXPECT_NE(message->attr().at("value").tensor().string_val(0).find("lms (strict): the budget of"), std::string::npos);
+}
+
+TEST_F(OptimizerTest, StrictLeavesAFeasibleStepAlone) {
+  (*config_.mutable_parameter_map())["strict"].set_b(true);
+  Set("memory_budget", "70%");
+  ASSERT_TRUE(Optimize(testing::TrainChain(8)));
+  EXPECT_EQ(testing::FindNode(output_, StrictName("budget_not_met")), nullptr);
+}
+
+TEST_F(OptimizerTest, ProblemsWithOptionsAreAllReported) {
+  Set("memory_buget", "1GiB");
+  Set("strict", "maybe");
+  (*config_.mutable_parameter_map())["unknown_dim"].mutable_list();
+  EXPECT_FALSE(Optimize(testing::TrainChain(8)));
+  EXPECT_EQ(Last().status, ReportStatus::kFailed);
+  EXPECT_EQ(Last().stage, "options");
+  for (const char* word : {"memory_buget", "strict='maybe'", "'unknown_dim' has a value of a type"}) {
+    EXPECT_NE(Last().reason.find(word), std::string::npos) << Last().reason;
+  }
+}
+
+TEST_F(OptimizerTest, NoConfigIsTheDefaults) {
+  LmsOptimizer optimizer;
+  EXPECT_TRUE(optimizer.Init(nullptr).ok());
+  GraphDef output;
+  EXPECT_TRUE(absl::IsAborted(optimizer.Optimize(nullptr, testing::TrainChain(2), &output)));
+  EXPECT_TRUE(absl::IsAborted(optimizer.Optimize(nullptr, testing::TrainChain(2), &output)));
+  EXPECT_EQ(Last().status, ReportStatus::kFits);
+  EXPECT_NE(Last().budget.find("auto ("), std::string::npos);
+}
+
+TEST_F(OptimizerTest, EachFunctionHasItsOwnIterations) {
+  Set("memory_budget", "60%");
+  LmsOptimizer optimizer;
+  ASSERT_TRUE(optimizer.Init(&config_).ok());
+  GrapplerItem one = testing::TrainChain(8);
+  GrapplerItem two = one;
+  two.id = "another";
+  GraphDef output;
+  EXPECT_TRUE(absl::IsAborted(optimizer.Optimize(nullptr, one, &output)));
+  EXPECT_TRUE(absl::IsAborted(optimizer.Optimize(nullptr, two, &output)));
+  EXPECT_TRUE(optimizer.Optimize(nullptr, one, &output).ok());
+  EXPECT_TRUE(optimizer.Optimize(nullptr, two, &output).ok());
+}
+
+TEST_F(OptimizerTest, AGraphThatIsNoGraphIsReportedAndLeftAlone) {
+  Set("memory_budget", "min");
+  GrapplerItem item = testing::TrainChain(2);
+  item.graph.mutable_node(3)->set_input(0, "nowhere");
+  EXPECT_FALSE(Optimize(item));
+  EXPECT_EQ(Last().status, ReportStatus::kFailed);
+  EXPECT_EQ(Last().stage, "index");
+  EXPECT_NE(Last().reason.find("nowhere"), std::string::npos);
+}
+
+TEST_F(OptimizerTest, AnEmptyGraphAndOneWithoutResultsAreLeftAlone) {
+  Set("memory_budget", "min");
+  EXPECT_FALSE(Optimize(testing::GraphBuilder().item()));
+  EXPECT_EQ(Last().status, ReportStatus::kSkipped);
+  testing::GraphBuilder b;
+  b.Constant("x", {4});
+  b.Float("y", "Relu", {"x"});
+  EXPECT_FALSE(Optimize(b.item()));
+  EXPECT_EQ(Last().status, ReportStatus::kSkipped);
+  EXPECT_EQ(Last().reason, "no op of the graph runs");
+}
+
+class OptimizerStage : public OptimizerTest, public ::testing::WithParamInterface<std::string> {};
+
+TEST_P(OptimizerStage, AFailureLeavesTheGraphAlone) {
+  Set("memory_budget", "60%");
+  ASSERT_TRUE(InjectFailure(GetParam()));
+  EXPECT_FALSE(Optimize(testing::TrainChain(8)));
+  EXPECT_EQ(Last().status, ReportStatus::kFailed);
+  EXPECT_EQ(Last().stage, GetParam());
+  EXPECT_NE(Last().reason.find("failure injected into stage " + GetParam()), std::string::npos) << Last().reason;
+  InjectFailure("");
+  EXPECT_TRUE(Optimize(testing::TrainChain(8)));
+}
+
+INSTANTIATE_TEST_SUITE_P(Each, OptimizerStage, ::testing::ValuesIn(Stages()),
+                         [](const ::testing::TestParamInfo<std::string>& stage) { return stage.param; });
+
+TEST(OptimizerRegistration, ASecondCopyFindsTheNameTaken) {
+  EXPECT_TRUE(RegisterOptimizer());
+  EXPECT_FALSE(RegisterOptimizer());
+  EXPECT_NE(tensorflow::grappler::CustomGraphOptimizerRegistry::CreateByNameOrNull(kOptimizerName), nullptr);
+}
+
+TEST(Failure, AStageThatDoesNotExistIsRefused) {
+  EXPECT_FALSE(InjectFailure("nonsense"));
+  EXPECT_NO_THROW(FailIfInjected("plan"));
+}
+
+}  // namespace
+}  // namespace lms
