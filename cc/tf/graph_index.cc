@@ -28,6 +28,7 @@ absl::Status GraphIndex::Build(const tensorflow::grappler::GrapplerItem& item) {
   FindPreserved(item);
   FindLive(item);
   FindFrames(item.graph);
+  FindCycles(item.graph);
   FindBranches(item.graph);
   return status;
 }
@@ -130,6 +131,58 @@ void GraphIndex::FindFrames(const tensorflow::GraphDef& graph) {
         nodes_[reader].in_frame = true;
         queue.push_back(reader);
       }
+    }
+  }
+}
+
+void GraphIndex::FindCycles(const tensorflow::GraphDef& graph) {
+  // Strongly connected components (Tarjan's algorithm, without recursion). Only loops have any with more than one node.
+  cycle_ends_.clear();
+  bool any = false;
+  for (const auto& node : graph.node()) any |= IsOp(node, "NextIteration");
+  if (!any) return;
+  std::vector<int> number(nodes_.size(), -1);  // order of discovery
+  std::vector<int> low(nodes_.size(), 0);
+  std::vector<bool> open(nodes_.size(), false);
+  std::vector<int> component;
+  std::vector<std::pair<int, size_t>> path;  // node, the next of its readers
+  int found = 0;
+  const auto enter = [&](int node) {
+    number[node] = low[node] = found++;
+    open[node] = true;
+    component.push_back(node);
+    path.emplace_back(node, 0);
+  };
+  const auto close = [&](int root) {
+    const auto first = std::find(component.rbegin(), component.rend(), root).base() - 1;
+    std::vector<int> ends;
+    for (auto node = first; node != component.end(); ++node) {
+      open[*node] = false;
+      if (IsOp(graph.node(*node), "NextIteration")) ends.push_back(*node);
+    }
+    if (component.end() - first > 1 && !ends.empty()) {
+      for (auto node = first; node != component.end(); ++node)
+        nodes_[*node].cycle = static_cast<int>(cycle_ends_.size());
+      cycle_ends_.push_back(std::move(ends));
+    }
+    component.erase(first, component.end());
+  };
+  for (int start = 0; start < size(); ++start) {
+    if (number[start] < 0) enter(start);
+    while (!path.empty()) {
+      const int node = path.back().first;
+      if (path.back().second < nodes_[node].readers.size()) {
+        const int reader = nodes_[node].readers[path.back().second++];
+        if (number[reader] < 0) {
+          enter(reader);
+        } else if (open[reader]) {
+          low[node] = std::min(low[node], number[reader]);
+        }
+        continue;
+      }
+      path.pop_back();
+      if (!path.empty()) low[path.back().first] = std::min(low[path.back().first], low[node]);
+      if (low[node] == number[node]) close(node);
     }
   }
 }

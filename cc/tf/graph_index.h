@@ -30,6 +30,7 @@ struct NodeIndex {
   bool live = false;         // runs in every step, or in the branches and loops that it belongs to
   bool in_frame = false;     // inside a while loop
   bool conditional = false;  // runs only in some branch
+  int cycle = -1;            // the cycle of a loop that the node is on: index for GraphIndex::CycleEnds()
 };
 
 class GraphIndex {
@@ -41,16 +42,21 @@ class GraphIndex {
   int size() const { return static_cast<int>(nodes_.size()); }
   // Fetched, fed or otherwise not to be touched by name.
   bool Preserved(int node) const { return preserved_[node]; }
+  // The NextIteration nodes of a cycle. What reads from a cycle and is not on it runs after all of them (an Exit after
+  // the last iteration), and every node of the cycle leads to one without passing another.
+  const std::vector<int>& CycleEnds(int cycle) const { return cycle_ends_[cycle]; }
 
  private:
   absl::Status Resolve(const tensorflow::GraphDef& graph);
   void FindPreserved(const tensorflow::grappler::GrapplerItem& item);
   void FindLive(const tensorflow::grappler::GrapplerItem& item);
   void FindFrames(const tensorflow::GraphDef& graph);
+  void FindCycles(const tensorflow::GraphDef& graph);
   void FindBranches(const tensorflow::GraphDef& graph);
 
   std::vector<NodeIndex> nodes_;
   std::vector<bool> preserved_;
+  std::vector<std::vector<int>> cycle_ends_;
   std::unordered_map<std::string, int> by_name_;
 };
 

@@ -140,6 +140,16 @@ class Importer {
 
   bool OnDevice(int node) const { return Node(node).device() == out_.device; }
 
+  // What leaves a loop comes after all that its iterations take in: else the order would have ops outside run between,
+  // on the strength of the first iteration alone, and edges that keep to such an order would be a deadlock.
+  void AddLoopEnds(int node, int input, const std::vector<OpId>& op_of, std::vector<OpId>* deps) const {
+    const int cycle = index_[input].cycle;
+    if (cycle < 0 || cycle == index_[node].cycle) return;
+    for (const int end : index_.CycleEnds(cycle)) {
+      if (op_of[end] != kNone) AddOnce(deps, op_of[end]);
+    }
+  }
+
   // One op per live node, in execution order.
   absl::Status AddOps() {
     std::vector<int> live;
@@ -159,9 +169,15 @@ class Importer {
         const std::string& type = Node(input.node).op();
         if (type == "NextIteration" || type == "RefNextIteration") continue;
         AddOnce(&op.deps, op_of[input.node]);
+        AddLoopEnds(i, input.node, op_of, &op.deps);
       }
-      for (const int control : index_[i].controls) AddOnce(&op.deps, op_of[control]);
-      op.anchor = !index_[i].in_frame && !index_[i].conditional && OnDevice(i) && !IsControlFlow(op.type);
+      for (const int control : index_[i].controls) {
+        AddOnce(&op.deps, op_of[control]);
+        AddLoopEnds(i, control, op_of, &op.deps);
+      }
+      // A result becomes the function's own, no node that others could wait for.
+      const bool result = op.type == "_Retval" || op.type == "_DeviceRetval";
+      op.anchor = !index_[i].in_frame && !index_[i].conditional && OnDevice(i) && !IsControlFlow(op.type) && !result;
       unordered.ops.push_back(std::move(op));
     }
     const std::vector<OpId> order = ExecutionOrder(unordered);

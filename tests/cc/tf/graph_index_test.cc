@@ -212,6 +212,40 @@ TEST(GraphIndex, LoopsAreFramesUpToTheirExit) {
   EXPECT_FALSE(index["after"].conditional);
 }
 
+TEST(GraphIndex, ALoopVariablesCycleEndsInItsNextIteration) {
+  GraphBuilder b;
+  b.Feed("x", {4});
+  b.Add("p", "Placeholder", {}, {testing::Type("dtype", DT_BOOL)});
+  AddWhile(&b, "", "x", "p");
+  b.Fetch("exit");
+  const Index index(b.item());
+  const int cycle = index["merge"].cycle;
+  ASSERT_GE(cycle, 0);
+  for (const char* name : {"switch", "body", "next"}) EXPECT_EQ(index[name].cycle, cycle) << name;
+  for (const char* name : {"x", "enter", "cond", "exit"}) EXPECT_EQ(index[name].cycle, -1) << name;
+  EXPECT_EQ(index.index.CycleEnds(cycle), std::vector<int>{index.index.Find("next")});
+}
+
+TEST(GraphIndex, ACycleOfAnInnerLoopIsPartOfTheOuterOne) {
+  GraphBuilder b;
+  b.Feed("x", {4});
+  b.Add("p", "Placeholder", {}, {testing::Type("dtype", DT_BOOL)});
+  const testing::Attr frame = testing::Text("frame_name", "outer");
+  b.Float("enter", "Enter", {"x"}, {frame});
+  b.Add("enter_p", "Enter", {"p"}, {frame, testing::Type("T", DT_BOOL), testing::Bool("is_constant", true)});
+  b.Float("merge", "Merge", {"enter", "next"}, {testing::Int("N", 2)});
+  b.Add("cond", "LoopCond", {"enter_p"});
+  b.Float("switch", "Switch", {"merge", "cond"});
+  AddWhile(&b, "inner_", "switch:1", "enter_p");
+  b.Float("next", "NextIteration", {"inner_exit"});
+  b.Float("exit", "Exit", {"switch"});
+  b.Fetch("exit");
+  const Index index(b.item());
+  EXPECT_EQ(index["inner_merge"].cycle, index["merge"].cycle);
+  EXPECT_EQ(index.index.CycleEnds(index["merge"].cycle).size(), 2u);
+  EXPECT_EQ(index["exit"].cycle, -1);
+}
+
 TEST(GraphIndex, BehindAnInnerLoopIsStillTheOuterOne) {
   GraphBuilder b;
   b.Feed("x", {4});

@@ -394,6 +394,45 @@ TEST(Import, NothingIsRecomputedFromAVariableThatALoopChanges) {
   EXPECT_LT(graph.OpOf("body"), graph.OpOf("last"));
 }
 
+// Two loop variables: a grows by b in each round, and b enters late. The first a could leave at once, the last cannot.
+TEST(Import, WhatLeavesALoopComesAfterAllThatEntersIt) {
+  GraphBuilder b;
+  b.Feed("x", {256, 64});
+  b.Add("p", "Placeholder", {}, {testing::Type("dtype", DT_BOOL)});
+  b.Float("late_0", "Relu", {"x"});
+  for (int i = 1; i < 8; ++i) b.Float("late_" + std::to_string(i), "Relu", {"late_" + std::to_string(i - 1)});
+  const testing::Attr frame = testing::Text("frame_name", "loop");
+  b.Add("enter_p", "Enter", {"p"}, {frame, testing::Type("T", DT_BOOL), testing::Bool("is_constant", true)});
+  b.Add("cond", "LoopCond", {"enter_p"});
+  for (const std::string v : {"_a", "_b"}) {
+    b.Float("enter" + v, "Enter", {v == "_a" ? "x" : "late_7"}, {frame});
+    b.Float("merge" + v, "Merge", {"enter" + v, "next" + v}, {testing::Int("N", 2)});
+    b.Float("switch" + v, "Switch", {"merge" + v, "cond"});
+    b.Float("next" + v, "NextIteration", {"body" + v});
+  }
+  b.Float("body_a", "AddV2", {"switch_a:1", "switch_b:1"});
+  b.Float("body_b", "Relu", {"switch_b:1"});
+  b.Float("exit_a", "Exit", {"switch_a"});
+  b.Float("after", "Relu", {"exit_a"});
+  b.Fetch("after");
+  const Imported graph(b.item());
+  ASSERT_TRUE(graph.status().ok()) << graph.status().message();
+  for (const char* inside : {"late_7", "enter_b", "body_b", "body_a", "next_a"}) {
+    EXPECT_LT(graph.OpOf(inside), graph.OpOf("exit_a")) << inside;
+  }
+}
+
+TEST(Import, AResultIsNothingToWaitFor) {
+  GraphBuilder b;
+  b.Feed("x", {256, 64});
+  b.Float("y", "Relu", {"x"});
+  b.Float("result", "_Retval", {"y"}, {testing::Int("index", 0)});
+  b.item().keep_ops.push_back("result");
+  const Imported graph(b.item());
+  EXPECT_TRUE(graph.Op("y").anchor);
+  EXPECT_FALSE(graph.Op("result").anchor);
+}
+
 // ---- Unsound graphs ----
 
 TEST(Import, RefusesACycle) {
