@@ -188,7 +188,13 @@ class StepPass {
     return Fail(absl::InternalError("no rewritten graph stayed under the budget when simulated afresh"));
   }
 
-  PlannerOptions Planner() const { return {options_.recompute, options_.planner_seconds}; }
+  PlannerOptions Planner() const {
+    PlannerOptions planner;
+    planner.recompute = options_.recompute;
+    planner.move = options_.schedule;
+    planner.seconds = options_.planner_seconds;
+    return planner;
+  }
 
   bool Rewrite(const Plan& plan, grappler::GrapplerItem* rewritten, MemoryProfile* profile) {
     Enter("rewrite");
