@@ -20,6 +20,13 @@ bool LooksDecimal(const std::string& text) {
   return true;
 }
 
+std::string Trimmed(const std::string& text) {
+  static constexpr const char* kBlanks = " \t\r\n";
+  const size_t first = text.find_first_not_of(kBlanks);
+  if (first == std::string::npos) return "";
+  return text.substr(first, text.find_last_not_of(kBlanks) - first + 1);
+}
+
 }  // namespace
 
 std::string FormatBytes(int64_t bytes) {
@@ -48,17 +55,13 @@ std::optional<int64_t> ParseBytes(const std::string& text) {
       {"kib", 1024.0}, {"mib", 1048576.0}, {"gib", 1073741824.0}, {"tib", 1099511627776.0},
       {"kb", 1e3},     {"mb", 1e6},        {"gb", 1e9},           {"tb", 1e12},
       {"b", 1.0}};
-  std::string lower;
-  for (const char c : text) {
-    if (!std::isspace(static_cast<unsigned char>(c))) {
-      lower += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-    }
-  }
+  std::string lower = Trimmed(text);
+  for (char& c : lower) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
   double unit = 1.0;
   for (const auto& [suffix, bytes] : kSuffixes) {
     const std::string ending = suffix;
     if (lower.size() > ending.size() && lower.compare(lower.size() - ending.size(), ending.size(), ending) == 0) {
-      lower.resize(lower.size() - ending.size());
+      lower = Trimmed(lower.substr(0, lower.size() - ending.size()));
       unit = bytes;
       break;
     }

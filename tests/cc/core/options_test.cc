@@ -1,0 +1,136 @@
+#include "cc/core/options.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <string>
+
+namespace lms {
+namespace {
+
+using Kind = Budget::Kind;
+
+Budget BudgetOf(const OptionValue& value) {
+  Options options;
+  const std::vector<std::string> problems = ParseOptions({{"memory_budget", value}}, &options);
+  EXPECT_TRUE(problems.empty()) << problems.front();
+  return options.memory_budget;
+}
+
+std::string ProblemWith(const std::string& name, const OptionValue& value) {
+  Options options;
+  const std::vector<std::string> problems = ParseOptions({{name, value}}, &options);
+  EXPECT_EQ(problems.size(), 1u);
+  return problems.empty() ? "" : problems.front();
+}
+
+TEST(Options, NothingGivenIsTheDefaults) {
+  Options options;
+  EXPECT_TRUE(ParseOptions({}, &options).empty());
+  EXPECT_EQ(options.memory_budget.kind, Kind::kAuto);
+  EXPECT_TRUE(options.recompute);
+  EXPECT_TRUE(options.schedule);
+  EXPECT_FALSE(options.strict);
+  EXPECT_EQ(options.unknown_dim, 0);
+}
+
+TEST(Options, ABudgetInEachOfItsForms) {
+  EXPECT_EQ(BudgetOf(std::string("auto")).kind, Kind::kAuto);
+  EXPECT_EQ(BudgetOf(std::string("min")).kind, Kind::kMin);
+  EXPECT_EQ(BudgetOf(std::string("6GiB")).bytes, int64_t{6} << 30);
+  EXPECT_EQ(BudgetOf(int64_t{12345}).bytes, 12345);
+  EXPECT_EQ(BudgetOf(1e9).bytes, 1000000000);
+  const Budget percent = BudgetOf(std::string("62.5%"));
+  EXPECT_EQ(percent.kind, Kind::kPercent);
+  EXPECT_EQ(percent.percent, 62.5);
+}
+
+TEST(Options, ABudgetIsShownAsItWasAsked) {
+  EXPECT_EQ(BudgetOf(std::string("auto")).ToString(), "auto");
+  EXPECT_EQ(BudgetOf(std::string("min")).ToString(), "min");
+  EXPECT_EQ(BudgetOf(std::string("62.5%")).ToString(), "62.5%");
+  EXPECT_EQ(BudgetOf(std::string("6GiB")).ToString(), "6.00 GiB");
+}
+
+TEST(Options, WrongBudgets) {
+  EXPECT_EQ(ProblemWith("memory_budget", int64_t{-1}).rfind("memory_budget=-1 is not a positive number of bytes", 0),
+            0u);
+  for (const OptionValue& value :
+       {OptionValue(int64_t{0}), OptionValue(0.5), OptionValue(1e300), OptionValue(std::nan("")),
+        OptionValue(std::numeric_limits<double>::infinity()), OptionValue(true), OptionValue(std::string("lots")),
+        OptionValue(std::string("")), OptionValue(std::string("0%")), OptionValue(std::string("101%")),
+        OptionValue(std::string("%")), OptionValue(std::string("0 MB")), OptionValue(std::string("AUTO"))}) {
+    EXPECT_NE(ProblemWith("memory_budget", value).find("; accepted: 'auto', 'min'"), std::string::npos);
+  }
+}
+
+TEST(Options, TheOthers) {
+  Options options;
+  EXPECT_TRUE(ParseOptions({{"recompute", false},
+                            {"schedule", false},
+                            {"strict", true},
+                            {"unknown_dim", int64_t{64}},
+                            {"planner_seconds", int64_t{2}},
+                            {"safety_margin", 0.125}},
+                           &options)
+                  .empty());
+  EXPECT_FALSE(options.recompute);
+  EXPECT_FALSE(options.schedule);
+  EXPECT_TRUE(options.strict);
+  EXPECT_EQ(options.unknown_dim, 64);
+  EXPECT_EQ(options.planner_seconds, 2);
+  EXPECT_EQ(options.safety_margin, 0.125);
+}
+
+TEST(Options, WrongValuesOfTheOthers) {
+  EXPECT_EQ(ProblemWith("strict", std::string("yes")), "strict='yes' is not accepted; accepted: True or False");
+  EXPECT_EQ(ProblemWith("recompute", int64_t{1}), "recompute=1 is not accepted; accepted: True or False");
+  EXPECT_NE(ProblemWith("unknown_dim", int64_t{0}).find("a positive whole number"), std::string::npos);
+  EXPECT_NE(ProblemWith("unknown_dim", 1.5).find("a positive whole number"), std::string::npos);
+  EXPECT_NE(ProblemWith("planner_seconds", 0.0).find("above 0"), std::string::npos);
+  EXPECT_NE(ProblemWith("planner_seconds", std::numeric_limits<double>::infinity()).find("above 0"), std::string::npos);
+  EXPECT_NE(ProblemWith("safety_margin", 1.0).find("from 0 to below 1"), std::string::npos);
+  EXPECT_NE(ProblemWith("safety_margin", std::nan("")).find("from 0 to below 1"), std::string::npos);
+}
+
+TEST(Options, AnUnknownOneNamesTheNearestIfItIsNear) {
+  EXPECT_EQ(
+      ProblemWith("memory_buget", int64_t{1}).rfind("unknown option 'memory_buget' (did you mean 'memory_budget'?)", 0),
+      0u);
+  const std::string far = ProblemWith("colour", true);
+  EXPECT_EQ(far.find("did you mean"), std::string::npos);
+  for (const OptionSpec& spec : OptionSpecs()) EXPECT_NE(far.find(spec.name), std::string::npos) << spec.name;
+}
+
+TEST(Options, AllProblemsAtOnceAndNothingTaken) {
+  Options options;
+  options.unknown_dim = 7;
+  const std::vector<std::string> problems = ParseOptions(
+      {{"memory_budget", std::string("lots")}, {"colour", true}, {"strict", 2.0}, {"unknown_dim", int64_t{5}}},
+      &options);
+  EXPECT_EQ(problems.size(), 3u);
+  EXPECT_EQ(options.unknown_dim, 7);
+}
+
+TEST(Options, TheLeastPeakNeedsAMeans) {
+  Options options;
+  const auto problems = [&](bool recompute, bool schedule) {
+    return ParseOptions({{"memory_budget", std::string("min")}, {"recompute", recompute}, {"schedule", schedule}},
+                        &options)
+        .size();
+  };
+  EXPECT_EQ(problems(false, false), 1u);
+  EXPECT_EQ(problems(true, false), 0u);
+  EXPECT_EQ(problems(false, true), 0u);
+}
+
+TEST(Options, EverySpecIsAnOptionThatTheParserKnows) {
+  for (const OptionSpec& spec : OptionSpecs()) {
+    EXPECT_EQ(ProblemWith(spec.name, std::string("~")).rfind(spec.name + "='~' ", 0), 0u) << spec.name;
+    EXPECT_FALSE(spec.accepted.empty());
+  }
+}
+
+}  // namespace
+}  // namespace lms
