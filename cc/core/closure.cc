@@ -31,7 +31,7 @@ Closure FindClosure(const PlanState& state, BufferId wanted, OpId before, const 
     closure.cost_us += graph.ops[op].cost_us;
     for (const BufferId input : graph.ops[op].inputs) {
       const MemBuffer& buffer = graph.buffers[input];
-      if (OverwrittenBefore(buffer, before)) return closure;
+      if (buffer.no_more_readers || OverwrittenBefore(buffer, before)) return closure;
       if (input == wanted) return closure;
       if (state.Alive(input, slot) || Contains(closure.recomputed, input) || Contains(closure.kept, input)) continue;
       const bool may_recompute = buffer.evictable && graph.ops[buffer.producer].recomputable;

@@ -27,7 +27,7 @@ struct Closure {
 };
 
 // Reads the state, changes nothing. Impossible where an op on the way must not be recomputed and its result cannot be
-// kept either, or where a value would be read after it has been overwritten.
+// kept either, where a value would be read after it has been overwritten, or by one reader more than it may have.
 Closure FindClosure(const PlanState& state, BufferId wanted, OpId before, const ClosureRule& rule);
 
 }  // namespace lms

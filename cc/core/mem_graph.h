@@ -27,6 +27,7 @@ struct MemBuffer {
   bool escapes = false;        // outlives the step (fetched, returned): once produced it stays
   bool evictable = false;      // may be dropped and recomputed between two uses
   std::string keep_reason;     // why not evictable
+  bool no_more_readers = false;  // no recomputation may read it: who holds it matters to a reader that it has
   std::vector<OpId> overwritten_by;  // ops that change the storage in place: a recomputation that reads it precedes all
 };
 

@@ -143,6 +143,7 @@ std::string ValidatePlan(const MemGraph& graph, const Plan& plan) {
       if (!graph.buffers[b].evictable) return graph.buffers[b].name + " must stay: " + graph.buffers[b].keep_reason;
     }
     for (const BufferId b : op.inputs) {
+      if (graph.buffers[b].no_more_readers) return op.name + " would be one reader too many of " + graph.buffers[b].name;
       for (const OpId writer : graph.buffers[b].overwritten_by) {
         if (writer < step.before) return op.name + " would read " + graph.buffers[b].name + " after it was overwritten";
       }

@@ -34,6 +34,8 @@ void AddOnce(std::vector<int32_t>* list, int32_t id) {
   if (std::find(list->begin(), list->end(), id) == list->end()) list->push_back(id);
 }
 
+constexpr char kSumReason[] = "a sum whose order depends on who else holds its terms";
+
 class Importer {
  public:
   Importer(const tensorflow::grappler::GrapplerItem& item, const GraphIndex& index, const TensorSizes& sizes,
@@ -55,6 +57,7 @@ class Importer {
     for (const int node : order_) AddBuffers(node);
     for (const int node : order_) AddReads(node);
     for (const int node : order_) AddVariableWrites(node);
+    FixSums();
     for (const int node : order_) JudgeOp(node);
     for (size_t b = 0; b < out_.graph.buffers.size(); ++b) JudgeBuffer(static_cast<BufferId>(b));
     const std::string wrong = out_.graph.Validate();
@@ -329,9 +332,38 @@ class Importer {
     }
   }
 
+  // AddN puts the first input whose storage it may take over in front: the order of a sum of three or more tensors, and
+  // with it the last bits, depends on who else holds them (input 0, input 1 and none come to the same sum). Where input
+  // 0 or 1 has no other reader the order is known, and stays as long as none is added. Otherwise all inputs stay as
+  // they are.
+  void FixSums() {
+    std::vector<int> readers(out_.graph.buffers.size(), 0);
+    for (const MemOp& op : out_.graph.ops) {
+      for (const BufferId b : op.inputs) ++readers[b];
+    }
+    for (const int node : order_) {
+      if (!OrderDependsOnHolders(Node(node).op(), index_[node].inputs.size())) continue;
+      bool fixed = false;
+      for (size_t i = 0; i < 2 && !fixed; ++i) {
+        const BufferId b = BufferOf(index_[node].inputs[i]);
+        if (b == kNone || readers[b] != 1 || out_.graph.buffers[b].resident || out_.graph.buffers[b].escapes) continue;
+        fixed = out_.graph.buffers[b].no_more_readers = true;
+      }
+      for (size_t i = 0; i < index_[node].inputs.size() && !fixed; ++i) {
+        const BufferId b = BufferOf(index_[node].inputs[i]);
+        if (b == kNone || out_.graph.buffers[b].resident) continue;
+        out_.graph.buffers[b].no_more_readers = true;
+        facts_[b].keep_reason = kSumReason;
+      }
+    }
+  }
+
   void JudgeOp(int node) {
     MemOp& op = Op(node);
     op.keep_reason = WhyNotRecomputable(Node(node), *types_[node].op_def);
+    if (op.keep_reason.empty() && OrderDependsOnHolders(op.type, index_[node].inputs.size())) {
+      op.keep_reason = kSumReason;
+    }
     if (op.keep_reason.empty() && index_[node].in_frame) op.keep_reason = "inside a loop";
     if (op.keep_reason.empty() && index_[node].conditional) op.keep_reason = "inside a branch";
     if (op.keep_reason.empty() && !OnDevice(node)) op.keep_reason = "on another device";

@@ -115,6 +115,8 @@ bool IsViewOfInput(const tensorflow::NodeDef& node, int input) {
 
 bool MayForwardInput(const std::string& op_type) { return Forwarders().count(op_type) != 0; }
 
+bool OrderDependsOnHolders(const std::string& op_type, size_t inputs) { return op_type == "AddN" && inputs > 2; }
+
 bool IsControlFlow(const std::string& op_type) { return ControlFlow().count(op_type) != 0; }
 
 bool IsVariableRead(const std::string& op_type) { return op_type == "ReadVariableOp"; }

@@ -6,6 +6,7 @@
 #ifndef LMS_CC_TF_OP_TRAITS_H_
 #define LMS_CC_TF_OP_TRAITS_H_
 
+#include <cstddef>
 #include <string>
 
 #include "tensorflow/core/framework/function.h"
@@ -25,6 +26,9 @@ bool IsPassThrough(const tensorflow::NodeDef& node);
 
 // May the first output of an op of this type take over the storage of an input of the same size that nobody else reads?
 bool MayForwardInput(const std::string& op_type);
+
+// Does the op compute other last bits when other ops hold its inputs meanwhile?
+bool OrderDependsOnHolders(const std::string& op_type, size_t inputs);
 
 // Switch, Merge, Enter, Exit, NextIteration, LoopCond and their kin.
 bool IsControlFlow(const std::string& op_type);
