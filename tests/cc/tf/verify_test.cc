@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <string>
+#include <utility>
 
 #include "cc/tf/node_names.h"
 #include "cc/tf/rewrite_recompute.h"
@@ -150,14 +151,14 @@ TEST_F(VerifyRewriteTest, ACopyThatMayReadAVariableTooLate) {
 TEST_F(VerifyRewriteTest, ACopyThatNeverRuns) {
   NodeDef copy = *Node(tanh_);
   copy.set_name(RecomputeName(2, "tanh_1"));
-  *rewritten_.graph.add_node() = copy;
+  *rewritten_.graph.add_node() = std::move(copy);
   ExpectRefused("the added node lms/recompute/2/tanh_1 never runs");
 }
 
 TEST_F(VerifyRewriteTest, AForeignNode) {
   NodeDef foreign = *Node(tanh_);
   foreign.set_name("foreign");
-  *rewritten_.graph.add_node() = foreign;
+  *rewritten_.graph.add_node() = std::move(foreign);
   ExpectRefused("a node of a foreign name was added: foreign");
 }
 
