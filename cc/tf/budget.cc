@@ -49,6 +49,10 @@ ResolvedBudget ResolveBudget(const Budget& budget, int64_t resident_bytes, int64
   } else {
     const MemoryAvailable available = AvailableMemory();
     left = {available.bytes, available.bound};
+    // The pool's own cap (TF_MKL_ALLOC_MAX_BYTES on oneDNN builds) may be tighter.
+    const auto stats = tensorflow::cpu_allocator()->GetStats();
+    const int64_t pool = stats && stats->bytes_limit ? *stats->bytes_limit - stats->bytes_in_use : kUnbounded;
+    if (pool < left.bytes) left = {std::max<int64_t>(0, pool), "the CPU allocator's limit"};
   }
   left.bytes = left.bytes > kUnbounded - resident_bytes ? kUnbounded : left.bytes + resident_bytes;
   return left;

@@ -235,7 +235,8 @@ class Importer {
       const bool held = type == "Const" || type == "_Arg" || type == "Placeholder" || type == "VarHandleOp" ||
                         (tensorflow::IsRefType(types.outputs[port]) && type != "TemporaryVariable") ||
                         types.outputs[port] == tensorflow::DT_RESOURCE;
-      const BufferId id = NewBuffer(node, port, here ? size.bytes : 0, held);
+      const bool variable = types.outputs[port] == tensorflow::DT_RESOURCE && OnDevice(node);
+      const BufferId id = NewBuffer(node, port, variable ? VariableBytes(Node(node)) : here ? size.bytes : 0, held);
       buffers[port] = id;
       Facts& facts = facts_[id];
       if (!here) {

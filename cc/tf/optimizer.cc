@@ -28,14 +28,16 @@ std::string Join(const std::vector<std::string>& lines) {
   return text;
 }
 
-// A small function beside the training step is no news when a share of its own peak cannot be met.
+// When a share of its own peak cannot be met, a small function beside the training step is no news, nor is one in which
+// there is nothing to recompute (`relative`: that is what was asked).
 constexpr int64_t kNewsBytes = 16 << 20;
 
-void Log(const Report& report) {
+void Log(const Report& report, bool relative) {
   const std::string line = "lms: " + report.function + ": " + StatusName(report.status) + ": " + report.reason;
   switch (report.status) {
     case ReportStatus::kInfeasible:
-      if (report.peak_before_bytes - report.resident_bytes < kNewsBytes && report.budget_bytes > report.resident_bytes) {
+      if (relative && (report.peak_before_bytes - report.resident_bytes < kNewsBytes ||
+                       report.min_budget_bytes >= report.peak_before_bytes)) {
         VLOG(1) << line;
         return;
       }
@@ -127,7 +129,7 @@ absl::Status LmsOptimizer::Optimize(grappler::Cluster* cluster, const grappler::
     report.reason = report.stage + ": unknown exception";
   }
   report.optimizer_seconds = Now() - start;
-  Log(report);
+  Log(report, options_.memory_budget.kind == Budget::Kind::kPercent);
   try {
     ReportStore::Global().Add(std::move(report));
   } catch (const std::exception& e) {

@@ -130,6 +130,29 @@ class Costs {
 
 }  // namespace
 
+int64_t VariableBytes(const tensorflow::NodeDef& node) {
+  OpInfo::TensorProperties properties;
+  const auto attr = [&node](const char* name) {
+    const auto found = node.attr().find(name);
+    return found == node.attr().end() ? nullptr : &found->second;
+  };
+  if (node.op() == "VarHandleOp") {
+    if (attr("dtype") == nullptr || attr("shape") == nullptr) return 0;
+    properties.set_dtype(attr("dtype")->type());
+    *properties.mutable_shape() = attr("shape")->shape();
+  } else {
+    const auto* types = attr("_handle_dtypes");
+    const auto* shapes = attr("_handle_shapes");
+    if (types == nullptr || shapes == nullptr || types->list().type_size() == 0 || shapes->list().shape_size() == 0) {
+      return 0;
+    }
+    properties.set_dtype(types->list().type(0));
+    *properties.mutable_shape() = shapes->list().shape(0);
+  }
+  const TensorSize size = SizeOf(properties, /*unknown_dim=*/1);
+  return size.assumed ? 0 : size.bytes;
+}
+
 TensorSizes::TensorSizes(const grappler::GrapplerItem& item, int64_t unknown_dim)
     : item_(item), unknown_dim_(unknown_dim), properties_(item) {}
 

@@ -31,6 +31,10 @@ struct NodeFigures {
   double cost_us = 0;
 };
 
+// Bytes of the variable that the node makes a handle to, or is handed as an argument; 0 where its type and shape are not
+// known from the node alone.
+int64_t VariableBytes(const tensorflow::NodeDef& node);
+
 class TensorSizes {
  public:
   // The item must outlive this. `unknown_dim`: what unknown dimensions are taken for.
