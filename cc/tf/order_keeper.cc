@@ -75,11 +75,11 @@ std::vector<OpId> OrderKeeper::NotImplied(const std::vector<OpId>& known, const 
   if (wanted.empty()) return {};
   std::sort(wanted.begin(), wanted.end());
   const OpId earliest = wanted.front();
-  ++walk_;
+  ++search_;
   std::vector<OpId> queue;
   const auto visit = [&](OpId op) {
-    if (op < earliest || implied_in_[op] == walk_) return;
-    implied_in_[op] = walk_;
+    if (op < earliest || implied_in_[op] == search_) return;
+    implied_in_[op] = search_;
     queue.push_back(op);
   };
   size_t next = 0;
@@ -93,7 +93,7 @@ std::vector<OpId> OrderKeeper::NotImplied(const std::vector<OpId>& known, const 
   // Later ops imply earlier ones: take them first, so that what one of them implies is not named again.
   std::vector<OpId> waits;
   for (auto op = wanted.rbegin(); op != wanted.rend(); ++op) {
-    if (implied_in_[*op] == walk_) continue;
+    if (implied_in_[*op] == search_) continue;
     waits.push_back(*op);
     visit(*op);
     follow();

@@ -50,8 +50,8 @@ class OrderKeeper {
   std::vector<std::vector<OpId>> deps_;
   std::vector<std::vector<OpId>> releases_;  // per op: readers of the large buffers that are done with after it
   std::vector<std::vector<OpId>> sharers_;   // per op: other readers of the input whose storage it takes over
-  std::vector<int> implied_in_;              // per op: the last walk that found it implied
-  int walk_ = 0;
+  std::vector<int> implied_in_;              // per op: the last search that found it implied
+  int search_ = 0;                           // number of the current search
   std::vector<OpId> pending_;                // readers that no large allocation has waited for yet
 };
 

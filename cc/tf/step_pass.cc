@@ -180,12 +180,16 @@ class StepPass {
       } else if (profile.peak_bytes > report_.budget_bytes) {
         // The executor's order will not be quite the plan's: aim lower by as much as this was above.
         limit -= std::max<int64_t>(profile.peak_bytes - report_.budget_bytes, limit / 200);
+        least_verified_ = least_verified_ == 0 ? profile.peak_bytes : std::min(least_verified_, profile.peak_bytes);
         continue;
       }
       Accept(planned, profile, &rewritten, output);
       return true;
     }
-    return Fail(absl::InternalError("no rewritten graph stayed under the budget when simulated afresh"));
+    // Plans were found, but none held when the new graph was simulated afresh.
+    PlannerResult none;
+    none.peak_bytes = least_verified_;
+    return Infeasible(none, output);
   }
 
   PlannerOptions Planner() const {
@@ -228,13 +232,14 @@ class StepPass {
   }
 
   bool Infeasible(const PlannerResult& planned, tensorflow::GraphDef* output) {
-    int64_t peak = planned.peak_bytes;
+    int64_t peak = std::max(planned.peak_bytes, least_verified_);
     if (Limit() < LowerBoundBytes(imported_.graph)) {
       const double start = Now();
       peak = PlanForLeastPeak(imported_.graph, Planner()).peak_bytes;
       report_.planner_seconds += Now() - start;
     }
     report_.status = ReportStatus::kInfeasible;
+    report_.decisions.clear();
     report_.min_budget_bytes = BudgetForLimit(peak, report_.resident_bytes, options_.safety_margin);
     report_.reason = "the budget of " + FormatBytes(report_.budget_bytes) + " cannot be met";
     if (report_.budget_bytes <= report_.resident_bytes) {
@@ -256,7 +261,8 @@ class StepPass {
   GraphIndex index_;
   ImportedGraph imported_;
   RewriteResult applied_;
-  std::string hidden_;  // words on what no figure includes
+  int64_t least_verified_ = 0;  // peak of the best rewritten graph that was still over the budget; 0: there was none
+  std::string hidden_;          // words on what no figure includes
 };
 
 }  // namespace

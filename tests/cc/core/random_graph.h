@@ -93,7 +93,7 @@ inline MemGraph RandomGraph(uint64_t seed, int layers) {
     const int size = static_cast<int>(made.size());
     return made[size - 1 - random.Below(std::min(size, back))];
   };
-  const auto add = [&](std::vector<BufferId> inputs) {
+  const auto add = [&](const std::vector<BufferId>& inputs) {
     std::vector<BufferId> distinct;
     for (const BufferId b : inputs) {
       bool seen = false;
