@@ -192,7 +192,9 @@ def child_measure(
         trainer.step(with_lms)
     report = largest_report()
     if plot:
-        report.plot(plot)
+        chart = report.plot()
+        chart.axes[0].set_title(f"Predicted memory over one step: ResNet-50, batch {batch}, {budget}")
+        chart.savefig(plot)
     steps: dict[str, list[Any]] = {"stock": [], "lms": []}
     for _ in range(rounds):
         for name, with_lms in (("stock", False), ("lms", True)):
@@ -257,7 +259,7 @@ def in_child(part: str, way: str, budget: str, args: argparse.Namespace) -> dict
         command = [sys.executable, __file__, "--child", part, "--ways", way, "--budgets", budget]
         command += ["--batch", str(args.batch), "--rounds", str(args.rounds), "--out", out.name]
         if args.plot:
-            command += ["--plot", args.plot]
+            command += ["--plot", args.plot]  # the last way's stays
         subprocess.run(command, check=True)
         return json.load(out)
 

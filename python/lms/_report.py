@@ -135,14 +135,14 @@ class Report:
             ) from error
         chart = figure.Figure(figsize=(9, 4), layout="tight")
         axes = chart.subplots()
-        for name in ("before", "after"):
+        for name, label in (("before", "stock"), ("after", "with lms")):
             values = self.timeline.get(name, [])
             if values:
                 steps = [index / max(1, len(values) - 1) for index in range(len(values))]
-                axes.plot(steps, [value / 2**20 for value in values], label=name, linewidth=1)
+                axes.plot(steps, [value / 2**20 for value in values], label=label, linewidth=1)
         if self.budget_bytes > 0:
             axes.axhline(self.budget_bytes / 2**20, color="k", ls="--", lw=1, label="budget")
-        axes.set(xlabel="share of the step's operations", ylabel="MiB", title=self.function)
+        axes.set(xlabel="the step's operations, in order", ylabel="MiB", title=self.function)
         axes.set_ylim(bottom=0)
         axes.legend()
         if path is not None:
