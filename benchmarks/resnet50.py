@@ -1,19 +1,21 @@
-"""ResNet-50 (keras.applications, 224 px, SGD) under a budget, against stock, step by step alternately.
+"""ResNet-50 (keras.applications, 224 px, SGD) under a budget, step by step against stock.
 
-./run bench resnet50 [--ways function,fit,session] [--budgets 60%,...] [--batch 16] [--rounds 8] [--plot FILE]
+./run bench resnet50 [--ways function,fit,session] [--budgets 60%,...] [--batch 16] [--rounds 8]
+                     [--plot FILE]
 
 For each way of training (a tf.function step, Keras fit, a v1 Session) two child processes:
 one measures steps of stock TensorFlow and of lms in turn (activation peak of the allocator, CPU
-seconds, wall seconds), with TensorFlow's default threads; the other trains 5 steps twice with stock
-and once with lms, from the same weights, and compares losses and weights bit for bit. It uses one
-intra-op and one inter-op thread: with two of the latter stock differs from stock, because Grappler's
-scheduling turns a large AddN into additions in the order in which their operands arrive. The last
-part measures what lms adds to the first call of a step that fits.
+seconds, wall seconds), with TensorFlow's default threads; the other trains 5 steps twice with
+stock and once with lms, from the same weights, and compares losses and weights bit for bit. It
+uses one intra-op and one inter-op thread: with two of the latter stock differs from stock, because
+Grappler's scheduling turns a large AddN into additions in the order in which their operands
+arrive. The last part measures what lms adds to the first call of a step that fits.
 """
 
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import os
 import statistics
@@ -22,7 +24,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
@@ -30,19 +32,16 @@ CLASSES = 1000
 IDENTITY_STEPS = 5
 
 
-class Trainer:
+class Trainer(Protocol):
     """A model and two ways to take one step of it: stock and lms. One per way of training."""
 
     budget: str
 
-    def step(self, with_lms: bool) -> Any:
-        raise NotImplementedError
+    def step(self, with_lms: bool) -> Any: ...
 
-    def weights(self) -> list[Any]:
-        raise NotImplementedError
+    def weights(self) -> list[Any]: ...
 
-    def set_weights(self, values: list[Any]) -> None:
-        raise NotImplementedError
+    def set_weights(self, values: list[Any]) -> None: ...
 
 
 def data(batch: int) -> tuple[Any, Any]:
@@ -53,7 +52,7 @@ def data(batch: int) -> tuple[Any, Any]:
     return images, rng.integers(0, CLASSES, size=(batch,)).astype("int32")
 
 
-class KerasTrainer(Trainer):
+class KerasTrainer:
     def __init__(self, batch: int, budget: str) -> None:
         import keras
 
@@ -119,7 +118,7 @@ class FitTrainer(KerasTrainer):
         return history.history["loss"][0]
 
 
-class SessionTrainer(Trainer):
+class SessionTrainer:
     def __init__(self, batch: int, budget: str) -> None:
         import keras
         import lms
@@ -193,12 +192,15 @@ def child_measure(
     report = largest_report()
     if plot:
         chart = report.plot()
-        chart.axes[0].set_title(f"Predicted memory over one step: ResNet-50, batch {batch}, {budget}")
+        chart.axes[0].set_title(
+            f"Predicted memory over one step: ResNet-50, batch {batch}, {budget}"
+        )
         chart.savefig(plot)
     steps: dict[str, list[Any]] = {"stock": [], "lms": []}
     for _ in range(rounds):
         for name, with_lms in (("stock", False), ("lms", True)):
-            steps[name].append(dataclasses.asdict(measured(lambda: trainer.step(with_lms))))
+            step = functools.partial(trainer.step, with_lms)
+            steps[name].append(dataclasses.asdict(measured(step)))
     return {"steps": steps, "report": json.loads(report.to_json())}
 
 
@@ -367,8 +369,8 @@ def main() -> None:
     unchanged = fits["nodes_after"] == fits["nodes_before"]
     print(
         f'A step that fits: status "{fits["status"]}", {fits["nodes_before"]} nodes '
-        f"{'unchanged' if unchanged else 'CHANGED'}; lms took {fits['lms_seconds']:.3f} s of a first "
-        f"call of {fits['first_call_seconds']:.2f} s: {added:.2%} added"
+        f"{'unchanged' if unchanged else 'CHANGED'}; lms took {fits['lms_seconds']:.3f} s of a "
+        f"first call of {fits['first_call_seconds']:.2f} s: {added:.2%} added"
     )
     path = write_results("resnet50", facts, {"ways": rows, "fits": fits, "batch": args.batch})
     print(f"written to {os.path.relpath(path)}")

@@ -5,7 +5,6 @@ python examples/custom_loop.py
 
 import lms
 import tensorflow as tf
-
 from resnet_digits import adam, batches, loss_function, resnet50
 
 lms.memory.reset_peak()  # counting starts here, before there are weights

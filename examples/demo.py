@@ -91,7 +91,6 @@ def train(steps: int, budget: int) -> None:
     """
     import lms
     import tensorflow as tf
-
     from resnet_digits import BATCH, adam, images, loss_function, resnet50
 
     def say(**event: Any) -> None:

@@ -5,7 +5,6 @@ python examples/keras_fit.py
 
 import keras
 import lms
-
 from resnet_digits import adam, batches, loss_function, resnet50
 
 

@@ -5,7 +5,6 @@ python examples/session_v1.py
 
 import lms
 import tensorflow as tf
-
 from resnet_digits import BATCH, SIZE, images, loss_function, resnet50
 
 v1 = tf.compat.v1

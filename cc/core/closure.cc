@@ -35,8 +35,8 @@ Closure FindClosure(const PlanState& state, BufferId wanted, OpId before, const 
       if (input == wanted) return closure;
       if (state.Alive(input, slot) || Contains(closure.recomputed, input) || Contains(closure.kept, input)) continue;
       const bool may_recompute = buffer.evictable && graph.ops[buffer.producer].recomputable;
-      const bool small = static_cast<double>(buffer.bytes) <=
-                         rule.keep_ratio * static_cast<double>(graph.buffers[wanted].bytes);
+      const bool small =
+          static_cast<double>(buffer.bytes) <= rule.keep_ratio * static_cast<double>(graph.buffers[wanted].bytes);
       (may_recompute && !small ? closure.recomputed : closure.kept).push_back(input);
     }
   }

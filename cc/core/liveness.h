@@ -20,10 +20,10 @@ namespace lms {
 
 struct MemoryProfile {
   int64_t resident_bytes = 0;
-  int64_t peak_bytes = 0;          // resident included
-  OpId peak_op = kNone;            // the op at which (or before which) it occurs
-  std::vector<int64_t> op_bytes;   // per op: bytes in use while it runs, resident included
-  std::vector<int64_t> step_bytes; // per plan step, likewise
+  int64_t peak_bytes = 0;           // resident included
+  OpId peak_op = kNone;             // the op at which (or before which) it occurs
+  std::vector<int64_t> op_bytes;    // per op: bytes in use while it runs, resident included
+  std::vector<int64_t> step_bytes;  // per plan step, likewise
 };
 
 // `graph` is in execution order and `plan` valid for it.

@@ -20,14 +20,14 @@ using BufferId = int32_t;
 inline constexpr int32_t kNone = -1;
 
 struct MemBuffer {
-  std::string name;            // of the tensor that owns the storage: "node:port"
+  std::string name;  // of the tensor that owns the storage: "node:port"
   int64_t bytes = 0;
-  OpId producer = kNone;       // op that allocates it; kNone: present before the step begins
-  bool resident = false;       // present during the whole step (weights, arguments, constants): never evicted
-  bool escapes = false;        // outlives the step (fetched, returned): once produced it stays
-  bool evictable = false;      // may be dropped and recomputed between two uses
-  std::string keep_reason;     // why not evictable
-  bool no_more_readers = false;  // no recomputation may read it: who holds it matters to a reader that it has
+  OpId producer = kNone;             // op that allocates it; kNone: present before the step begins
+  bool resident = false;             // present during the whole step (weights, arguments, constants): never evicted
+  bool escapes = false;              // outlives the step (fetched, returned): once produced it stays
+  bool evictable = false;            // may be dropped and recomputed between two uses
+  std::string keep_reason;           // why not evictable
+  bool no_more_readers = false;      // no recomputation may read it: who holds it matters to a reader that it has
   std::vector<OpId> overwritten_by;  // ops that change the storage in place: a recomputation that reads it precedes all
 };
 

@@ -34,7 +34,8 @@ std::vector<bool> PossibleMoves(const MemGraph& graph, const Plan& plan) {
   for (const RecomputeStep& step : plan.steps) {
     for (const BufferId b : graph.ops[step.op].inputs) forbid(b, step.before, step.op);
   }
-  // Nor may an op that waits for it in another way come before. Views may: they wait with it, and whoever waits for them.
+  // Nor may an op that waits for it in another way come before. Views may: they wait with it, and whoever waits for
+  // them.
   std::vector<std::vector<OpId>> hangs_on(graph.ops.size());  // per view: the moved ops that it waits for
   for (size_t i = 0; i < graph.ops.size(); ++i) {
     const OpId op = static_cast<OpId>(i);
@@ -108,8 +109,8 @@ double Plan::CostUs(const MemGraph& graph) const {
 
 bool IsFree(const MemGraph& graph, OpId op) {
   const MemOp& o = graph.ops[op];
-  return o.outputs.empty() && std::all_of(o.inputs.begin(), o.inputs.end(),
-                                          [&graph](BufferId b) { return graph.buffers[b].resident; });
+  return o.outputs.empty() &&
+         std::all_of(o.inputs.begin(), o.inputs.end(), [&graph](BufferId b) { return graph.buffers[b].resident; });
 }
 
 void MarkMoves(const MemGraph& graph, Plan* plan) {
@@ -143,7 +144,8 @@ std::string ValidatePlan(const MemGraph& graph, const Plan& plan) {
       if (!graph.buffers[b].evictable) return graph.buffers[b].name + " must stay: " + graph.buffers[b].keep_reason;
     }
     for (const BufferId b : op.inputs) {
-      if (graph.buffers[b].no_more_readers) return op.name + " would be one reader too many of " + graph.buffers[b].name;
+      if (graph.buffers[b].no_more_readers)
+        return op.name + " would be one reader too many of " + graph.buffers[b].name;
       for (const OpId writer : graph.buffers[b].overwritten_by) {
         if (writer < step.before) return op.name + " would read " + graph.buffers[b].name + " after it was overwritten";
       }

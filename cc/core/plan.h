@@ -1,13 +1,13 @@
 // A plan: decisions as data. Planners make it, rewriters apply it, reports show it, simulators check it.
 //
 // The meaning of a plan over a MemGraph in execution order: just before op `before` runs, the steps with that `before`
-// run in the order of their ops. A step runs op `op` again and thereby makes a new instance of each buffer in `provides`
-// (outputs of the op); its other outputs are scratch. Every read takes the newest instance of its buffer at that moment,
-// and an instance is dropped after its last read. So a buffer is evicted between its last read before a step and the
-// step, and nothing else needs to be said.
+// run in the order of their ops. A step runs op `op` again and thereby makes a new instance of each buffer in
+// `provides` (outputs of the op); its other outputs are scratch. Every read takes the newest instance of its buffer at
+// that moment, and an instance is dropped after its last read. So a buffer is evicted between its last read before a
+// step and the step, and nothing else needs to be said.
 //
-// Where nothing reads what an op makes before its first recomputation, the first run is of no use: the step then *moves*
-// the op, which runs there only, at no cost.
+// Where nothing reads what an op makes before its first recomputation, the first run is of no use: the step then
+// *moves* the op, which runs there only, at no cost.
 
 #ifndef LMS_CC_CORE_PLAN_H_
 #define LMS_CC_CORE_PLAN_H_

@@ -175,7 +175,8 @@ void PlanState::Retain(BufferId buffer, OpId before) {
 }
 
 void PlanState::DropUnread() {
-  // What goes may have been the last reader of something else, so until nothing goes any more. touched_ grows meanwhile.
+  // What goes may have been the last reader of something else, so until nothing goes any more. touched_ grows
+  // meanwhile.
   bool again = true;
   while (again) {
     again = false;

@@ -25,9 +25,9 @@ constexpr Start kStarts[] = {{1.0, 0.25}, {0.7, 0.0}, {1.4, 1.0}, {1.0, 0.0}, {0
                              {1.4, 0.25}, {1.0, 1.0}, {0.7, 1.0}, {1.4, 0.0}};
 constexpr int kAllStarts = sizeof(kStarts) / sizeof(kStarts[0]);
 constexpr int kMostRounds = 200;
-constexpr double kApplyShare = 0.125;       // of a round's candidates that are applied before all are weighed again
-constexpr double kApplyScoreRatio = 3;      // and none that is this many times worse than the best
-constexpr double kLeastProgress = 0.995;       // of the excess that a round must leave at most, to go on like that
+constexpr double kApplyShare = 0.125;         // of a round's candidates that are applied before all are weighed again
+constexpr double kApplyScoreRatio = 3;        // and none that is this many times worse than the best
+constexpr double kLeastProgress = 0.995;      // of the excess that a round must leave at most, to go on like that
 constexpr int64_t kLeastEvictedBytes = 1024;  // smaller buffers are not worth a node
 
 struct Gap {
@@ -162,8 +162,8 @@ class GapEviction {
     return true;
   }
 
-  // Takes back recomputations in the closure slots that are over the limit, where that lowers the worst one. True if any
-  // was taken back.
+  // Takes back recomputations in the closure slots that are over the limit, where that lowers the worst one. True if
+  // any was taken back.
   bool Relieve() {
     bool any = false;
     const std::vector<int64_t> bytes = state_.bytes().Values();
@@ -229,9 +229,7 @@ class GapEviction {
   std::map<OpId, int> relieved_;  // how often a closure slot has been relieved
 };
 
-double Seconds() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
+double Seconds() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
 PlannerResult Evaluate(const MemGraph& graph, Plan plan, int64_t limit_bytes) {
   PlannerResult result;

@@ -3,11 +3,11 @@
 // Gap eviction. Start from "keep everything". While memory exceeds the limit, evict the gap between two reads of a
 // buffer that costs least per byte of excess removed; the buffer is computed again just before its next use, together
 // with the inputs that are gone by then (its closure: small inputs are kept longer, others are recomputed too). Finish
-// with reverse delete: take recomputations back, dearest first, wherever the limit still holds. Several starts differ in
-// how cost is weighed against bytes and in what a closure keeps; the cheapest plan under the limit wins.
+// with reverse delete: take recomputations back, dearest first, wherever the limit still holds. Several starts differ
+// in how cost is weighed against bytes and in what a closure keeps; the cheapest plan under the limit wins.
 //
-// Deterministic: the same graph and limit give the same plan, as long as the time limit is not hit (the number of starts
-// is fixed, and the clock is only read between them). One start is O(rounds * gaps * closure + changes * log n).
+// Deterministic: the same graph and limit give the same plan, as long as the time limit is not hit (the number of
+// starts is fixed, and the clock is only read between them). One start is O(rounds * gaps * closure + changes * log n).
 
 #ifndef LMS_CC_CORE_PLANNER_H_
 #define LMS_CC_CORE_PLANNER_H_
@@ -27,9 +27,9 @@ struct PlannerOptions {
 
 struct PlannerResult {
   Plan plan;
-  bool feasible = false;       // peak_bytes <= the limit
-  int64_t peak_bytes = 0;      // with the plan, resident included
-  double cost_us = 0;          // added by the plan
+  bool feasible = false;   // peak_bytes <= the limit
+  int64_t peak_bytes = 0;  // with the plan, resident included
+  double cost_us = 0;      // added by the plan
   int starts = 0;
 };
 

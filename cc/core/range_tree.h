@@ -17,7 +17,7 @@ class RangeTree {
   void Add(int first, int last, int64_t value);
   int64_t Max(int first, int last) const;  // the least int64_t for an empty range
   int64_t Max() const { return max_[1]; }
-  std::vector<int64_t> Values() const;     // O(n)
+  std::vector<int64_t> Values() const;  // O(n)
 
  private:
   void Add(int node, int low, int high, int first, int last, int64_t value);

@@ -41,16 +41,16 @@ struct Report {
   std::string reason;
   std::string stage;  // the last one that ran
   std::string device;
-  std::string budget;              // as asked
-  int64_t budget_bytes = 0;        // resident included, as are all peaks
+  std::string budget;        // as asked
+  int64_t budget_bytes = 0;  // resident included, as are all peaks
   int64_t resident_bytes = 0;
   int64_t peak_before_bytes = 0;
   int64_t peak_after_bytes = 0;
-  int64_t min_budget_bytes = 0;    // least feasible; 0: not looked for
+  int64_t min_budget_bytes = 0;  // least feasible; 0: not looked for
   double predicted_time_overhead = 0;
-  double step_time_us = 0;         // predicted, without lms
+  double step_time_us = 0;  // predicted, without lms
   double planner_seconds = 0;
-  double optimizer_seconds = 0;    // everything that lms did
+  double optimizer_seconds = 0;  // everything that lms did
   int nodes_before = 0;
   int nodes_after = 0;
   std::vector<std::string> warnings;

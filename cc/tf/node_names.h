@@ -1,7 +1,7 @@
 // Names of the nodes that lms adds: the one place that makes and recognises them.
 //
-//   lms/recompute/<k>/<original>   the k-th recomputation (in plan order) of node <original>, or of a view on its result
-//   lms/strict/...                 nodes that fail a step on purpose (option strict)
+//   lms/recompute/<k>/<original>   the k-th recomputation (in plan order) of node <original>, or of a view on its
+//   result lms/strict/...                 nodes that fail a step on purpose (option strict)
 
 #ifndef LMS_CC_TF_NODE_NAMES_H_
 #define LMS_CC_TF_NODE_NAMES_H_

@@ -18,9 +18,7 @@ namespace {
 
 namespace grappler = tensorflow::grappler;
 
-double Now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
+double Now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
 std::string Join(const std::vector<std::string>& lines) {
   std::string text;
@@ -98,10 +96,9 @@ absl::Status LmsOptimizer::Init(const tensorflow::RewriterConfig_CustomGraphOpti
 
 bool LmsOptimizer::LastIteration(const std::string& item_id) {
   const auto& rewriter = config_proto_.graph_options().rewrite_options();
-  const int iterations =
-      rewriter.meta_optimizer_iterations() == tensorflow::RewriterConfig::DEFAULT_NUM_ITERS
-          ? 2
-          : static_cast<int>(rewriter.meta_optimizer_iterations());
+  const int iterations = rewriter.meta_optimizer_iterations() == tensorflow::RewriterConfig::DEFAULT_NUM_ITERS
+                             ? 2
+                             : static_cast<int>(rewriter.meta_optimizer_iterations());
   return ++calls_[item_id] >= iterations;
 }
 

@@ -3,8 +3,8 @@
 // Registered as "LmsOptimizer". Grappler makes one instance per MetaOptimizer run and calls Optimize once per iteration
 // and function. The rewrite happens in the last iteration, so that no built-in pass sees (and changes its mind about) a
 // rewritten graph. Whatever goes wrong, an error or an exception in any stage, the input graph stays as it is and a
-// report says why; Init and Optimize never return an error that would switch the rest of Grappler off. (absl::Aborted is
-// Grappler's own word for "nothing was changed".)
+// report says why; Init and Optimize never return an error that would switch the rest of Grappler off. (absl::Aborted
+// is Grappler's own word for "nothing was changed".)
 
 #ifndef LMS_CC_TF_OPTIMIZER_H_
 #define LMS_CC_TF_OPTIMIZER_H_

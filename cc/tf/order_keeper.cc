@@ -13,8 +13,7 @@ constexpr int64_t kLargeShare = 256;
 
 }  // namespace
 
-OrderKeeper::OrderKeeper(const MemGraph& graph, const Plan& plan)
-    : graph_(graph), implied_in_(graph.ops.size(), 0) {
+OrderKeeper::OrderKeeper(const MemGraph& graph, const Plan& plan) : graph_(graph), implied_in_(graph.ops.size(), 0) {
   const MemoryProfile profile = Simulate(graph, plan);
   large_bytes_ = std::max<int64_t>(1, (profile.peak_bytes - profile.resident_bytes) / kLargeShare);
   deps_.reserve(graph.ops.size());
@@ -37,8 +36,8 @@ void OrderKeeper::FindReleases(const Plan& plan) {
   sharers_.resize(graph_.ops.size());
   std::vector<bool> moved(graph_.ops.size(), false);
   for (const RecomputeStep& step : plan.steps) moved[step.op] = moved[step.op] || step.moves;
-  // The ops that read the newest instance of each large buffer. Recomputations read too, but whoever needs their results
-  // waits for them anyway.
+  // The ops that read the newest instance of each large buffer. Recomputations read too, but whoever needs their
+  // results waits for them anyway.
   std::vector<std::vector<OpId>> readers(graph_.buffers.size());
   size_t next = 0;
   for (OpId i = 0; i < static_cast<OpId>(graph_.ops.size()); ++i) {

@@ -1,10 +1,10 @@
 // Which ops must have ended before a node may allocate, so that the executor cannot run ahead of the plan.
 //
 // The executor starts whatever is ready, in an order of its own: an op that frees a large buffer may wait in a queue
-// while others allocate. Walking the plan's order, the keeper remembers the readers of large buffers that are done with,
-// and names them to the next node that allocates something large, unless that node waits for them anyway. So at every
-// large allocation everything has been freed that the plan frees before it, while small ops stay free to move. An op that
-// is to take over the storage of a large input waits for the other readers of that input as well.
+// while others allocate. Walking the plan's order, the keeper remembers the readers of large buffers that are done
+// with, and names them to the next node that allocates something large, unless that node waits for them anyway. So at
+// every large allocation everything has been freed that the plan frees before it, while small ops stay free to move. An
+// op that is to take over the storage of a large input waits for the other readers of that input as well.
 //
 // One walk per object, in schedule order. For each large allocation the dependencies back to the
 // earliest pending reader are followed: O(ops) at worst, usually a few dozen.

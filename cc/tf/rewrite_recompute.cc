@@ -199,8 +199,8 @@ class Rewriter {
   std::vector<bool> moved_;  // per op: runs at a step's place, not at its own
   std::vector<bool> late_;   // moved, or a view of something moved: nothing earlier may wait for it
   std::map<std::pair<int, int>, std::string> views_;  // (step, view node) -> copy of the view
-  OpId trigger_ = kNone;     // of the closure that is being added
-  std::vector<OpId> waits_;  // likewise: the trigger and what order asks for
+  OpId trigger_ = kNone;                              // of the closure that is being added
+  std::vector<OpId> waits_;                           // likewise: the trigger and what order asks for
 };
 
 }  // namespace

@@ -30,9 +30,7 @@ constexpr int64_t kLeastActivationBytes = 256 << 10;
 // Plans are made again, for a lower limit, when the verifier finds the new graph above the budget.
 constexpr int kMostAttempts = 4;
 
-double Now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
+double Now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
 class StepPass {
  public:
@@ -94,10 +92,9 @@ class StepPass {
     report_.device = imported_.device;
     report_.nodes_before = report_.nodes_after = item_.graph.node_size();
     if (imported_.assumed_tensors > 0 && options_.unknown_dim == 0) {
-      report_.warnings.push_back(std::to_string(imported_.assumed_tensors) +
-                                 " tensors have unknown dimensions (" + imported_.assumed_example +
-                                 " for one); each was taken to be " + std::to_string(kAssumedDim) +
-                                 ": set unknown_dim, for example to the batch size");
+      report_.warnings.push_back(std::to_string(imported_.assumed_tensors) + " tensors have unknown dimensions (" +
+                                 imported_.assumed_example + " for one); each was taken to be " +
+                                 std::to_string(kAssumedDim) + ": set unknown_dim, for example to the batch size");
     }
     NoteHiddenOps();
     for (const auto& node : item_.graph.node()) {
@@ -115,8 +112,9 @@ class StepPass {
     for (int i = 0; i < index_.size(); ++i) in_loops += index_[i].live && index_[i].in_frame ? 1 : 0;
     if (in_loops == 0) return;
     hidden_ = ", not counting what " + std::to_string(in_loops) + " ops in loops hold";
-    report_.warnings.push_back(std::to_string(in_loops) +
-                               " ops run inside loops: what they hold is not predicted, and nothing of it is recomputed");
+    report_.warnings.push_back(
+        std::to_string(in_loops) +
+        " ops run inside loops: what they hold is not predicted, and nothing of it is recomputed");
   }
 
   void Measure() {
@@ -126,8 +124,8 @@ class StepPass {
     report_.peak_before_bytes = report_.peak_after_bytes = profile.peak_bytes;
     report_.timeline_before = profile.op_bytes;
     Enter("budget");
-    const ResolvedBudget budget = ResolveBudget(options_.memory_budget, profile.resident_bytes, profile.peak_bytes,
-                                                imported_.device, cluster_);
+    const ResolvedBudget budget =
+        ResolveBudget(options_.memory_budget, profile.resident_bytes, profile.peak_bytes, imported_.device, cluster_);
     report_.budget_bytes = budget.bytes;
     if (!budget.source.empty()) report_.budget += " (" + budget.source + ")";
   }
@@ -151,9 +149,7 @@ class StepPass {
     return kind == Budget::Kind::kPercent || kind == Budget::Kind::kMin;
   }
 
-  int64_t Limit() const {
-    return PlanningLimit(report_.budget_bytes, report_.resident_bytes, options_.safety_margin);
-  }
+  int64_t Limit() const { return PlanningLimit(report_.budget_bytes, report_.resident_bytes, options_.safety_margin); }
 
   bool PlanAndRewrite(tensorflow::GraphDef* output) {
     Enter("costs");
@@ -166,8 +162,8 @@ class StepPass {
     for (int attempt = 0; attempt < kMostAttempts; ++attempt) {
       Enter("plan");
       const double start = Now();
-      PlannerResult planned = least ? PlanForLeastPeak(imported_.graph, Planner())
-                                    : PlanForLimit(imported_.graph, limit, Planner());
+      PlannerResult planned =
+          least ? PlanForLeastPeak(imported_.graph, Planner()) : PlanForLimit(imported_.graph, limit, Planner());
       report_.planner_seconds += Now() - start;
       if (!planned.feasible) return Infeasible(planned, output);
       if (planned.plan.steps.empty()) return NothingToGain();
@@ -203,8 +199,7 @@ class StepPass {
   bool Rewrite(const Plan& plan, grappler::GrapplerItem* rewritten, MemoryProfile* profile) {
     Enter("rewrite");
     applied_ = RewriteResult();
-    absl::Status status =
-        RewriteForRecompute(imported_, index_, plan, options_.schedule, &rewritten->graph, &applied_);
+    absl::Status status = RewriteForRecompute(imported_, index_, plan, options_.schedule, &rewritten->graph, &applied_);
     if (!status.ok()) return Fail(status);
     report_.decisions = DescribePlan(imported_.graph, plan, applied_.step_triggers);
     Enter("verify");

@@ -39,9 +39,8 @@ void FailStep(const GraphIndex& index, const std::string& device, const std::str
   const std::string host = HostOf(device);
   (*AddConst("condition", host, tensorflow::DT_BOOL, graph)->mutable_attr())["value"].mutable_tensor()->add_bool_val(
       false);
-  (*AddConst("message", host, tensorflow::DT_STRING, graph)->mutable_attr())["value"]
-      .mutable_tensor()
-      ->add_string_val(message);
+  (*AddConst("message", host, tensorflow::DT_STRING, graph)->mutable_attr())["value"].mutable_tensor()->add_string_val(
+      message);
   tensorflow::NodeDef* fail = graph->add_node();
   fail->set_name(StrictName("budget_not_met"));
   fail->set_op("Assert");

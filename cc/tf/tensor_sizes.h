@@ -1,8 +1,8 @@
 // How large each tensor of a graph is, and how long each op takes: what shape inference and TensorFlow's own cost
 // estimator say, computed once and looked up by node name (a recomputation has its original's figures).
 //
-// Dimensions that the graph leaves unknown are bound to one number, and noted. An op that the estimator does not know is
-// priced by the bytes that it reads and writes, never as free.
+// Dimensions that the graph leaves unknown are bound to one number, and noted. An op that the estimator does not know
+// is priced by the bytes that it reads and writes, never as free.
 
 #ifndef LMS_CC_TF_TENSOR_SIZES_H_
 #define LMS_CC_TF_TENSOR_SIZES_H_
@@ -31,8 +31,8 @@ struct NodeFigures {
   double cost_us = 0;
 };
 
-// Bytes of the variable that the node makes a handle to, or is handed as an argument; 0 where its type and shape are not
-// known from the node alone.
+// Bytes of the variable that the node makes a handle to, or is handed as an argument; 0 where its type and shape are
+// not known from the node alone.
 int64_t VariableBytes(const tensorflow::NodeDef& node);
 
 class TensorSizes {

@@ -42,9 +42,10 @@ void ExpectSameAsSimulator(const PlanState& state, const std::string& where) {
         const auto& life = state.life(b);
         const auto next = std::upper_bound(life.starts.begin(), life.starts.end(), ClosureSlot(before));
         const int until = next == life.starts.end() ? state.slots() : *next;
-        ASSERT_TRUE(std::any_of(life.accesses.begin(), life.accesses.end(), [&](const PlanState::Access& access) {
-          return access.slot >= ClosureSlot(before) && access.slot < until;
-        })) << where << ": op " << op << " is recomputed before " << before << " for nobody";
+        ASSERT_TRUE(std::any_of(
+            life.accesses.begin(), life.accesses.end(),
+            [&](const PlanState::Access& access) { return access.slot >= ClosureSlot(before) && access.slot < until; }))
+            << where << ": op " << op << " is recomputed before " << before << " for nobody";
       }
     }
   }
