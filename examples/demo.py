@@ -162,7 +162,8 @@ def follow(run: Run, steps: int, show: Callable[[Run], None]) -> None:
     command = [sys.executable, os.path.abspath(__file__), "--steps", str(steps)]
     command += ["--train", str(int(FILL * run.pool) if run.lms else 0)]
     command += ["--limit", str(run.limit)]
-    environment = {"TF_CPP_MIN_LOG_LEVEL": "1", **os.environ}
+    # The cap below is of oneDNN's allocator: without it there would be another one.
+    environment = {"TF_CPP_MIN_LOG_LEVEL": "1", "TF_ENABLE_ONEDNN_OPTS": "1", **os.environ}
     if run.pool:
         environment["TF_MKL_ALLOC_MAX_BYTES"] = str(run.pool)
     run.state, run.began = "loading", time.monotonic()

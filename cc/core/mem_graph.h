@@ -35,7 +35,7 @@ struct MemOp {
   std::string name;
   std::string type;
   double cost_us = 0;                 // predicted run time, microseconds
-  int64_t workspace_bytes = 0;        // scratch, held only while the op runs
+  int64_t workspace_bytes = 0;        // scratch, held only while the op runs; importers may leave it 0
   std::vector<OpId> deps;             // ops that must have run before, through data or control
   std::vector<BufferId> inputs;       // distinct buffers read, through views too
   std::vector<BufferId> outputs;      // buffers allocated

@@ -183,11 +183,10 @@ std::vector<std::string> ParseOptions(const OptionMap& map, Options* options) {
       if (spec.name == name) problems.push_back(name + "=" + Show(value) + " " + why + "; accepted: " + spec.accepted);
     }
   }
-  if (map.count("memory_budget") != 0 && parsed.memory_budget.kind == Budget::Kind::kMin && !parsed.recompute &&
-      !parsed.schedule) {
+  if (parsed.memory_budget.kind == Budget::Kind::kMin && !parsed.recompute) {
     problems.push_back(
-        "memory_budget='min' with recompute=False and schedule=False leaves nothing to lower the peak with; "
-        "accepted: at least one of them True");
+        "memory_budget='min' with recompute=False leaves nothing to lower the peak with; accepted: "
+        "recompute=True, or another budget");
   }
   if (problems.empty()) *options = parsed;
   return problems;

@@ -260,7 +260,6 @@ PlannerResult RunStarts(const MemGraph& graph, int64_t limit_bytes, int most_sta
     if (Better(result, best)) best = std::move(result);
     ++starts;
   }
-  best.starts = starts;
   return best;
 }
 

@@ -30,7 +30,6 @@ struct PlannerResult {
   bool feasible = false;   // peak_bytes <= the limit
   int64_t peak_bytes = 0;  // with the plan, resident included
   double cost_us = 0;      // added by the plan
-  int starts = 0;
 };
 
 // `limit_bytes` bounds the bytes in use, resident included. Where no plan was found under it, the plan with the lowest

@@ -1,5 +1,7 @@
 #include "cc/tf/op_traits.h"
 
+#include <algorithm>
+#include <iterator>
 #include <string_view>
 #include <unordered_set>
 
@@ -116,6 +118,14 @@ bool IsViewOfInput(const tensorflow::NodeDef& node, int input) {
 bool MayForwardInput(const std::string& op_type) { return Forwarders().count(op_type) != 0; }
 
 bool OrderDependsOnHolders(const std::string& op_type, size_t inputs) { return op_type == "AddN" && inputs > 2; }
+
+bool MayWaitForOthers(const std::string& op_type, const tensorflow::OpDef& op_def) {
+  static constexpr const char* kParts[] = {"Enqueue", "Stage",      "BarrierInsert", "BarrierTake", "Send",
+                                           "Recv",    "Collective", "Nccl",          "Horovod",     "BytePS"};
+  if (op_def.is_distributed_communication()) return true;
+  return std::any_of(std::begin(kParts), std::end(kParts),
+                     [&](const char* part) { return op_type.find(part) != std::string::npos; });
+}
 
 bool IsControlFlow(const std::string& op_type) { return ControlFlow().count(op_type) != 0; }
 

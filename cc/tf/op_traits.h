@@ -27,6 +27,10 @@ bool IsPassThrough(const tensorflow::NodeDef& node);
 // May the first output of an op of this type take over the storage of an input of the same size that nobody else reads?
 bool MayForwardInput(const std::string& op_type);
 
+// May the op wait, while it runs, for something that another op of the step does and that no edge of the graph shows
+// (queues that are filled, staging areas, sends and receives, collectives)?
+bool MayWaitForOthers(const std::string& op_type, const tensorflow::OpDef& op_def);
+
 // Does the op compute other last bits when other ops hold its inputs meanwhile?
 bool OrderDependsOnHolders(const std::string& op_type, size_t inputs);
 

@@ -30,6 +30,14 @@ std::string Join(const std::vector<std::string>& lines) {
 // there is nothing to recompute (`relative`: that is what was asked).
 constexpr int64_t kNewsBytes = 16 << 20;
 
+// Does it "fit" by a margin that what was assumed or left out may well eat up?
+bool MayNotFit(const Report& report) {
+  constexpr int64_t kEasily = 32;  // an assumed batch of 32 may be one of 1,024
+  const int64_t activations = report.peak_before_bytes - report.resident_bytes;
+  return report.status == ReportStatus::kFits && activations > 0 &&
+         activations > (report.budget_bytes - report.resident_bytes) / kEasily;
+}
+
 void Log(const Report& report, bool relative) {
   const std::string line = "lms: " + report.function + ": " + StatusName(report.status) + ": " + report.reason;
   switch (report.status) {
@@ -48,7 +56,7 @@ void Log(const Report& report, bool relative) {
       VLOG(1) << line;
   }
   for (const std::string& warning : report.warnings) {
-    if (report.status == ReportStatus::kRewritten || report.status == ReportStatus::kInfeasible) {
+    if (report.status == ReportStatus::kRewritten || report.status == ReportStatus::kInfeasible || MayNotFit(report)) {
       LOG(WARNING) << "lms: " << report.function << ": " << warning;
     }
   }

@@ -13,10 +13,13 @@
 #include "cc/tf/graph_index.h"
 #include "cc/tf/import.h"
 #include "cc/tf/node_names.h"
+#include "cc/tf/op_traits.h"
 #include "cc/tf/rewrite_recompute.h"
 #include "cc/tf/strict.h"
 #include "cc/tf/tensor_sizes.h"
 #include "cc/tf/verify.h"
+#include "tensorflow/core/framework/function.h"
+#include "tensorflow/core/framework/op.h"
 
 namespace lms {
 namespace {
@@ -151,7 +154,22 @@ class StepPass {
 
   int64_t Limit() const { return PlanningLimit(report_.budget_bytes, report_.resident_bytes, options_.safety_margin); }
 
+  // The first live node that may wait for another one in a way that no edge shows; "" when there is none. An order
+  // enforced between the two could keep both waiting for ever.
+  std::string HiddenWait() const {
+    const tensorflow::FunctionLibraryDefinition library(tensorflow::OpRegistry::Global(), item_.graph.library());
+    for (int i = 0; i < index_.size(); ++i) {
+      const tensorflow::NodeDef& node = item_.graph.node(i);
+      const tensorflow::OpDef* op_def = nullptr;
+      if (!index_[i].live || !library.LookUpOpDef(node.op(), &op_def).ok()) continue;
+      if (MayWaitForOthers(node.op(), *op_def)) return node.name() + " (" + node.op() + ")";
+    }
+    return "";
+  }
+
   bool PlanAndRewrite(tensorflow::GraphDef* output) {
+    const std::string waits = HiddenWait();
+    if (!waits.empty()) return Skip(waits + " may wait for another op of the step: lms changes no order around it");
     Enter("costs");
     sizes_.EstimateCosts(cluster_);
     ImportCosts(item_, sizes_, &imported_);
@@ -201,7 +219,6 @@ class StepPass {
     applied_ = RewriteResult();
     absl::Status status = RewriteForRecompute(imported_, index_, plan, options_.schedule, &rewritten->graph, &applied_);
     if (!status.ok()) return Fail(status);
-    report_.decisions = DescribePlan(imported_.graph, plan, applied_.step_triggers);
     Enter("verify");
     status = VerifyRewrite(item_, *rewritten, sizes_, profile);
     return status.ok() || Fail(status);
@@ -214,7 +231,11 @@ class StepPass {
     report_.timeline_after = profile.op_bytes;
     report_.nodes_after = rewritten->graph.node_size();
     if (report_.step_time_us > 0) report_.predicted_time_overhead = planned.cost_us / report_.step_time_us;
-    report_.reason = std::to_string(planned.plan.steps.size()) + " recomputations lower the predicted peak from " +
+    report_.decisions = DescribePlan(imported_.graph, planned.plan, applied_.step_triggers);
+    const auto moves = std::count_if(planned.plan.steps.begin(), planned.plan.steps.end(),
+                                     [](const RecomputeStep& step) { return step.moves; });
+    report_.reason = std::to_string(planned.plan.steps.size() - moves) + " recomputations and " +
+                     std::to_string(moves) + " moves lower the predicted peak from " +
                      FormatBytes(report_.peak_before_bytes) + " to " + FormatBytes(report_.peak_after_bytes);
     output->Swap(&rewritten->graph);
   }
@@ -234,8 +255,11 @@ class StepPass {
       report_.planner_seconds += Now() - start;
     }
     report_.status = ReportStatus::kInfeasible;
-    report_.decisions.clear();
     report_.min_budget_bytes = BudgetForLimit(peak, report_.resident_bytes, options_.safety_margin);
+    if (options_.memory_budget.kind != Budget::Kind::kAuto) {
+      // A step that fits needs no margin.
+      report_.min_budget_bytes = std::min(report_.min_budget_bytes, report_.peak_before_bytes);
+    }
     report_.reason = "the budget of " + FormatBytes(report_.budget_bytes) + " cannot be met";
     if (report_.budget_bytes <= report_.resident_bytes) {
       report_.reason += ": weights, inputs and constants alone take " + FormatBytes(report_.resident_bytes);

@@ -10,6 +10,7 @@
 #include "cc/tf/op_traits.h"
 #include "tensorflow/core/framework/attr_value_util.h"
 #include "tensorflow/core/framework/node_def.pb.h"
+#include "tensorflow/core/framework/op.h"
 
 namespace lms {
 namespace {
@@ -26,6 +27,13 @@ bool SameButInputs(const NodeDef& a, const NodeDef& b) {
   });
 }
 
+// Why the node must run exactly once; "" when it has no effect but its results.
+std::string WhyNotTwice(const NodeDef& node) {
+  const tensorflow::OpDef* op_def = nullptr;
+  if (!tensorflow::OpRegistry::Global()->LookUpOpDef(node.op(), &op_def).ok()) return "an op of an unknown kind";
+  return WhyNotRecomputable(node, *op_def);
+}
+
 // Compares two graphs of which the second is said to be the first with recomputations behind its nodes.
 class Comparison {
  public:
@@ -37,6 +45,7 @@ class Comparison {
     absl::Status status;
     for (int i = 0; status.ok() && i < before_.node_size(); ++i) status = CheckOriginal(i);
     for (int i = before_.node_size(); status.ok() && i < after_.node_size(); ++i) status = CheckAdded(i);
+    for (int i = 0; status.ok() && i < before_.node_size(); ++i) status = CheckRuns(i);
     return status;
   }
 
@@ -63,6 +72,16 @@ class Comparison {
     return absl::OkStatus();
   }
 
+  absl::Status CheckRuns(int node) const {
+    const NodeIndex& was = old_[node];
+    const NodeIndex& is = new_[node];
+    const bool same = was.in_frame == is.in_frame && was.conditional == is.conditional && was.live >= is.live;
+    // All readers of an op may have moved on to recomputations of it: then its first run is left out.
+    const bool dropped = was.live && !is.live;
+    if (same && (!dropped || WhyNotTwice(before_.node(node)).empty())) return absl::OkStatus();
+    return absl::InternalError("node " + before_.node(node).name() + " no longer runs when it did");
+  }
+
   absl::Status CheckAdded(int node) const {
     const std::string& name = after_.node(node).name();
     if (!IsOwnName(name)) return absl::InternalError("a node of a foreign name was added: " + name);
@@ -73,6 +92,8 @@ class Comparison {
     if (!SameButInputs(before_.node(original), after_.node(node)) || !SameInputs(original, node)) {
       return absl::InternalError(name + " is no copy of " + before_.node(original).name());
     }
+    const std::string why_not = WhyNotTwice(after_.node(node));
+    if (!why_not.empty()) return absl::InternalError(name + " must not run twice: " + why_not);
     return absl::OkStatus();
   }
 

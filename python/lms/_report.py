@@ -34,7 +34,7 @@ class Report:
       training step, or nothing to gain; "failed": something went wrong inside lms, and the
       graph was left as it was. `reason` says why, `stage` where.
     predicted_time_overhead: added time as a share of the step's: 0.07 is 7%.
-    decisions: one mapping per tensor that is computed again.
+    decisions: one mapping per operation that is run again ("recompute") or later ("move").
     timeline: bytes in use at each operation in the order assumed, "before" and "after".
     kept: what could not be dropped, and why.
     """
@@ -69,7 +69,8 @@ class Report:
             text += (
                 f"Predicted peak {format_bytes(self.peak_after_bytes)} instead of "
                 f"{format_bytes(self.peak_before_bytes)}, budget {budget}; "
-                f"{len(self.decisions)} operations are computed again, for "
+                f"{self._count('recompute')} operations are computed again and "
+                f"{self._count('move')} moved, for "
                 f"{self.predicted_time_overhead:+.1%} of the step's time; planned in "
                 f"{self.planner_seconds:.2f} s."
             )
@@ -149,6 +150,9 @@ class Report:
             chart.savefig(path)
         return chart
 
+    def _count(self, kind: str) -> int:
+        return sum(decision["kind"] == kind for decision in self.decisions)
+
     def _budget(self) -> str:
         if not self.budget_bytes:  # never got as far as to know it
             return self.budget
@@ -214,15 +218,19 @@ def reports() -> list[Report]:
 
 
 def report() -> Report | None:
-    """The latest report about a training step: the latest that is not "skipped".
+    """The report to read first; None where nothing has run yet.
 
-    Most functions of a program (input pipelines, metrics, initialisers) are skipped. Where
-    there is no other report it is the latest of them; None where nothing has run yet.
+    The latest about a function that needed lms ("rewritten", "infeasible", "failed"); where
+    none did, the one about the function with the largest predicted peak, which is the training
+    step in most programs. `reports()` has all of them.
     """
     latest = reports()
-    steps = [item for item in latest if item.status != "skipped"]
-    chosen = steps or latest
-    return chosen[-1] if chosen else None
+    needed = [item for item in latest if item.status in ("rewritten", "infeasible", "failed")]
+    if needed:
+        return needed[-1]
+    return max(
+        latest, key=lambda item: (item.status == "fits", item.peak_before_bytes), default=None
+    )
 
 
 def clear_reports() -> None:

@@ -272,6 +272,14 @@ def watch_keras() -> None:
         patch.put()
 
 
+def _remake(model: Any, name: str) -> None:
+    """A model that cannot remake its function keeps the one it has: switching goes on."""
+    try:
+        getattr(model, f"make_{name}_function")(force=True)
+    except Exception as error:
+        _warn(f"the {name} function of {model.name!r} could not be made anew: {error}")
+
+
 def _update_models() -> None:
     """Gives models compiled with "auto" the answer that they would be given now."""
     for model, given in list(_auto_models.items()):
@@ -285,7 +293,7 @@ def _update_models() -> None:
         model.jit_compile = answer
         for name in ("train", "test", "predict"):
             if getattr(model, f"{name}_function", None) is not None:
-                getattr(model, f"make_{name}_function")(force=True)
+                _remake(model, name)
     for model in list(_xla_models):
         traced = getattr(model, "train_function", None) is not None
         if _global_entry is not None and model._jit_compile and traced:

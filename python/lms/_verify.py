@@ -267,7 +267,7 @@ def _new_report(seen: int, traced: Any) -> _report.Report | None:
     count = _native.report_count() - seen
     new = _report.reports()[-count:] if count else []
     name = traced.name if isinstance(traced.name, str) else traced.name.decode()
-    own = [report for report in new if name in report.function]
+    own = [report for report in new if name == report.function]
     steps = [report for report in own or new if report.status != "skipped"]
     chosen = steps or own or new
     return chosen[-1] if chosen else None

@@ -73,13 +73,18 @@ def test_a_real_report_has_every_field():
     assert "rewritten" in report.table() and "rewritten" in str(report)
 
 
-def test_report_chooses_the_latest_that_is_not_skipped(monkeypatch):
-    statuses = ["rewritten", "fits", "skipped"]
-    raw = [{**RAW, "status": status, "sequence": i} for i, status in enumerate(statuses)]
+def test_report_chooses_what_needed_lms_then_what_is_largest(monkeypatch):
+    peaks = [("infeasible", 9), ("rewritten", 8), ("fits", 5), ("fits", 3), ("skipped", 7)]
+    raw = [
+        {**RAW, "status": status, "peak_before_bytes": peak, "sequence": i}
+        for i, (status, peak) in enumerate(peaks)
+    ]
     monkeypatch.setattr(_native, "reports", lambda: raw)
-    assert lms.report().status == "fits"
-    assert [report.sequence for report in lms.reports()] == [0, 1, 2]
+    assert lms.report().sequence == 1
+    assert [report.sequence for report in lms.reports()] == [0, 1, 2, 3, 4]
     monkeypatch.setattr(_native, "reports", lambda: raw[2:])
+    assert lms.report().sequence == 2
+    monkeypatch.setattr(_native, "reports", lambda: raw[4:])
     assert lms.report().status == "skipped"
     monkeypatch.setattr(_native, "reports", lambda: [])
     assert lms.report() is None
@@ -96,7 +101,7 @@ def test_reports_are_cleared():
 def test_str_of_a_rewritten_step():
     text = str(make())
     assert "Predicted peak 690 MiB instead of 1.074 GiB, budget 700 MiB (asked: 60%)" in text
-    assert "28 operations are computed again, for +7.0% of the step's time" in text
+    assert "28 operations are computed again and 0 moved, for +7.0% of the step's time" in text
     assert "Warning: dimension 0 was assumed to be 16." in text
 
 

@@ -145,3 +145,27 @@ def test_rewriter_config_has_the_types_of_the_options():
     assert parameters["unknown_dim"].i == 8
     assert parameters["safety_margin"].f == 0.25
     assert "strict" not in parameters
+
+
+def test_ops_that_wait_for_each_other_are_not_ordered():
+    # The queue is filled by the step that empties it: "dequeue waits for enqueue" is no edge of
+    # the graph, and an order that contradicts it would never end.
+    graph = tf.Graph()
+    with graph.as_default():
+        queue = v1.FIFOQueue(4, [tf.float32], shapes=[[256, 256]])
+        taken = queue.dequeue()
+        result = tf.reduce_sum(tf.matmul(tf.tanh(taken), taken))
+        weight = v1.get_variable("w", [256, 256], use_resource=True)
+        y = x = v1.placeholder(tf.float32, [256, 256])
+        for _ in range(20):
+            y = tf.tanh(tf.matmul(y, weight))
+        update = v1.assign_sub(weight, 0.1 * tf.gradients(tf.reduce_sum(y), [weight])[0])
+        fetches = [result, update, queue.enqueue([y])]
+        init = v1.global_variables_initializer()
+    config = lms.configure(v1.ConfigProto(operation_timeout_in_ms=30_000), "60%")
+    with v1.Session(graph=graph, config=config) as session:
+        session.run(init)
+        lms.clear_reports()
+        session.run(fetches, {x: [[0.5] * 256] * 256})
+    (report,) = lms.reports()
+    assert report.status == "skipped" and "may wait for another op" in report.reason

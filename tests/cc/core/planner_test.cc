@@ -128,6 +128,24 @@ TEST(PlannerTest, DoesNotReadAVariableAfterItWasOverwritten) {
   EXPECT_TRUE(PlanForLimit(graph, limit, kUnhurried).feasible);
 }
 
+TEST(PlannerTest, AddsNoReaderWhereNoneMayBeAdded) {
+  // `made` could come back before its second reader, from `input`, which is still there: unless nobody may read it
+  // anew.
+  MemGraph graph;
+  const BufferId start = AddBuffer(&graph, 8, kNone);
+  const BufferId input = OutputOf(graph, AddOp(&graph, {start}, 4096));
+  const BufferId made = OutputOf(graph, AddOp(&graph, {input}, 1 << 20));
+  AddOp(&graph, {made}, 0);
+  const BufferId large = OutputOf(graph, AddOp(&graph, {start}, 1 << 22));
+  AddOp(&graph, {large}, 0);
+  AddOp(&graph, {made}, 0);
+  AddOp(&graph, {input}, 0);
+  const int64_t limit = Simulate(graph, Plan()).peak_bytes - 65536;
+  EXPECT_TRUE(PlanForLimit(graph, limit, kUnhurried).feasible);
+  graph.buffers[input].no_more_readers = true;
+  EXPECT_FALSE(PlanForLimit(graph, limit, kUnhurried).feasible);
+}
+
 TEST(PlannerTest, WithoutRecomputationThereIsNoPlan) {
   const MemGraph graph = Chain(20, 4096);
   const PlannerResult result = PlanForLimit(graph, 4096, {/*recompute=*/false, /*move=*/true, /*seconds=*/1});

@@ -13,6 +13,7 @@ using tensorflow::DT_INT32;
 using testing::Float32;
 using testing::GraphBuilder;
 using testing::Imported;
+using testing::Int;
 using testing::kTile;
 
 // ---- Buffers ----
@@ -450,6 +451,57 @@ TEST(Import, RefusesAnOpThatNobodyKnows) {
   b.Float("y", "Relu", {"x"})->set_op("NoSuchOp");
   b.Fetch("y");
   EXPECT_FALSE(Imported(b.item()).status().ok());
+}
+
+// AddN adds up more than two terms in an order that depends on which of them it may overwrite.
+TEST(Import, ASumWhoseFirstTermIsItsOwnGetsNoFurtherReaders) {
+  GraphBuilder b;
+  b.Feed("x", {64, 64});
+  b.Float("a", "Relu", {"x"});
+  b.Float("b", "Tanh", {"x"});
+  b.Float("c", "Exp", {"x"});
+  b.Float("sum", "AddN", {"a", "b", "c"}, {Int("N", 3)});
+  b.Float("other", "AddV2", {"b", "c"});
+  b.Fetch("sum");
+  b.Fetch("other");
+  const Imported step(b.item());
+  ASSERT_TRUE(step.status().ok()) << step.status();
+  // Nobody else reads a, so it is the one that is overwritten, as long as that stays so.
+  EXPECT_TRUE(step.Buffer("a").no_more_readers);
+  EXPECT_FALSE(step.Buffer("b").no_more_readers);
+  EXPECT_TRUE(step.Buffer("b").evictable);
+  EXPECT_FALSE(step.Op("sum").recomputable);
+}
+
+TEST(Import, ASumWhoseFirstTermsAreReadElsewhereKeepsAllOfThem) {
+  GraphBuilder b;
+  b.Feed("x", {64, 64});
+  b.Float("a", "Relu", {"x"});
+  b.Float("b", "Tanh", {"x"});
+  b.Float("c", "Exp", {"x"});
+  b.Float("sum", "AddN", {"a", "b", "c"}, {Int("N", 3)});
+  b.Float("other", "AddV2", {"a", "b"});
+  b.Fetch("sum");
+  b.Fetch("other");
+  const Imported step(b.item());
+  ASSERT_TRUE(step.status().ok()) << step.status();
+  for (const char* term : {"a", "b", "c"}) {
+    EXPECT_TRUE(step.Buffer(term).no_more_readers) << term;
+    EXPECT_FALSE(step.Buffer(term).evictable) << term;
+  }
+}
+
+TEST(Import, ASumOfTwoIsTheSameEitherWay) {
+  GraphBuilder b;
+  b.Feed("x", {64, 64});
+  b.Float("a", "Relu", {"x"});
+  b.Float("b", "Tanh", {"x"});
+  b.Float("sum", "AddN", {"a", "b"}, {Int("N", 2)});
+  b.Fetch("sum");
+  const Imported step(b.item());
+  ASSERT_TRUE(step.status().ok()) << step.status();
+  EXPECT_FALSE(step.Buffer("a").no_more_readers);
+  EXPECT_TRUE(step.Op("sum").recomputable);
 }
 
 TEST(Import, RefusesAnOutputThatIsNotThere) {
