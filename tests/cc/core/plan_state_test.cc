@@ -11,7 +11,6 @@
 namespace lms {
 namespace {
 
-using testing::AddOp;
 using testing::Chain;
 using testing::OutputOf;
 using testing::Random;
