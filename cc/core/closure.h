@@ -3,7 +3,6 @@
 #ifndef LMS_CC_CORE_CLOSURE_H_
 #define LMS_CC_CORE_CLOSURE_H_
 
-#include <utility>
 #include <vector>
 
 #include "cc/core/mem_graph.h"
@@ -21,7 +20,7 @@ struct ClosureRule {
 
 struct Closure {
   bool possible = false;
-  double cost_us = 0;                // of ops not recomputed in that slot anyway
+  double cost_us = 0;                // of ops not recomputed in that slot anyway; those that are only moved cost nothing
   std::vector<BufferId> recomputed;  // to be computed anew in the slot, the wanted buffer included
   std::vector<BufferId> kept;        // to be kept longer, until the slot
 };

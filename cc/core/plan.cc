@@ -7,95 +7,90 @@
 namespace lms {
 namespace {
 
-// Per step: may it move its op? It must be the op's first one, nothing may read the op's results before it, and it must
-// provide every result that anybody reads.
-std::vector<bool> PossibleMoves(const MemGraph& graph, const Plan& plan) {
-  std::vector<int> first_step(graph.ops.size(), -1);
-  for (size_t s = 0; s < plan.steps.size(); ++s) {
-    int& first = first_step[plan.steps[s].op];
-    if (first < 0) first = static_cast<int>(s);
-  }
-  std::vector<bool> possible(plan.steps.size(), false);
-  for (const int s : first_step) {
-    if (s >= 0) possible[s] = true;
-  }
-  const auto forbid = [&](BufferId b, OpId reader_place, OpId reader) {
-    const OpId producer = graph.buffers[b].producer;
-    if (producer == kNone || first_step[producer] < 0) return;
-    const RecomputeStep& step = plan.steps[first_step[producer]];
-    const bool provided = std::find(step.provides.begin(), step.provides.end(), b) != step.provides.end();
-    // Within one closure slot steps run in the order of their ops, and ops come after all steps of their slot.
-    const bool after = reader_place > step.before || (reader_place == step.before && reader > step.op);
-    if (!provided || !after) possible[first_step[producer]] = false;
-  };
-  for (size_t i = 0; i < graph.ops.size(); ++i) {
-    for (const BufferId b : graph.ops[i].inputs) forbid(b, static_cast<OpId>(i), static_cast<OpId>(i));
-  }
-  for (const RecomputeStep& step : plan.steps) {
-    for (const BufferId b : graph.ops[step.op].inputs) forbid(b, step.before, step.op);
-  }
-  // Nor may an op that waits for it in another way come before. Views may: they wait with it, and whoever waits for
-  // them.
-  std::vector<std::vector<OpId>> hangs_on(graph.ops.size());  // per view: the moved ops that it waits for
-  for (size_t i = 0; i < graph.ops.size(); ++i) {
-    const OpId op = static_cast<OpId>(i);
-    std::vector<OpId> moved;
-    for (const OpId dep : graph.ops[i].deps) {
-      if (first_step[dep] >= 0) moved.push_back(dep);
-      moved.insert(moved.end(), hangs_on[dep].begin(), hangs_on[dep].end());
-    }
-    if (IsFree(graph, op)) {
-      std::sort(moved.begin(), moved.end());
-      moved.erase(std::unique(moved.begin(), moved.end()), moved.end());
-      hangs_on[i] = std::move(moved);
-      continue;
-    }
-    for (const OpId m : moved) {
-      if (op < plan.steps[first_step[m]].before) possible[first_step[m]] = false;
+// Walks through the events of a plan and checks that everything is there when it is needed.
+class Walk {
+ public:
+  Walk(const MemGraph& graph, const Plan& plan)
+      : graph_(graph),
+        plan_(plan),
+        moved_(graph.ops.size(), false),
+        made_(graph.buffers.size(), false),
+        waits_(graph.ops.size(), 0),
+        dependents_(graph.ops.size()) {
+    for (const RecomputeStep& step : plan.steps) moved_[step.op] = moved_[step.op] || step.moves;
+    for (size_t b = 0; b < graph.buffers.size(); ++b) made_[b] = graph.buffers[b].producer == kNone;
+    for (size_t i = 0; i < graph.ops.size(); ++i) {
+      for (const OpId dep : graph.ops[i].deps) {
+        dependents_[dep].push_back(static_cast<OpId>(i));
+        ++waits_[i];
+      }
     }
   }
-  for (size_t s = 0; s < plan.steps.size(); ++s) {
-    for (const BufferId b : graph.ops[plan.steps[s].op].outputs) {
-      if (graph.buffers[b].escapes) possible[s] = false;
-    }
-  }
-  return possible;
-}
 
-// Takes out what no op and no other step reads: true if there was any.
-bool DropUnread(const MemGraph& graph, Plan* plan) {
-  std::vector<bool> moved(graph.ops.size(), false);
-  for (const RecomputeStep& step : plan->steps) moved[step.op] = moved[step.op] || step.moves;
-  std::vector<int> newest(graph.buffers.size(), -1);  // the step that made the newest instance
-  std::vector<std::vector<BufferId>> read(plan->steps.size());
-  const auto note_reads = [&](OpId op) {
-    for (const BufferId b : graph.ops[op].inputs) {
-      if (newest[b] >= 0) read[newest[b]].push_back(b);
+  std::string Check() {
+    std::vector<bool> ran(graph_.ops.size(), false);
+    for (OpId i = 0; i < static_cast<OpId>(graph_.ops.size()); ++i) {
+      if (waits_[i] == 0 && IsFree(graph_, i)) Done(i);
     }
-  };
-  size_t next = 0;
-  for (size_t i = 0; i < graph.ops.size(); ++i) {
-    for (; next < plan->steps.size() && plan->steps[next].before == static_cast<OpId>(i); ++next) {
-      note_reads(plan->steps[next].op);
-      for (const BufferId b : plan->steps[next].provides) newest[b] = static_cast<int>(next);
+    size_t next = 0;
+    for (OpId i = 0; i < static_cast<OpId>(graph_.ops.size()); ++i) {
+      for (; next < plan_.steps.size() && plan_.steps[next].before == i; ++next) {
+        const RecomputeStep& step = plan_.steps[next];
+        if (step.moves && ran[step.op]) return graph_.ops[step.op].name + " would be moved after it has run";
+        if (!step.moves && !ran[step.op]) return graph_.ops[step.op].name + " would be recomputed before it has run";
+        std::string wrong = CheckReads(step.op);
+        if (wrong.empty() && step.moves) wrong = First(step.op);
+        if (!wrong.empty()) return wrong;
+        for (const BufferId b : step.provides) made_[b] = true;
+        ran[step.op] = true;
+      }
+      if (moved_[i] || IsFree(graph_, i)) continue;
+      std::string wrong = CheckReads(i);
+      if (wrong.empty()) wrong = First(i);
+      if (!wrong.empty()) return wrong;
+      for (const BufferId b : graph_.ops[i].outputs) made_[b] = true;
+      ran[i] = true;
     }
-    if (!moved[i]) note_reads(static_cast<OpId>(i));
+    for (size_t b = 0; b < graph_.buffers.size(); ++b) {
+      const MemBuffer& buffer = graph_.buffers[b];
+      if (buffer.escapes && buffer.producer != kNone && moved_[buffer.producer]) {
+        return buffer.name + " outlives the step: what makes it must not be moved";
+      }
+    }
+    return "";
   }
-  bool any = false;
-  std::vector<RecomputeStep> kept;
-  for (size_t s = 0; s < plan->steps.size(); ++s) {
-    RecomputeStep step = plan->steps[s];
-    std::vector<BufferId> provides;
-    for (const BufferId b : step.provides) {
-      if (std::find(read[s].begin(), read[s].end(), b) != read[s].end()) provides.push_back(b);
+
+ private:
+  std::string CheckReads(OpId op) const {
+    for (const BufferId b : graph_.ops[op].inputs) {
+      if (!made_[b]) return graph_.buffers[b].name + " is missed by " + graph_.ops[op].name;
     }
-    any |= provides.size() != step.provides.size();
-    step.provides = std::move(provides);
-    if (!step.provides.empty()) kept.push_back(std::move(step));
+    return "";
   }
-  plan->steps = std::move(kept);
-  return any;
-}
+
+  std::string First(OpId op) {
+    if (waits_[op] > 0) return graph_.ops[op].name + " would run before an op that it waits for";
+    Done(op);
+    return "";
+  }
+
+  // Views and markers run as soon as what they wait for has run.
+  void Done(OpId op) {
+    std::vector<OpId> done{op};
+    for (size_t i = 0; i < done.size(); ++i) {
+      for (const OpId dependent : dependents_[done[i]]) {
+        if (--waits_[dependent] == 0 && IsFree(graph_, dependent)) done.push_back(dependent);
+      }
+    }
+  }
+
+  const MemGraph& graph_;
+  const Plan& plan_;
+  std::vector<bool> moved_;
+  std::vector<bool> made_;  // per buffer: there is an instance of it
+  std::vector<int> waits_;  // per op: for how many ops that have not run
+  std::vector<std::vector<OpId>> dependents_;
+};
 
 }  // namespace
 
@@ -113,24 +108,11 @@ bool IsFree(const MemGraph& graph, OpId op) {
          std::all_of(o.inputs.begin(), o.inputs.end(), [&graph](BufferId b) { return graph.buffers[b].resident; });
 }
 
-void MarkMoves(const MemGraph& graph, Plan* plan) {
-  do {
-    const std::vector<bool> possible = PossibleMoves(graph, *plan);
-    for (size_t s = 0; s < plan->steps.size(); ++s) plan->steps[s].moves = possible[s];
-    // What served only the first run of a moved op is not read any more.
-  } while (DropUnread(graph, plan));
-}
-
 std::string ValidatePlan(const MemGraph& graph, const Plan& plan) {
   const OpId n = static_cast<OpId>(graph.ops.size());
+  std::pair<OpId, OpId> previous{kNone, kNone};
   for (const RecomputeStep& step : plan.steps) {
     if (step.op < 0 || step.op >= n || step.before < 0 || step.before >= n) return "a step names an op out of range";
-  }
-  const std::vector<bool> may_move = PossibleMoves(graph, plan);
-  std::pair<OpId, OpId> previous{kNone, kNone};
-  for (size_t s = 0; s < plan.steps.size(); ++s) {
-    const RecomputeStep& step = plan.steps[s];
-    if (step.moves && !may_move[s]) return graph.ops[step.op].name + " is missed before the place it was moved to";
     const MemOp& op = graph.ops[step.op];
     if (step.before <= step.op) return op.name + " would be recomputed before it has run";
     if (std::make_pair(step.before, step.op) <= previous) return "the steps are not in order at " + op.name;
@@ -144,14 +126,15 @@ std::string ValidatePlan(const MemGraph& graph, const Plan& plan) {
       if (!graph.buffers[b].evictable) return graph.buffers[b].name + " must stay: " + graph.buffers[b].keep_reason;
     }
     for (const BufferId b : op.inputs) {
-      if (graph.buffers[b].no_more_readers)
+      if (graph.buffers[b].no_more_readers) {
         return op.name + " would be one reader too many of " + graph.buffers[b].name;
+      }
       for (const OpId writer : graph.buffers[b].overwritten_by) {
         if (writer < step.before) return op.name + " would read " + graph.buffers[b].name + " after it was overwritten";
       }
     }
   }
-  return "";
+  return Walk(graph, plan).Check();
 }
 
 }  // namespace lms

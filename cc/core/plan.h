@@ -6,8 +6,8 @@
 // that moment, and an instance is dropped after its last read. So a buffer is evicted between its last read before a
 // step and the step, and nothing else needs to be said.
 //
-// Where nothing reads what an op makes before its first recomputation, the first run is of no use: the step then
-// *moves* the op, which runs there only, at no cost.
+// Where nothing reads what an op makes at its own place, the first run is of no use: its first step then *moves* the op,
+// which does not run at its own place, and costs nothing.
 
 #ifndef LMS_CC_CORE_PLAN_H_
 #define LMS_CC_CORE_PLAN_H_
@@ -37,12 +37,9 @@ struct Plan {
 // depends on.
 bool IsFree(const MemGraph& graph, OpId op);
 
-// Turns the recomputations that can be moves into moves, and drops those that served only the first run of a moved op.
-void MarkMoves(const MemGraph& graph, Plan* plan);
-
 // "" when the plan is well-formed for the graph: sorted, in range, ops recomputable and earlier than `before`, provided
-// buffers evictable outputs of the op, nothing read after it has been overwritten, and moved ops not missed before.
-// Otherwise what is wrong.
+// buffers evictable outputs of the op, nothing read after it has been overwritten or before it is made, and moved ops
+// not missed before by anything that waits for them. Otherwise what is wrong. Linear in the graph and the plan.
 std::string ValidatePlan(const MemGraph& graph, const Plan& plan);
 
 }  // namespace lms

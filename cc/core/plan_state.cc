@@ -1,6 +1,7 @@
 #include "cc/core/plan_state.h"
 
 #include <algorithm>
+#include <limits>
 
 namespace lms {
 namespace {
@@ -23,6 +24,12 @@ int InstanceEnd(const PlanState::Life& life, int index) {
   return std::max(start, (end - 1)->slot);
 }
 
+template <typename Accesses>
+auto FirstAccess(Accesses* accesses, int slot) {
+  return std::lower_bound(accesses->begin(), accesses->end(), slot,
+                          [](const PlanState::Access& access, int s) { return access.slot < s; });
+}
+
 void SortUnique(std::vector<OpId>* ids) {
   std::sort(ids->begin(), ids->end());
   ids->erase(std::unique(ids->begin(), ids->end()), ids->end());
@@ -30,14 +37,19 @@ void SortUnique(std::vector<OpId>* ids) {
 
 }  // namespace
 
-PlanState::PlanState(const MemGraph& graph)
+PlanState::PlanState(const MemGraph& graph, bool move)
     : graph_(graph),
+      move_(move),
       slots_(2 * static_cast<int>(graph.ops.size()) + 1),  // the last one is the end of the step
       tree_(slots_),
       lives_(graph.buffers.size()),
+      steps_(graph.ops.size()),
+      moved_(graph.ops.size(), false),
       relief_(graph.ops.size(), 0),
       correction_(graph.ops.size(), 0),
-      saved_(graph.buffers.size()) {
+      touched_in_(graph.buffers.size(), 0),
+      steps_touched_in_(graph.ops.size(), 0) {
+  std::vector<int64_t> change(slots_ + 1, 0);  // of bytes from slot to slot
   for (size_t i = 0; i < graph.ops.size(); ++i) {
     const MemOp& op = graph.ops[i];
     const int slot = OpSlot(static_cast<OpId>(i));
@@ -47,20 +59,71 @@ PlanState::PlanState(const MemGraph& graph)
     for (const BufferId b : op.inputs) {
       if (!graph.buffers[b].resident) lives_[b].accesses.push_back({slot, 1});
     }
-    tree_.Add(slot, slot, op.workspace_bytes);
+    change[slot] += op.workspace_bytes;
+    change[slot + 1] -= op.workspace_bytes;
   }
   for (size_t b = 0; b < lives_.size(); ++b) {
     if (graph.buffers[b].resident) continue;
     if (graph.buffers[b].escapes) lives_[b].accesses.push_back({slots_ - 1, 1});
-    AddContribution(static_cast<BufferId>(b), 1);
+    change[lives_[b].starts[0]] += graph.buffers[b].bytes;
+    change[InstanceEnd(lives_[b], 0) + 1] -= graph.buffers[b].bytes;
   }
-  for (size_t i = 0; i < graph.ops.size(); ++i) dirty_ops_.push_back(static_cast<OpId>(i));
-  RefreshDirty();
+  for (size_t i = 0; i < graph.ops.size(); ++i) {
+    const OpId op = static_cast<OpId>(i);
+    relief_[op] = Relief(op);
+    change[OpSlot(op)] -= relief_[op];
+    change[OpSlot(op) + 1] += relief_[op];
+  }
+  std::vector<int64_t> bytes(slots_);
+  int64_t now = 0;
+  for (int slot = 0; slot < slots_; ++slot) bytes[slot] = now += change[slot];
+  tree_ = RangeTree(bytes);
+  FindLatestMoves();
+}
+
+// Whatever waits for an op by a control edge must find it done. Views wait too, and whoever waits for them; who reads
+// the op's results, through views or not, is known to the lives.
+void PlanState::FindLatestMoves() {
+  // Per free op: those of the ops that wait for it, directly or through other free ops, that come first. A few are
+  // enough: the last one of a full list stands for all after it.
+  constexpr size_t kFew = 8;
+  const OpId n = static_cast<OpId>(graph_.ops.size());
+  std::vector<std::vector<OpId>> waiting(n);
+  latest_move_.assign(n, n);
+  std::vector<std::vector<OpId>> dependents(n);
+  for (OpId op = 0; op < n; ++op) {
+    for (const OpId dep : graph_.ops[op].deps) dependents[dep].push_back(op);
+  }
+  const auto reads = [this](OpId reader, OpId producer) {
+    const std::vector<BufferId>& inputs = graph_.ops[reader].inputs;
+    return std::any_of(inputs.begin(), inputs.end(),
+                       [&](BufferId b) { return graph_.buffers[b].producer == producer; });
+  };
+  for (OpId op = n - 1; op >= 0; --op) {
+    std::vector<OpId> all;
+    for (const OpId dependent : dependents[op]) {
+      if (IsFree(graph_, dependent)) {
+        all.insert(all.end(), waiting[dependent].begin(), waiting[dependent].end());
+      } else {
+        all.push_back(dependent);
+      }
+    }
+    SortUnique(&all);
+    if (IsFree(graph_, op)) {
+      if (all.size() > kFew) all.resize(kFew);
+      waiting[op] = std::move(all);
+      continue;
+    }
+    for (size_t i = 0; i < all.size() && latest_move_[op] == n; ++i) {
+      if (!reads(all[i], op) || i + 1 == kFew) latest_move_[op] = all[i];
+    }
+  }
 }
 
 bool PlanState::HasStep(OpId before, OpId op) const {
-  const auto found = steps_.find(before);
-  return found != steps_.end() && found->second.count(op) != 0;
+  const std::vector<Step>& steps = steps_[before];
+  const auto at = std::lower_bound(steps.begin(), steps.end(), op, [](const Step& s, OpId o) { return s.op < o; });
+  return at != steps.end() && at->op == op;
 }
 
 int PlanState::EndOf(BufferId buffer, int slot) const {
@@ -77,12 +140,6 @@ int PlanState::AliveUntil(BufferId buffer, int slot) const {
   return graph_.buffers[buffer].resident ? slot : std::min(slot, EndOf(buffer, slot));
 }
 
-void PlanState::Begin() {
-  saved_cost_us_ = cost_us_;
-  touched_.clear();
-  saved_steps_.clear();
-}
-
 void PlanState::AddContribution(BufferId buffer, int sign) {
   const Life& life = lives_[buffer];
   const int64_t bytes = sign * graph_.buffers[buffer].bytes;
@@ -94,31 +151,32 @@ void PlanState::AddContribution(BufferId buffer, int sign) {
 void PlanState::MarkDirty(BufferId buffer) {
   for (const Access& access : lives_[buffer].accesses) {
     if (access.slot == slots_ - 1) continue;
-    (access.slot % 2 == 1 ? dirty_ops_ : dirty_closures_).push_back(OpOfSlot(access.slot));
+    (IsClosureSlot(access.slot) ? dirty_closures_ : dirty_ops_).push_back(OpOfSlot(access.slot));
   }
 }
 
 void PlanState::Touch(BufferId buffer) {
-  if (saved_[buffer].touched) return;
-  saved_[buffer] = {lives_[buffer], true};
+  if (touched_in_[buffer] == change_) return;
+  touched_in_[buffer] = change_;
   touched_.push_back(buffer);
+  move_candidates_.insert(graph_.buffers[buffer].producer);
   AddContribution(buffer, -1);
   MarkDirty(buffer);
+  history_.back().lives.emplace_back(buffer, lives_[buffer]);
 }
 
 void PlanState::TouchSteps(OpId before) {
+  if (steps_touched_in_[before] == change_) return;
+  steps_touched_in_[before] = change_;
   dirty_closures_.push_back(before);
-  if (saved_steps_.count(before) == 0) {
-    const auto found = steps_.find(before);
-    saved_steps_[before] = found == steps_.end() ? Steps() : found->second;
-  }
+  history_.back().steps.emplace_back(before, steps_[before]);
 }
 
 void PlanState::AddAccess(BufferId buffer, int slot) {
   Touch(buffer);
+  move_candidates_.insert(graph_.buffers[buffer].producer);
   std::vector<Access>& accesses = lives_[buffer].accesses;
-  const auto at = std::lower_bound(accesses.begin(), accesses.end(), slot,
-                                   [](const Access& access, int s) { return access.slot < s; });
+  const auto at = FirstAccess(&accesses, slot);
   if (at != accesses.end() && at->slot == slot) {
     ++at->count;
   } else {
@@ -128,105 +186,198 @@ void PlanState::AddAccess(BufferId buffer, int slot) {
 
 void PlanState::RemoveAccess(BufferId buffer, int slot) {
   Touch(buffer);
+  move_candidates_.insert(graph_.buffers[buffer].producer);
   std::vector<Access>& accesses = lives_[buffer].accesses;
-  const auto at = std::lower_bound(accesses.begin(), accesses.end(), slot,
-                                   [](const Access& access, int s) { return access.slot < s; });
+  const auto at = FirstAccess(&accesses, slot);
   if (at != accesses.end() && at->slot == slot && --at->count == 0) accesses.erase(at);
 }
 
-void PlanState::Recompute(BufferId buffer, OpId before) {
-  const int slot = ClosureSlot(before);
-  std::vector<int>& starts = lives_[buffer].starts;
-  if (std::binary_search(starts.begin(), starts.end(), slot)) return;
-  Touch(buffer);
-  starts.insert(std::upper_bound(starts.begin(), starts.end(), slot), slot);
-  TouchSteps(before);
-  const OpId op = graph_.buffers[buffer].producer;
-  std::vector<BufferId>& provides = steps_[before][op];
-  const bool new_step = provides.empty();
-  provides.insert(std::upper_bound(provides.begin(), provides.end(), buffer), buffer);
-  if (!new_step) return;
-  cost_us_ += graph_.ops[op].cost_us;
+void PlanState::ReadInputs(OpId op, int slot) {
   for (const BufferId input : graph_.ops[op].inputs) {
     if (!graph_.buffers[input].resident) AddAccess(input, slot);
   }
 }
 
-void PlanState::Retain(BufferId buffer, OpId before) {
-  const auto closure = steps_.find(before);
-  const OpId op = graph_.buffers[buffer].producer;
-  if (closure == steps_.end() || closure->second.count(op) == 0) return;
-  std::vector<BufferId>& provides = closure->second[op];
-  const auto provided = std::find(provides.begin(), provides.end(), buffer);
-  if (provided == provides.end()) return;
-  const int slot = ClosureSlot(before);
-  TouchSteps(before);
-  Touch(buffer);
-  std::vector<int>& starts = lives_[buffer].starts;
-  starts.erase(std::find(starts.begin(), starts.end(), slot));
-  provides.erase(provided);
-  if (!provides.empty()) return;
-  closure->second.erase(op);
-  if (closure->second.empty()) steps_.erase(closure);
-  cost_us_ -= graph_.ops[op].cost_us;
+void PlanState::UnreadInputs(OpId op, int slot) {
   for (const BufferId input : graph_.ops[op].inputs) {
     if (!graph_.buffers[input].resident) RemoveAccess(input, slot);
   }
 }
 
-void PlanState::DropUnread() {
+void PlanState::Begin() {
+  ++change_;
+  touched_.clear();
+  history_.emplace_back();
+  history_.back().cost_us = cost_us_;
+}
+
+void PlanState::Recompute(BufferId buffer, OpId before) {
+  const int slot = ClosureSlot(before);
+  if (std::binary_search(lives_[buffer].starts.begin(), lives_[buffer].starts.end(), slot)) return;
+  Touch(buffer);
+  std::vector<int>& starts = lives_[buffer].starts;
+  starts.insert(std::upper_bound(starts.begin(), starts.end(), slot), slot);
+  TouchSteps(before);
+  const OpId op = graph_.buffers[buffer].producer;
+  move_candidates_.insert(op);
+  std::vector<Step>& steps = steps_[before];
+  auto step = std::lower_bound(steps.begin(), steps.end(), op, [](const Step& s, OpId o) { return s.op < o; });
+  const bool new_step = step == steps.end() || step->op != op;
+  if (new_step) step = steps.insert(step, {op, {}});
+  step->provides.insert(std::upper_bound(step->provides.begin(), step->provides.end(), buffer), buffer);
+  if (!new_step) return;
+  cost_us_ += graph_.ops[op].cost_us;
+  ReadInputs(op, slot);
+}
+
+void PlanState::Retain(BufferId buffer, OpId before) {
+  const OpId op = graph_.buffers[buffer].producer;
+  std::vector<Step>& steps = steps_[before];
+  const auto step = std::lower_bound(steps.begin(), steps.end(), op, [](const Step& s, OpId o) { return s.op < o; });
+  if (step == steps.end() || step->op != op) return;
+  const auto provided = std::find(step->provides.begin(), step->provides.end(), buffer);
+  if (provided == step->provides.end()) return;
+  const int slot = ClosureSlot(before);
+  TouchSteps(before);
+  Touch(buffer);
+  move_candidates_.insert(op);
+  std::vector<int>& starts = lives_[buffer].starts;
+  starts.erase(std::find(starts.begin(), starts.end(), slot));
+  step->provides.erase(provided);
+  if (!step->provides.empty()) return;
+  steps.erase(step);
+  cost_us_ -= graph_.ops[op].cost_us;
+  UnreadInputs(op, slot);
+}
+
+bool PlanState::DropUnread() {
   // What goes may have been the last reader of something else, so until nothing goes any more. touched_ grows
   // meanwhile.
-  bool again = true;
-  while (again) {
+  bool any = false;
+  for (bool again = true; again;) {
     again = false;
     for (size_t t = 0; t < touched_.size(); ++t) {
       const BufferId b = touched_[t];
       const Life& life = lives_[b];
-      for (size_t i = 1; i < life.starts.size(); ++i) {
-        const auto first = std::lower_bound(life.accesses.begin(), life.accesses.end(), life.starts[i],
-                                            [](const Access& access, int slot) { return access.slot < slot; });
+      for (size_t i = 0; i < life.starts.size(); ++i) {
+        if (!IsClosureSlot(life.starts[i])) continue;  // its own place
+        const auto first = FirstAccess(&life.accesses, life.starts[i]);
         const bool read =
             first != life.accesses.end() && (i + 1 == life.starts.size() || first->slot < life.starts[i + 1]);
         if (read) continue;
         Retain(b, OpOfSlot(life.starts[i]));
-        again = true;
+        any = again = true;
         --i;
       }
     }
   }
+  return any;
+}
+
+bool PlanState::ShouldMove(OpId op) const {
+  const MemOp& o = graph_.ops[op];
+  if (!move_ || !o.recomputable) return false;
+  int first = slots_;  // recomputation of any output
+  for (const BufferId b : o.outputs) {
+    if (graph_.buffers[b].escapes || graph_.buffers[b].resident) return false;
+    const Life& life = lives_[b];
+    const size_t own = moved_[op] ? 0 : 1;
+    if (life.starts.size() > own) first = std::min(first, life.starts[own]);
+  }
+  if (first == slots_ || OpOfSlot(first) > latest_move_[op]) return false;
+  // Nothing may read what it makes at its own place.
+  for (const BufferId b : o.outputs) {
+    const Life& life = lives_[b];
+    if (life.accesses.empty()) continue;
+    const size_t own = moved_[op] ? 0 : 1;
+    if (life.starts.size() <= own || life.accesses.front().slot < life.starts[own]) return false;
+  }
+  return true;
+}
+
+void PlanState::SetMoved(OpId op, bool moved) {
+  const int slot = OpSlot(op);
+  const MemOp& o = graph_.ops[op];
+  history_.back().flipped.push_back(op);
+  moved_[op] = moved;
+  for (const BufferId b : o.outputs) {
+    Touch(b);
+    std::vector<int>& starts = lives_[b].starts;
+    if (moved) {
+      starts.erase(starts.begin());
+    } else {
+      starts.insert(starts.begin(), slot);
+    }
+  }
+  tree_.Add(slot, slot, moved ? -o.workspace_bytes : o.workspace_bytes);
+  cost_us_ += moved ? -o.cost_us : o.cost_us;
+  dirty_ops_.push_back(op);
+  if (moved) {
+    UnreadInputs(op, slot);
+  } else {
+    ReadInputs(op, slot);
+  }
+}
+
+bool PlanState::ResolveMoves() {
+  // Readers come after what they read: from the last op to the first, every op is judged by what its readers do.
+  bool any = false;
+  while (!move_candidates_.empty()) {
+    const OpId op = *move_candidates_.begin();
+    move_candidates_.erase(move_candidates_.begin());
+    if (ShouldMove(op) == moved_[op]) continue;
+    SetMoved(op, !moved_[op]);
+    move_candidates_.erase(op);
+    any = true;
+  }
+  return any;
 }
 
 void PlanState::Commit() {
-  DropUnread();
+  do {
+    ResolveMoves();
+  } while (DropUnread());
   for (const BufferId b : touched_) {
     AddContribution(b, 1);
     MarkDirty(b);
-    saved_[b].touched = false;
   }
   RefreshDirty();
 }
 
 void PlanState::Undo() {
-  for (const BufferId b : touched_) {
+  Change& change = history_.back();
+  for (const OpId op : change.flipped) {
+    moved_[op] = !moved_[op];
+    tree_.Add(OpSlot(op), OpSlot(op), moved_[op] ? -graph_.ops[op].workspace_bytes : graph_.ops[op].workspace_bytes);
+    dirty_ops_.push_back(op);
+  }
+  for (auto& [b, life] : change.lives) {
     AddContribution(b, -1);
     MarkDirty(b);
-    lives_[b] = std::move(saved_[b].life);
+    lives_[b] = std::move(life);
     AddContribution(b, 1);
     MarkDirty(b);
   }
-  for (auto& [before, steps] : saved_steps_) {
+  for (auto& [before, steps] : change.steps) {
     dirty_closures_.push_back(before);
-    if (steps.empty()) {
-      steps_.erase(before);
-    } else {
-      steps_[before] = std::move(steps);
-    }
+    steps_[before] = std::move(steps);
   }
-  cost_us_ = saved_cost_us_;
+  cost_us_ = change.cost_us;
+  history_.pop_back();
   RefreshDirty();
-  touched_.clear();
-  saved_steps_.clear();
+}
+
+void PlanState::UndoTo(size_t mark) {
+  while (history_.size() > mark) Undo();
+}
+
+std::vector<BufferId> PlanState::ChangedSince(size_t mark) const {
+  std::vector<BufferId> changed;
+  for (size_t i = mark; i < history_.size(); ++i) {
+    for (const auto& [b, life] : history_[i].lives) changed.push_back(b);
+  }
+  SortUnique(&changed);
+  return changed;
 }
 
 void PlanState::RefreshDirty() {
@@ -248,7 +399,7 @@ void PlanState::RefreshDirty() {
 
 int64_t PlanState::Relief(OpId op) const {
   const MemOp& o = graph_.ops[op];
-  if (o.forwardable.empty()) return 0;
+  if (o.forwardable.empty() || moved_[op]) return 0;
   std::vector<int64_t> dying;
   for (const BufferId in : o.forwardable) {
     if (!graph_.buffers[in].resident && EndOf(in, OpSlot(op)) == OpSlot(op)) dying.push_back(graph_.buffers[in].bytes);
@@ -265,30 +416,35 @@ int64_t PlanState::Relief(OpId op) const {
 }
 
 int64_t PlanState::Correction(OpId before) const {
-  const auto found = steps_.find(before);
-  if (found == steps_.end()) return 0;
-  const Steps& steps = found->second;
+  const std::vector<Step>& steps = steps_[before];
+  if (steps.empty()) return 0;
   const int slot = ClosureSlot(before);
   // Bytes by which the closure's plain sum must be changed while each step runs; see the header.
-  std::map<BufferId, OpId> last_reader;  // of instances that end in this slot
+  std::vector<std::pair<BufferId, OpId>> last_reader;  // of instances that end in this slot
   int64_t unmade = 0;
-  for (const auto& [op, provides] : steps) {
-    for (const BufferId b : graph_.ops[op].inputs) {
-      if (!graph_.buffers[b].resident && EndOf(b, slot) == slot) last_reader[b] = op;
+  for (const Step& step : steps) {
+    for (const BufferId b : graph_.ops[step.op].inputs) {
+      if (!graph_.buffers[b].resident && EndOf(b, slot) == slot) last_reader.emplace_back(b, step.op);
     }
-    for (const BufferId b : provides) unmade += graph_.buffers[b].bytes;
+    for (const BufferId b : step.provides) unmade += graph_.buffers[b].bytes;
   }
+  std::sort(last_reader.begin(), last_reader.end());
+  const auto dies_at = [&last_reader](BufferId b, OpId op) {
+    const auto after = std::upper_bound(last_reader.begin(), last_reader.end(),
+                                        std::make_pair(b, std::numeric_limits<OpId>::max()));
+    return after != last_reader.begin() && *(after - 1) == std::make_pair(b, op);
+  };
   int64_t worst = 0;
   bool first = true;
   int64_t freed = 0;
-  for (const auto& [op, provides] : steps) {
-    const MemOp& o = graph_.ops[op];
-    for (const BufferId b : provides) unmade -= graph_.buffers[b].bytes;
+  std::vector<int64_t> dying;
+  for (const Step& step : steps) {
+    const MemOp& o = graph_.ops[step.op];
+    for (const BufferId b : step.provides) unmade -= graph_.buffers[b].bytes;
     int64_t during = o.workspace_bytes - unmade - freed;
-    std::vector<int64_t> dying;
+    dying.clear();
     for (const BufferId b : o.inputs) {
-      const auto reader = last_reader.find(b);
-      if (reader == last_reader.end() || reader->second != op) continue;
+      if (graph_.buffers[b].resident || !dies_at(b, step.op)) continue;
       freed += graph_.buffers[b].bytes;
       if (std::find(o.forwardable.begin(), o.forwardable.end(), b) != o.forwardable.end()) {
         dying.push_back(graph_.buffers[b].bytes);
@@ -296,7 +452,7 @@ int64_t PlanState::Correction(OpId before) const {
     }
     for (const BufferId b : o.outputs) {
       if (graph_.buffers[b].resident) continue;
-      if (!std::binary_search(provides.begin(), provides.end(), b)) during += graph_.buffers[b].bytes;
+      if (!std::binary_search(step.provides.begin(), step.provides.end(), b)) during += graph_.buffers[b].bytes;
       const auto same = std::find(dying.begin(), dying.end(), graph_.buffers[b].bytes);
       if (same == dying.end()) continue;
       during -= *same;
@@ -310,8 +466,12 @@ int64_t PlanState::Correction(OpId before) const {
 
 Plan PlanState::ToPlan() const {
   Plan plan;
-  for (const auto& [before, steps] : steps_) {
-    for (const auto& [op, provides] : steps) plan.steps.push_back({before, op, provides});
+  std::vector<bool> ran(graph_.ops.size(), false);
+  for (OpId before = 0; before < static_cast<OpId>(steps_.size()); ++before) {
+    for (const Step& step : steps_[before]) {
+      plan.steps.push_back({before, step.op, step.provides, moved_[step.op] && !ran[step.op]});
+      ran[step.op] = true;
+    }
   }
   return plan;
 }

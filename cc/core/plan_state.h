@@ -7,14 +7,19 @@
 // they hold together is simulated step by step and the difference to the plain sum is charged to the slot: the tree's
 // value at every slot equals the peak that Simulate() (liveness.h) finds there. Resident bytes are left out.
 //
-// Changes are made between Begin() and Commit(); Undo() takes the last committed ones back. Each costs O(log n) per
-// access of the buffers it touches. Not thread-safe.
+// An op whose first results nobody reads any more is moved (plan.h): its own slot stays empty, and its first
+// recomputation costs nothing. Commit() finds these ops, and those that are needed at their own place again.
+//
+// Changes are made between Begin() and Commit(). Every commit is kept in a history, and can be undone in reverse order,
+// until the history is forgotten. A change costs O(log n) per access of the buffers it touches. Not thread-safe.
 
 #ifndef LMS_CC_CORE_PLAN_STATE_H_
 #define LMS_CC_CORE_PLAN_STATE_H_
 
+#include <cstddef>
 #include <cstdint>
-#include <map>
+#include <functional>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -27,6 +32,7 @@ namespace lms {
 inline int ClosureSlot(OpId op) { return 2 * op; }
 inline int OpSlot(OpId op) { return 2 * op + 1; }
 inline OpId OpOfSlot(int slot) { return slot / 2; }
+inline bool IsClosureSlot(int slot) { return slot % 2 == 0; }
 
 class PlanState {
  public:
@@ -38,22 +44,30 @@ class PlanState {
     std::vector<int> starts;       // sorted
     std::vector<Access> accesses;  // sorted by slot
   };
-  // The steps of one closure slot, by op, with the buffers that each provides.
-  using Steps = std::map<OpId, std::vector<BufferId>>;
+  // One recomputation of a closure slot, with the buffers that it provides, sorted.
+  struct Step {
+    OpId op;
+    std::vector<BufferId> provides;
+  };
 
-  explicit PlanState(const MemGraph& graph);
+  // The graph must outlive the state. Without `move` every op also runs at its own place.
+  explicit PlanState(const MemGraph& graph, bool move = true);
 
   const MemGraph& graph() const { return graph_; }
   const RangeTree& bytes() const { return tree_; }
   int slots() const { return slots_; }
   double cost_us() const { return cost_us_; }
   const Life& life(BufferId buffer) const { return lives_[buffer]; }
-  const std::map<OpId, Steps>& steps() const { return steps_; }
+  // The recomputations just before an op, sorted by op.
+  const std::vector<Step>& steps(OpId before) const { return steps_[before]; }
   bool HasStep(OpId before, OpId op) const;
+  bool Moved(OpId op) const { return moved_[op]; }
+  // May the op run as late as just before `before`, for all that waits for it in another way than by its results?
+  bool MayMoveTo(OpId op, OpId before) const { return move_ && before <= latest_move_[op]; }
 
   // Is an instance of the buffer alive in the slot? Resident buffers always are.
   bool Alive(BufferId buffer, int slot) const;
-  // The last slot before `slot` in which an instance is alive; the buffer has been computed by then.
+  // The last slot up to `slot` in which an instance is alive; -1 if the buffer has not been computed by then.
   int AliveUntil(BufferId buffer, int slot) const;
 
   void Begin();
@@ -64,24 +78,42 @@ class PlanState {
   void Retain(BufferId buffer, OpId before);
   // Ends the changes. Recomputations that nothing reads any more, because of them, go as well.
   void Commit();
+
+  // Undoes the last commit that has not been forgotten.
   void Undo();
+  // The number of commits that can be undone, and the way back to when it was `mark`.
+  size_t Mark() const { return history_.size(); }
+  void UndoTo(size_t mark);
+  void ForgetHistory() { history_.clear(); }
+
+  // Buffers changed by the commits after `mark`, sorted.
+  std::vector<BufferId> ChangedSince(size_t mark) const;
 
   Plan ToPlan() const;
 
  private:
-  struct Snapshot {
-    Life life;
-    bool touched = false;
+  struct Change {
+    std::vector<std::pair<BufferId, Life>> lives;
+    std::vector<std::pair<OpId, std::vector<Step>>> steps;
+    std::vector<OpId> flipped;  // ops whose moved_ changed, each as often as it did
+    double cost_us = 0;
   };
 
+  void FindLatestMoves();
   void AddContribution(BufferId buffer, int sign);
   void Touch(BufferId buffer);
   void TouchSteps(OpId before);
   void MarkDirty(BufferId buffer);
   void AddAccess(BufferId buffer, int slot);
   void RemoveAccess(BufferId buffer, int slot);
-  // Takes back recomputations that nothing reads any more.
-  void DropUnread();
+  void ReadInputs(OpId op, int slot);
+  void UnreadInputs(OpId op, int slot);
+  // Takes back recomputations that nothing reads any more; true if there were any.
+  bool DropUnread();
+  // Moves ops that can be moved, and moves back those that cannot; true if there were any.
+  bool ResolveMoves();
+  bool ShouldMove(OpId op) const;
+  void SetMoved(OpId op, bool moved);
   void RefreshDirty();
   int64_t Relief(OpId op) const;
   int64_t Correction(OpId before) const;
@@ -89,21 +121,27 @@ class PlanState {
   int EndOf(BufferId buffer, int slot) const;
 
   const MemGraph& graph_;
+  bool move_;
   int slots_;
   RangeTree tree_;
   std::vector<Life> lives_;
-  std::map<OpId, Steps> steps_;
-  std::vector<int64_t> relief_;      // per op: bytes that outputs take over from dying inputs
-  std::vector<int64_t> correction_;  // per op: of its closure slot
+  std::vector<std::vector<Step>> steps_;  // per op: of its closure slot
+  std::vector<bool> moved_;               // per op
+  std::vector<OpId> latest_move_;         // per op: see MayMoveTo
+  std::vector<int64_t> relief_;           // per op: bytes that outputs take over from dying inputs
+  std::vector<int64_t> correction_;       // per op: of its closure slot
   double cost_us_ = 0;
 
-  // The last transaction: what Undo() restores.
-  std::vector<Snapshot> saved_;
+  std::vector<Change> history_;
+
+  // Of the change that is being made.
+  int64_t change_ = 0;
+  std::vector<int64_t> touched_in_;        // per buffer: the last change that touched it
+  std::vector<int64_t> steps_touched_in_;  // per op
   std::vector<BufferId> touched_;
-  std::map<OpId, Steps> saved_steps_;
+  std::set<OpId, std::greater<OpId>> move_candidates_;
   std::vector<OpId> dirty_ops_;
   std::vector<OpId> dirty_closures_;
-  double saved_cost_us_ = 0;
 };
 
 }  // namespace lms

@@ -8,6 +8,35 @@ namespace lms {
 RangeTree::RangeTree(int size)
     : size_(std::max(size, 1)), max_(4 * static_cast<size_t>(size_), 0), added_(max_.size(), 0) {}
 
+RangeTree::RangeTree(const std::vector<int64_t>& values) : RangeTree(static_cast<int>(values.size())) {
+  if (!values.empty()) Fill(1, 0, size_ - 1, values);
+}
+
+void RangeTree::Fill(int node, int low, int high, const std::vector<int64_t>& values) {
+  if (low == high) {
+    max_[node] = values[low];
+    return;
+  }
+  const int middle = (low + high) / 2;
+  Fill(2 * node, low, middle, values);
+  Fill(2 * node + 1, middle + 1, high, values);
+  max_[node] = std::max(max_[2 * node], max_[2 * node + 1]);
+}
+
+int RangeTree::FirstAbove(int from, int64_t limit) const {
+  return from >= size_ ? -1 : FirstAbove(1, 0, size_ - 1, from, limit);
+}
+
+int RangeTree::FirstAbove(int node, int low, int high, int from, int64_t limit) const {
+  if (high < from || max_[node] <= limit) return -1;
+  if (low == high) return low;
+  const int middle = (low + high) / 2;
+  const int left = FirstAbove(2 * node, low, middle, from, limit - added_[node]);
+  return left >= 0 ? left : FirstAbove(2 * node + 1, middle + 1, high, from, limit - added_[node]);
+}
+
+int RangeTree::ArgMax() const { return FirstAbove(0, max_[1] - 1); }
+
 void RangeTree::Add(int first, int last, int64_t value) {
   if (first <= last && value != 0) Add(1, 0, size_ - 1, first, last, value);
 }

@@ -13,15 +13,21 @@ namespace lms {
 class RangeTree {
  public:
   explicit RangeTree(int size);
+  explicit RangeTree(const std::vector<int64_t>& values);
 
   void Add(int first, int last, int64_t value);
   int64_t Max(int first, int last) const;  // the least int64_t for an empty range
   int64_t Max() const { return max_[1]; }
+  // The first position from `from` on whose value is above `limit`; -1 if there is none.
+  int FirstAbove(int from, int64_t limit) const;
+  int ArgMax() const;                   // the first position of the maximum
   std::vector<int64_t> Values() const;  // O(n)
 
  private:
   void Add(int node, int low, int high, int first, int last, int64_t value);
   int64_t Max(int node, int low, int high, int first, int last) const;
+  void Fill(int node, int low, int high, const std::vector<int64_t>& values);
+  int FirstAbove(int node, int low, int high, int from, int64_t limit) const;
   void Collect(int node, int low, int high, int64_t above, std::vector<int64_t>* values) const;
 
   int size_;

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
 
 #include "cc/core/closure.h"
 #include "cc/core/liveness.h"
@@ -35,8 +36,8 @@ void ExpectSameAsSimulator(const PlanState& state, const std::string& where) {
   for (const auto& [before, bytes] : worst) {
     ASSERT_EQ(slots[ClosureSlot(before)] + profile.resident_bytes, bytes) << where << ", before op " << before;
   }
-  for (const auto& [before, steps] : state.steps()) {
-    for (const auto& [op, provides] : steps) {
+  for (OpId before = 0; before < static_cast<OpId>(graph.ops.size()); ++before) {
+    for (const auto& [op, provides] : state.steps(before)) {
       for (const BufferId b : provides) {
         const auto& life = state.life(b);
         const auto next = std::upper_bound(life.starts.begin(), life.starts.end(), ClosureSlot(before));
@@ -77,12 +78,10 @@ TEST(PlanStateTest, AgreesWithTheSimulatorOnRandomGraphsAndChanges) {
       const std::string where = "seed " + std::to_string(seed) + " change " + std::to_string(change);
       const std::vector<int64_t> before_values = state.bytes().Values();
       state.Begin();
-      if (random.OneIn(3) && !state.steps().empty()) {
-        auto closure = state.steps().begin();
-        std::advance(closure, random.Below(static_cast<int>(state.steps().size())));
-        const BufferId b = closure->second.begin()->second.front();
-        const OpId before = closure->first;
-        state.Retain(b, before);
+      const Plan plan = state.ToPlan();
+      if (random.OneIn(3) && !plan.steps.empty()) {
+        const RecomputeStep& step = plan.steps[random.Below(static_cast<int>(plan.steps.size()))];
+        state.Retain(step.provides.front(), step.before);
       } else {
         const auto [b, before] = RandomGap(state, &random);
         if (b == kNone) {

@@ -1,0 +1,223 @@
+#include "cc/core/gap_eviction.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <tuple>
+
+namespace lms {
+namespace {
+
+constexpr int kMostRounds = 200;
+constexpr double kApplyShare = 0.125;         // of a round's candidates that are applied before all are weighed again
+constexpr double kApplyScoreRatio = 3;        // and none that is this many times worse than the best
+constexpr double kLeastProgress = 0.995;      // of the excess that a round must leave at most, to go on like that
+constexpr int64_t kLeastEvictedBytes = 1024;  // smaller buffers are not worth a node...
+constexpr int64_t kLeastEvictedShare = 1 << 14;  // ...nor are those below this part of the peak
+constexpr double kEqualCostUs = 1e-6;
+constexpr double kNodeCostUs = 0.5;              // an op that costs nothing still costs a node to run
+
+}  // namespace
+
+// Excess over the limit, as prefix sums over slots.
+class GapEviction::Excess {
+ public:
+  Excess(const std::vector<int64_t>& bytes, int64_t limit) : area_(bytes.size() + 1, 0), count_(bytes.size() + 1, 0) {
+    for (size_t i = 0; i < bytes.size(); ++i) {
+      const int64_t over = std::max<int64_t>(0, bytes[i] - limit);
+      area_[i + 1] = area_[i] + static_cast<double>(over);
+      count_[i + 1] = count_[i] + (over > 0 ? 1 : 0);
+    }
+  }
+  double Area(int first, int last) const { return last < first ? 0 : area_[last + 1] - area_[first]; }
+  double Count(int first, int last) const { return last < first ? 0 : count_[last + 1] - count_[first]; }
+  double Total() const { return area_.back(); }
+
+ private:
+  std::vector<double> area_;
+  std::vector<double> count_;
+};
+
+GapEviction::GapEviction(PlanState* state, int64_t limit)
+    : state_(*state), limit_(limit), relieved_(state->graph().ops.size(), 0) {
+  const MemGraph& graph = state->graph();
+  const int64_t least =
+      std::min(kLeastEvictedBytes, std::max<int64_t>(1, state->bytes().Max() / kLeastEvictedShare));
+  for (size_t b = 0; b < graph.buffers.size(); ++b) {
+    const MemBuffer& buffer = graph.buffers[b];
+    if (buffer.evictable && !buffer.resident && buffer.bytes >= least && graph.ops[buffer.producer].recomputable) {
+      candidates_.push_back(static_cast<BufferId>(b));
+    }
+  }
+}
+
+bool GapEviction::Run(const EvictionRule& rule, Random* random) {
+  rule_ = rule;
+  closure_rule_.keep_ratio = rule.keep_ratio;
+  random_ = random;
+  std::fill(relieved_.begin(), relieved_.end(), 0);
+  double before = std::numeric_limits<double>::infinity();
+  for (int round = 0; round < kMostRounds && state_.bytes().Max() > limit_; ++round) {
+    const Excess excess(state_.bytes().Values(), limit_);
+    if (!(excess.Total() < kLeastProgress * before)) {
+      // The last round made things hardly better: what is left over the limit is held by closures themselves.
+      if (!Relieve()) break;
+      before = std::numeric_limits<double>::infinity();
+      continue;
+    }
+    before = excess.Total();
+    if (!EvictRound(excess) && !Relieve()) break;
+  }
+  return state_.bytes().Max() <= limit_;
+}
+
+// Weighs a gap; +infinity where nothing is gained.
+double GapEviction::Score(const Gap& gap, const Closure& closure, const Excess& excess) const {
+  const MemGraph& graph = state_.graph();
+  const int first = gap.opens + 1;
+  const int last = ClosureSlot(gap.before) - 1;
+  const double bytes = static_cast<double>(graph.buffers[gap.buffer].bytes);
+  double gain = std::min(bytes * excess.Count(first, last), excess.Area(first, last));
+  for (const BufferId kept : closure.kept) {
+    const int until = state_.AliveUntil(kept, last + 1);
+    gain -= static_cast<double>(graph.buffers[kept].bytes) * excess.Count(until + 1, last + 1);
+  }
+  if (gain <= 0) return std::numeric_limits<double>::infinity();
+  const double cost_us = closure.cost_us + kNodeCostUs * static_cast<double>(closure.recomputed.size());
+  return std::pow(cost_us, rule_.cost_exponent) / gain;
+}
+
+void GapEviction::AddGaps(BufferId buffer, const Excess& excess, std::vector<Gap>* gaps) {
+  const PlanState::Life& life = state_.life(buffer);
+  int opens = -1;
+  size_t next_start = 0;
+  for (const PlanState::Access& access : life.accesses) {
+    const OpId before = OpOfSlot(access.slot);
+    // A start opens a new instance; a gap never spans one.
+    while (next_start < life.starts.size() && life.starts[next_start] <= access.slot) {
+      opens = std::max(opens, life.starts[next_start++]);
+    }
+    if (opens >= 0 && access.slot < state_.slots() - 1 && ClosureSlot(before) > opens + 1 &&
+        excess.Count(opens + 1, ClosureSlot(before) - 1) > 0) {
+      Gap gap{buffer, opens, before, 0};
+      ++work_;
+      const Closure closure = FindClosure(state_, buffer, before, closure_rule_);
+      if (closure.possible) {
+        gap.score = Score(gap, closure, excess);
+        if (rule_.noise > 0) gap.score *= std::exp(rule_.noise * (2 * random_->Unit() - 1));
+        if (std::isfinite(gap.score)) gaps->push_back(gap);
+      }
+    }
+    opens = access.slot;
+  }
+}
+
+bool GapEviction::EvictRound(const Excess& excess) {
+  std::vector<Gap> gaps;
+  for (const BufferId b : candidates_) AddGaps(b, excess, &gaps);
+  std::sort(gaps.begin(), gaps.end(), [](const Gap& a, const Gap& b) {
+    return std::tie(a.score, a.buffer, a.before) < std::tie(b.score, b.buffer, b.before);
+  });
+  const size_t share = std::max<size_t>(1, static_cast<size_t>(std::ceil(kApplyShare * gaps.size())));
+  size_t applied = 0;
+  for (const Gap& gap : gaps) {
+    if (applied >= share || (applied > 0 && gap.score > kApplyScoreRatio * gaps.front().score)) break;
+    if (Evict(gap, excess)) ++applied;
+    if (state_.bytes().Max() <= limit_) break;
+  }
+  return applied > 0;
+}
+
+bool GapEviction::Evict(const Gap& gap, const Excess& excess) {
+  const int closes = ClosureSlot(gap.before);
+  // Changes of this round may have filled, shortened or relieved the gap.
+  if (!state_.Alive(gap.buffer, closes - 1) || state_.bytes().Max(gap.opens + 1, closes - 1) <= limit_) return false;
+  ++work_;
+  const Closure closure = FindClosure(state_, gap.buffer, gap.before, closure_rule_);
+  if (!closure.possible) return false;
+  if (rule_.noise == 0 && Score(gap, closure, excess) > kApplyScoreRatio * gap.score) return false;
+  const int64_t before = state_.bytes().Max(closes, closes);
+  state_.Begin();
+  for (const BufferId b : closure.recomputed) state_.Recompute(b, gap.before);
+  state_.Commit();
+  const int64_t after = state_.bytes().Max(closes, closes);
+  if (after > limit_ && before <= limit_) {
+    state_.Undo();  // the closure itself does not fit there
+    return false;
+  }
+  return true;
+}
+
+// Takes back recomputations in the closure slots that are over the limit, where that lowers the worst one. True if any
+// was taken back.
+bool GapEviction::Relieve() {
+  bool any = false;
+  std::vector<OpId> crowded;
+  for (int slot = state_.bytes().FirstAbove(0, limit_); slot >= 0; slot = state_.bytes().FirstAbove(slot + 1, limit_)) {
+    if (IsClosureSlot(slot) && slot != state_.slots() - 1) crowded.push_back(OpOfSlot(slot));
+  }
+  for (const OpId before : crowded) {
+    if (relieved_[before] >= 2) continue;
+    ++relieved_[before];
+    std::vector<BufferId> provided;
+    for (const PlanState::Step& step : state_.steps(before)) {
+      provided.insert(provided.end(), step.provides.begin(), step.provides.end());
+    }
+    const int slot = ClosureSlot(before);
+    for (const BufferId b : provided) {
+      const int64_t over = state_.bytes().Max(slot, slot);
+      if (over <= limit_) break;
+      const int64_t worst = state_.bytes().Max();
+      state_.Begin();
+      state_.Retain(b, before);
+      state_.Commit();
+      if (state_.bytes().Max(slot, slot) < over && state_.bytes().Max() <= worst) {
+        any = true;
+      } else {
+        state_.Undo();
+      }
+    }
+  }
+  return any;
+}
+
+void GapEviction::TakeBack(const std::vector<BufferId>* buffers) {
+  struct Candidate {
+    double cost_us;
+    OpId before;
+    BufferId buffer;
+  };
+  const MemGraph& graph = state_.graph();
+  std::vector<Candidate> candidates;
+  const auto add = [&](BufferId b) {
+    for (const int start : state_.life(b).starts) {
+      if (!IsClosureSlot(start)) continue;
+      candidates.push_back({graph.ops[graph.buffers[b].producer].cost_us, OpOfSlot(start), b});
+    }
+  };
+  if (buffers != nullptr) {
+    for (const BufferId b : *buffers) add(b);
+  } else {
+    for (size_t b = 0; b < graph.buffers.size(); ++b) add(static_cast<BufferId>(b));
+  }
+  std::sort(candidates.begin(), candidates.end(), [](const Candidate& a, const Candidate& b) {
+    return std::tie(b.cost_us, a.before, a.buffer) < std::tie(a.cost_us, b.before, b.buffer);
+  });
+  for (const Candidate& c : candidates) {
+    const OpId op = graph.buffers[c.buffer].producer;
+    if (!state_.HasStep(c.before, op)) continue;
+    // Would it fit even if everything that the recomputation reads went away?
+    const int slot = ClosureSlot(c.before);
+    int64_t bytes = graph.buffers[c.buffer].bytes;
+    for (const BufferId input : graph.ops[op].inputs) bytes -= graph.buffers[input].bytes;
+    ++work_;
+    if (state_.bytes().Max(state_.AliveUntil(c.buffer, slot - 1) + 1, slot - 1) + bytes > limit_) continue;
+    const double cost_us = state_.cost_us();
+    state_.Begin();
+    state_.Retain(c.buffer, c.before);
+    state_.Commit();
+    if (state_.bytes().Max() > limit_ || state_.cost_us() > cost_us + kEqualCostUs) state_.Undo();
+  }
+}
+
+}  // namespace lms

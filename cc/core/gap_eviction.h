@@ -1,0 +1,72 @@
+// Gap eviction: brings a plan under a byte limit, greedily.
+//
+// While memory exceeds the limit, evict the gap between two reads of a buffer that costs least per byte of excess
+// removed; the buffer is computed again just before its next use, together with the inputs that are gone by then (its
+// closure: small inputs are kept longer, others are recomputed too). Works on any state: on "keep everything", on a
+// plan made in another way, on one from which a part has been taken out.
+//
+// One round weighs all gaps that the excess lies in and applies the best eighth. O(rounds * gaps * closure + changes *
+// log n).
+
+#ifndef LMS_CC_CORE_GAP_EVICTION_H_
+#define LMS_CC_CORE_GAP_EVICTION_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "cc/core/closure.h"
+#include "cc/core/mem_graph.h"
+#include "cc/core/plan_state.h"
+#include "cc/core/random.h"
+
+namespace lms {
+
+struct EvictionRule {
+  double cost_exponent = 1;  // of cost in cost / bytes: below 1 prefers large gaps, above 1 cheap ones
+  double keep_ratio = 0.25;  // see ClosureRule
+  double noise = 0;          // scores are multiplied by a random factor between exp(-noise) and exp(noise)
+};
+
+class GapEviction {
+ public:
+  // `limit` excludes resident bytes, as the state does.
+  GapEviction(PlanState* state, int64_t limit);
+
+  // Lowers the profile to the limit if it can; true if it did. `random` is needed with noise only.
+  bool Run(const EvictionRule& rule, Random* random = nullptr);
+
+  // Reverse delete: takes recomputations back, dearest first, wherever the limit still holds. Only those of `buffers`
+  // if given.
+  void TakeBack(const std::vector<BufferId>* buffers = nullptr);
+
+  // Closures weighed so far: the measure of work done.
+  int64_t work() const { return work_; }
+
+ private:
+  struct Gap {
+    BufferId buffer;
+    int opens;    // last slot in which the buffer is needed before the gap
+    OpId before;  // op whose closure slot ends it
+    double score;
+  };
+  class Excess;
+
+  double Score(const Gap& gap, const Closure& closure, const Excess& excess) const;
+  void AddGaps(BufferId buffer, const Excess& excess, std::vector<Gap>* gaps);
+  bool EvictRound(const Excess& excess);
+  bool Evict(const Gap& gap, const Excess& excess);
+  bool Relieve();
+
+  PlanState& state_;
+  int64_t limit_;
+  EvictionRule rule_;
+  ClosureRule closure_rule_;
+  Random* random_ = nullptr;
+  int64_t work_ = 0;
+  std::vector<BufferId> candidates_;
+  std::vector<char> relieved_;  // per op: how often its closure slot has been relieved in this run
+};
+
+}  // namespace lms
+
+#endif  // LMS_CC_CORE_GAP_EVICTION_H_
