@@ -464,6 +464,20 @@ int64_t PlanState::Correction(OpId before) const {
   return worst;
 }
 
+void PlanState::Load(const Plan& plan) {
+  Begin();
+  for (OpId before = 0; before < static_cast<OpId>(steps_.size()); ++before) {
+    const std::vector<Step> old = steps_[before];
+    for (const Step& step : old) {
+      for (const BufferId b : step.provides) Retain(b, before);
+    }
+  }
+  for (const RecomputeStep& step : plan.steps) {
+    for (const BufferId b : step.provides) Recompute(b, step.before);
+  }
+  Commit();
+}
+
 Plan PlanState::ToPlan() const {
   Plan plan;
   std::vector<bool> ran(graph_.ops.size(), false);

@@ -90,6 +90,8 @@ class PlanState {
   std::vector<BufferId> ChangedSince(size_t mark) const;
 
   Plan ToPlan() const;
+  // Replaces what has been decided by a valid plan, in one commit.
+  void Load(const Plan& plan);
 
  private:
   struct Change {

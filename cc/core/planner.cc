@@ -2,14 +2,15 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cmath>
 #include <limits>
-#include <map>
+#include <memory>
 #include <tuple>
 #include <vector>
 
+#include "cc/core/checkpoint_chain.h"
 #include "cc/core/gap_eviction.h"
 #include "cc/core/liveness.h"
+#include "cc/core/local_search.h"
 #include "cc/core/plan_state.h"
 
 namespace lms {
@@ -18,7 +19,11 @@ namespace {
 // Ordered so that the first few already cover the ground: planning may stop after any of them.
 constexpr EvictionRule kStarts[] = {{1.0, 0.25}, {0.7, 0.0}, {1.4, 1.0}, {1.0, 0.0}, {0.7, 0.25},
                                     {1.4, 0.25}, {1.0, 1.0}, {0.7, 1.0}, {1.4, 0.0}};
-constexpr int kAllStarts = sizeof(kStarts) / sizeof(kStarts[0]);
+constexpr int kFewStarts = 3;
+// A chain of checkpoints for this many times the limit, with gap eviction for the rest.
+constexpr double kChainSlack[] = {1.15, 1.4, 1.8, 2.5};
+constexpr int kMostStages = 128;
+constexpr uint64_t kSeed = 1;
 
 double Seconds() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
@@ -37,52 +42,172 @@ bool Better(const PlannerResult& a, const PlannerResult& b) {
   return std::make_tuple(a.cost_us, a.plan.steps.size()) < std::make_tuple(b.cost_us, b.plan.steps.size());
 }
 
-PlannerResult RunStarts(const MemGraph& graph, int64_t limit_bytes, int most_starts, bool move, double deadline) {
-  PlannerResult best = Evaluate(graph, Plan(), limit_bytes);
-  if (best.feasible) return best;
-  int starts = 0;
-  for (const EvictionRule& start : kStarts) {
-    if (starts == most_starts || (starts > 0 && Seconds() > deadline)) break;
-    PlanState state(graph, move);
-    GapEviction eviction(&state, limit_bytes - graph.ResidentBytes());
-    if (eviction.Run(start)) eviction.TakeBack();
-    PlannerResult result = Evaluate(graph, state.ToPlan(), limit_bytes);
-    if (Better(result, best)) best = std::move(result);
-    ++starts;
+class Planner {
+ public:
+  Planner(const MemGraph& graph, const PlannerOptions& options)
+      : graph_(graph), options_(options), resident_(graph.ResidentBytes()), deadline_(Seconds() + options.seconds) {}
+
+  // Some or all starts for the limit, without local search.
+  PlannerResult Start(int64_t limit_bytes, bool all) {
+    PlannerResult best = Evaluate(graph_, Plan(), limit_bytes);
+    if (best.feasible) return best;
+    const int64_t limit = limit_bytes - resident_;
+    if (limit <= 0) return best;
+    PlanState state(graph_, options_.move);
+    GapEviction eviction(&state, limit);
+    int starts = 0;
+    const auto finish = [&](bool under) {
+      if (under) eviction.TakeBack();
+      Keep(Evaluate(graph_, state.ToPlan(), limit_bytes), &best);
+      state.UndoTo(0);
+      ++starts;
+    };
+    const auto rules = [&](int first, int last) {
+      for (int i = first; i < last && (starts == 0 || !Late()); ++i) finish(eviction.Run(kStarts[i]));
+    };
+    if (options_.single_start) {
+      rules(0, 1);
+      return best;
+    }
+    rules(0, kFewStarts);
+    if (!Late() && PrepareChain()) {
+      const int level = ChainLevel(limit, &state);
+      if (level >= 0) {
+        chain_->Apply(level, &state);
+        finish(true);
+      }
+      const int exact = std::max(level, chain_->LeastLevel());
+      for (const double slack : kChainSlack) {
+        const int looser = static_cast<int>(slack * exact);
+        if (looser >= chain_->levels() || Late()) break;
+        chain_->Apply(looser, &state);
+        finish(eviction.Run(kStarts[0]));
+      }
+    }
+    if (all) rules(kFewStarts, static_cast<int>(sizeof(kStarts) / sizeof(kStarts[0])));
+    best.timed_out = Late();
+    return best;
   }
-  return best;
-}
+
+  PlannerResult Improve(PlannerResult start, int64_t limit_bytes) {
+    if (!start.feasible || start.plan.steps.empty() || options_.single_start || Late()) return start;
+    PlanState state(graph_, options_.move);
+    state.Load(start.plan);
+    LocalSearchLimits limits;
+    limits.work = options_.search_work;
+    limits.interrupt = [this] { return Late(); };
+    ImproveLocally(&state, limit_bytes - resident_, kSeed, limits);
+    PlannerResult better = Evaluate(graph_, state.ToPlan(), limit_bytes);
+    Keep(std::move(better), &start);
+    start.timed_out = Late();
+    return start;
+  }
+
+  PlannerResult Least() {
+    PlannerResult best = Evaluate(graph_, Plan(), std::numeric_limits<int64_t>::max());
+    constexpr int kSearchSteps = 12;
+    int64_t low = LowerBoundBytes(graph_);
+    if (PrepareChain()) {
+      PlanState state(graph_, options_.move);
+      // Solutions for little more than the least may turn out smaller than that for the least.
+      double level = chain_->LeastLevel();
+      for (int tries = 0; tries < kSearchSteps && level < chain_->levels(); ++tries, level = std::max(level + 1, level * 1.1)) {
+        chain_->Apply(static_cast<int>(level), &state);
+        PlannerResult result = Evaluate(graph_, state.ToPlan(), std::numeric_limits<int64_t>::max());
+        if (result.peak_bytes < best.peak_bytes) best = std::move(result);
+        state.UndoTo(0);
+      }
+    }
+    for (int i = 0; i < kSearchSteps && low < best.peak_bytes && (i == 0 || !Late()); ++i) {
+      const int64_t limit = i == 0 ? low : low + (best.peak_bytes - low) / 2;
+      PlannerResult result = Lower(best, limit);
+      if (result.peak_bytes > limit) {
+        PlannerResult other = Start(limit, false);
+        if (other.peak_bytes < result.peak_bytes) result = std::move(other);
+      }
+      if (result.peak_bytes > limit) low = limit + 1;
+      if (result.peak_bytes < best.peak_bytes) best = std::move(result);
+    }
+    best.feasible = true;
+    return best;
+  }
+
+ private:
+  bool Late() const { return Seconds() > deadline_; }
+
+  static void Keep(PlannerResult result, PlannerResult* best) {
+    if (Better(result, *best)) *best = std::move(result);
+  }
+
+  // Evicts more from a plan.
+  PlannerResult Lower(const PlannerResult& from, int64_t limit_bytes) {
+    PlanState state(graph_, options_.move);
+    state.Load(from.plan);
+    GapEviction(&state, limit_bytes - resident_).Run(kStarts[0]);
+    return Evaluate(graph_, state.ToPlan(), limit_bytes);
+  }
+
+  bool PrepareChain() {
+    if (chain_ == nullptr) {
+      chain_ = std::make_unique<CheckpointChain>(graph_, kMostStages);
+      if (chain_->usable()) chain_->Solve(Simulate(graph_, Plan()).peak_bytes - resident_);
+    }
+    return chain_->usable() && chain_->LeastLevel() < chain_->levels();
+  }
+
+  // The highest level of the chain whose decisions are under the limit; -1 if there is none. The state is left as it
+  // was.
+  int ChainLevel(int64_t limit, PlanState* state) const {
+    int good = -1;
+    int low = chain_->LeastLevel();
+    int high = chain_->levels() - 1;
+    while (low <= high) {
+      const int middle = low + (high - low) / 2;
+      chain_->Apply(middle, state);
+      const bool under = state->bytes().Max() <= limit;
+      state->UndoTo(0);
+      if (under) {
+        good = middle;
+        low = middle + 1;
+      } else {
+        high = middle - 1;
+      }
+    }
+    return good;
+  }
+
+  const MemGraph& graph_;
+  const PlannerOptions& options_;
+  int64_t resident_;
+  double deadline_;
+  std::unique_ptr<CheckpointChain> chain_;
+};
 
 }  // namespace
 
 PlannerResult PlanForLimit(const MemGraph& graph, int64_t limit_bytes, const PlannerOptions& options) {
   if (!options.recompute) return Evaluate(graph, Plan(), limit_bytes);
-  PlannerResult best = RunStarts(graph, limit_bytes, kAllStarts, options.move, Seconds() + options.seconds);
-  if (best.feasible || limit_bytes < LowerBoundBytes(graph)) return best;
-  // The search for the least peak also goes below its goals by chance; what it finds must hold as a limit too.
-  PlannerResult least = PlanForLeastPeak(graph, options);
+  Planner planner(graph, options);
+  PlannerResult best = planner.Start(limit_bytes, true);
+  if (best.feasible) return planner.Improve(std::move(best), limit_bytes);
+  if (limit_bytes < LowerBoundBytes(graph) || options.single_start) return best;
+  PlannerResult least = planner.Least();
   least.feasible = least.peak_bytes <= limit_bytes;
-  return Better(least, best) ? least : best;
+  if (Better(least, best)) best = std::move(least);
+  return planner.Improve(std::move(best), limit_bytes);
 }
 
 PlannerResult PlanForLeastPeak(const MemGraph& graph, const PlannerOptions& options) {
-  constexpr int64_t kNoLimit = std::numeric_limits<int64_t>::max();
-  PlannerResult best = Evaluate(graph, Plan(), kNoLimit);
-  if (!options.recompute) return best;
-  const double deadline = Seconds() + options.seconds;
-  constexpr int kSearchStarts = 3;  // per limit tried
-  constexpr int kSearchSteps = 12;
-  int64_t low = LowerBoundBytes(graph);
-  for (int i = 0; i < kSearchSteps && low < best.peak_bytes && (i == 0 || Seconds() < deadline); ++i) {
-    const int64_t limit = i == 0 ? low : low + (best.peak_bytes - low) / 2;
-    PlannerResult result = RunStarts(graph, limit, kSearchStarts, options.move, deadline);
-    if (!result.feasible) low = limit + 1;
-    if (result.peak_bytes < best.peak_bytes) best = std::move(result);
+  if (!options.recompute) {
+    PlannerResult result = Evaluate(graph, Plan(), std::numeric_limits<int64_t>::max());
+    return result;
   }
+  Planner planner(graph, options);
+  PlannerResult least = planner.Least();
   // The same peak for less, if another start can.
-  PlannerResult cheaper = RunStarts(graph, best.peak_bytes, kAllStarts, options.move, deadline);
-  best.feasible = true;
-  return Better(cheaper, best) ? cheaper : best;
+  PlannerResult cheaper = planner.Start(least.peak_bytes, true);
+  const int64_t limit_bytes = least.peak_bytes;
+  return planner.Improve(Better(cheaper, least) ? std::move(cheaper) : std::move(least), limit_bytes);
 }
 
 int64_t LowerBoundBytes(const MemGraph& graph) {

@@ -1,13 +1,14 @@
 // Planning: (MemGraph in execution order, byte limit) -> Plan with the least added time that was found.
 //
-// Gap eviction. Start from "keep everything". While memory exceeds the limit, evict the gap between two reads of a
-// buffer that costs least per byte of excess removed; the buffer is computed again just before its next use, together
-// with the inputs that are gone by then (its closure: small inputs are kept longer, others are recomputed too). Finish
-// with reverse delete: take recomputations back, dearest first, wherever the limit still holds. Several starts differ
-// in how cost is weighed against bytes and in what a closure keeps; the cheapest plan under the limit wins.
+// Several starts, then local search from the best of them:
+//   - gap eviction (gap_eviction.h) from "keep everything" under rules that weigh cost and bytes differently;
+//   - optimal checkpointing over the chain of stages (checkpoint_chain.h), for this limit and for larger ones with gap
+//     eviction on top: coarse decisions for a part of the excess, fine ones for the rest;
+//   - local search (local_search.h).
+// Every start ends with reverse delete. What is found is simulated afresh with the plain simulator (liveness.h).
 //
-// Deterministic: the same graph and limit give the same plan, as long as the time limit is not hit (the number of
-// starts is fixed, and the clock is only read between them). One start is O(rounds * gaps * closure + changes * log n).
+// Deterministic: the same graph, limit and options give the same plan on any machine. Work is counted, not timed; the
+// clock only ends planning where it takes longer than `seconds`, between two starts or two attempts of the search.
 
 #ifndef LMS_CC_CORE_PLANNER_H_
 #define LMS_CC_CORE_PLANNER_H_
@@ -19,10 +20,15 @@
 
 namespace lms {
 
+// Closures that the local search weighs in a second, on a machine that is not fast.
+inline constexpr int64_t kSearchWorkPerSecond = 1000000;
+
 struct PlannerOptions {
   bool recompute = true;
   bool move = true;    // ops may run later than in the graph's own order where that saves recomputing them
-  double seconds = 1;  // no further start begins after this
+  double seconds = 1;  // the first start always ends; nothing else begins after this
+  int64_t search_work = kSearchWorkPerSecond;  // of the local search: closures weighed
+  bool single_start = false;                   // gap eviction once, no more
 };
 
 struct PlannerResult {
@@ -30,6 +36,7 @@ struct PlannerResult {
   bool feasible = false;   // peak_bytes <= the limit
   int64_t peak_bytes = 0;  // with the plan, resident included
   double cost_us = 0;      // added by the plan
+  bool timed_out = false;  // the clock ended planning: a faster machine may find another plan
 };
 
 // `limit_bytes` bounds the bytes in use, resident included. Where no plan was found under it, the plan with the lowest

@@ -211,6 +211,7 @@ class StepPass {
     planner.recompute = options_.recompute;
     planner.move = options_.schedule;
     planner.seconds = options_.planner_seconds;
+    planner.search_work = static_cast<int64_t>(options_.planner_seconds * kSearchWorkPerSecond);
     return planner;
   }
 

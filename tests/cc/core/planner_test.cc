@@ -14,7 +14,8 @@ using testing::Chain;
 using testing::OutputOf;
 using testing::RandomGraph;
 
-const PlannerOptions kUnhurried{/*recompute=*/true, /*move=*/true, /*seconds=*/1000};
+// No clock; a little local search.
+const PlannerOptions kUnhurried{/*recompute=*/true, /*move=*/true, /*seconds=*/1000, /*search_work=*/2000};
 
 TEST(PlannerTest, LeavesAStepThatFitsAlone) {
   const MemGraph graph = Chain(10, 4096);

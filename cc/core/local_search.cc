@@ -1,0 +1,114 @@
+#include "cc/core/local_search.h"
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "cc/core/gap_eviction.h"
+#include "cc/core/random.h"
+
+namespace lms {
+namespace {
+
+constexpr double kFirstTemperature = 0.01;  // of the plan's cost
+constexpr double kLeastGainUs = 1e-6;
+
+class LocalSearch {
+ public:
+  LocalSearch(PlanState* state, int64_t limit, uint64_t seed)
+      : state_(*state), limit_(limit), eviction_(state, limit), random_(seed) {}
+
+  int64_t Run(const LocalSearchLimits& limits) {
+    Plan best = state_.ToPlan();
+    double best_us = state_.cost_us();
+    state_.ForgetHistory();
+    int failures = 0;
+    while (eviction_.work() + attempts_ * kAttemptWork < limits.work && best_us > limits.enough_us + kLeastGainUs) {
+      if (limits.interrupt && limits.interrupt()) break;
+      ++attempts_;
+      const double progress =
+          static_cast<double>(eviction_.work() + attempts_ * kAttemptWork) / static_cast<double>(limits.work);
+      const double cost_us = state_.cost_us();
+      if (!TakeOut()) break;
+      const double temperature = kFirstTemperature * best_us * (1 - progress);
+      const bool good = Repair() && state_.cost_us() <= cost_us + temperature * -std::log(1 - random_.Unit());
+      if (!good) {
+        state_.UndoTo(0);
+        continue;
+      }
+      state_.ForgetHistory();
+      if (state_.cost_us() < best_us - kLeastGainUs) {
+        best_us = state_.cost_us();
+        best = state_.ToPlan();
+        failures = 0;
+      } else if (++failures > 200) {
+        // Back to the best one, from which other ways lead.
+        state_.Load(best);
+        failures = 0;
+      }
+    }
+    state_.Load(best);
+    state_.ForgetHistory();
+    return eviction_.work() + attempts_ * kAttemptWork;
+  }
+
+ private:
+  // What an attempt costs beside weighing closures.
+  static constexpr int64_t kAttemptWork = 50;
+
+  // Takes back a part of the plan, chosen at random; false if the plan is empty.
+  bool TakeOut() {
+    const Plan plan = state_.ToPlan();
+    if (plan.steps.empty()) return false;
+    const int count = static_cast<int>(plan.steps.size());
+    const RecomputeStep& center = plan.steps[random_.Below(count)];
+    // Between one and a few dozen steps, small parts more often than large ones.
+    const int size = 1 + static_cast<int>(std::min(count * 0.7, std::pow(2.0, 6.0 * random_.Unit())));
+    const int kind = random_.Below(3);
+    std::vector<std::pair<int64_t, int>> near;
+    near.reserve(plan.steps.size());
+    for (int i = 0; i < count; ++i) {
+      const RecomputeStep& step = plan.steps[i];
+      const int64_t time = std::abs(static_cast<int64_t>(step.before) - center.before);
+      const int64_t op = std::abs(static_cast<int64_t>(step.op) - center.op);
+      // Near in time, near in the graph, or anywhere.
+      const int64_t distance = kind == 0 ? time : kind == 1 ? op : random_.Below(1 << 20);
+      near.emplace_back(distance, i);
+    }
+    std::partial_sort(near.begin(), near.begin() + std::min(size, count), near.end());
+    state_.Begin();
+    for (int i = 0; i < std::min(size, count); ++i) {
+      const RecomputeStep& step = plan.steps[near[i].second];
+      for (const BufferId b : step.provides) state_.Retain(b, step.before);
+    }
+    state_.Commit();
+    return true;
+  }
+
+  bool Repair() {
+    EvictionRule rule;
+    constexpr double kExponents[] = {0.7, 1.0, 1.4};
+    constexpr double kRatios[] = {0.0, 0.25, 1.0};
+    rule.cost_exponent = kExponents[random_.Below(3)];
+    rule.keep_ratio = kRatios[random_.Below(3)];
+    rule.noise = 0.2 + 1.3 * random_.Unit();
+    if (!eviction_.Run(rule, &random_)) return false;
+    const std::vector<BufferId> changed = state_.ChangedSince(0);
+    eviction_.TakeBack(&changed);
+    return true;
+  }
+
+  PlanState& state_;
+  int64_t limit_;
+  GapEviction eviction_;
+  Random random_;
+  int64_t attempts_ = 0;
+};
+
+}  // namespace
+
+int64_t ImproveLocally(PlanState* state, int64_t limit, uint64_t seed, const LocalSearchLimits& limits) {
+  return LocalSearch(state, limit, seed).Run(limits);
+}
+
+}  // namespace lms

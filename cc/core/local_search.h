@@ -1,0 +1,34 @@
+// Local search: makes a plan under a byte limit cheaper.
+//
+// Again and again a part of the plan is taken back (the recomputations of a stretch of time, or of some neighbouring
+// ops), the excess that this brings is evicted anew with random noise in the scores, and reverse delete follows. A
+// result that is cheaper is kept; one that is a little dearer is kept too while the search is young (simulated
+// annealing). Large neighbourhood search after Shaw, "Using constraint programming and local search methods to solve
+// vehicle routing problems", 1998.
+//
+// Deterministic for a seed and an amount of work; work is counted, not seconds.
+
+#ifndef LMS_CC_CORE_LOCAL_SEARCH_H_
+#define LMS_CC_CORE_LOCAL_SEARCH_H_
+
+#include <cstdint>
+#include <functional>
+
+#include "cc/core/plan.h"
+#include "cc/core/plan_state.h"
+
+namespace lms {
+
+struct LocalSearchLimits {
+  int64_t work = 0;                 // closures that may be weighed
+  double enough_us = 0;             // stop at this cost: nothing is left to gain
+  std::function<bool()> interrupt;  // asked between two attempts; stops the search
+};
+
+// Improves the state's plan, which is under `limit` (resident excluded). Afterwards the state has the best plan found,
+// and no history. Returns the work done.
+int64_t ImproveLocally(PlanState* state, int64_t limit, uint64_t seed, const LocalSearchLimits& limits);
+
+}  // namespace lms
+
+#endif  // LMS_CC_CORE_LOCAL_SEARCH_H_
