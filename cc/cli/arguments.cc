@@ -26,6 +26,12 @@ const std::vector<CommandSpec>& Commands() {
   return *commands;
 }
 
+bool Holds(const std::vector<std::string>& list, const std::string& word) {
+  return std::find(list.begin(), list.end(), word) != list.end();
+}
+
+bool TakesValue(const std::string& option) { return Holds({"--budget", "--seconds", "--out", "--points"}, option); }
+
 template <typename List, typename Name>
 std::string Join(const List& list, Name name) {
   std::string text;
@@ -38,8 +44,7 @@ class Parser {
   explicit Parser(Arguments* arguments) : arguments_(*arguments) {}
 
   std::vector<std::string> Run(const std::vector<std::string>& words) {
-    arguments_.help = std::any_of(words.begin(), words.end(), [](const std::string& w) { return w == "--help"; }) ||
-                      (!words.empty() && (words[0] == "help" || words[0] == "-h"));
+    arguments_.help = Holds(words, "--help") || (!words.empty() && (words[0] == "help" || words[0] == "-h"));
     if (arguments_.help) return {};
     const std::string commands = Join(Commands(), [](const CommandSpec& c) { return c.name; });
     if (words.empty()) return {"no command; there are " + commands};
@@ -61,24 +66,23 @@ class Parser {
       return;
     }
     const size_t equals = word.find('=');
+    const bool has_value = equals != std::string::npos;
     const std::string name = word.substr(0, equals);
-    if (std::find(spec_->options.begin(), spec_->options.end(), name) == spec_->options.end()) {
+    const bool known = Holds(spec_->options, name);
+    if (!known) {
       problems_.push_back("unknown option " + name + "; '" + spec_->name + "' has " +
                           Join(spec_->options, [](const std::string& option) { return option; }));
-      return;
     }
-    const bool flag = name == "--json" || name == "--no-moves" || name == "--sort" || name == "--timeline";
-    if (flag) {
-      if (equals != std::string::npos) problems_.push_back(name + " takes no value");
+    if (!TakesValue(name)) {
+      if (known && has_value) problems_.push_back(name + " takes no value");
       SetFlag(name);
       return;
     }
-    if (equals != std::string::npos) {
-      SetValue(name, word.substr(equals + 1));
-    } else if (++next_ < words.size()) {
-      SetValue(name, words[next_]);
-    } else {
-      problems_.push_back(name + " needs a value");
+    // Another command's option is passed over with its value.
+    if (!has_value && ++next_ == words.size()) {
+      if (known) problems_.push_back(name + " needs a value");
+    } else if (known) {
+      SetValue(name, has_value ? word.substr(equals + 1) : words[next_]);
     }
   }
 
