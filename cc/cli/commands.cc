@@ -12,6 +12,7 @@
 #include "cc/cli/json.h"
 #include "cc/core/bytes.h"
 #include "cc/core/liveness.h"
+#include "cc/core/lower_bound.h"
 #include "cc/core/pareto.h"
 #include "cc/core/planner.h"
 #include "cc/core/report.h"
@@ -125,6 +126,7 @@ int PlanCommand(const Arguments& arguments, const MemGraph& graph) {
                                  .Integer("peak_after_bytes", peak)
                                  .Number("added_us", added_us)
                                  .Number("added_share", Share(added_us, graph))
+                                 .Number("bound_us", result.bound_us)
                                  .Integer("recomputations", CountRecomputations(result.plan))
                                  .Integer("moves", CountMoves(result.plan))
                                  .Number("planner_seconds", seconds)
@@ -142,6 +144,9 @@ int PlanCommand(const Arguments& arguments, const MemGraph& graph) {
   Line("budget", ShowBytes(budget));
   Line("peak after", ShowBytes(peak) + (feasible ? "" : ", over the budget: the lowest that was found"));
   Line("added time", ShowUs(added_us) + ", " + ShowShare(Share(added_us, graph)));
+  if (result.bound_us > 0) {
+    Line("at least", ShowUs(result.bound_us) + ", " + ShowShare(Share(result.bound_us, graph)) + ", whatever the plan");
+  }
   Line("recomputations", std::to_string(CountRecomputations(result.plan)));
   Line("moves", std::to_string(CountMoves(result.plan)));
   Line("planner", planner);

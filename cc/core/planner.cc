@@ -11,6 +11,7 @@
 #include "cc/core/gap_eviction.h"
 #include "cc/core/liveness.h"
 #include "cc/core/local_search.h"
+#include "cc/core/lower_bound.h"
 #include "cc/core/plan_state.h"
 
 namespace lms {
@@ -95,9 +96,11 @@ class Planner {
     state.Load(start.plan);
     LocalSearchLimits limits;
     limits.work = options_.search_work;
+    limits.enough_us = start.bound_us = LowerBoundUs(graph_, limit_bytes);
     limits.interrupt = [this] { return Late(); };
     ImproveLocally(&state, limit_bytes - resident_, kSeed, limits);
     PlannerResult better = Evaluate(graph_, state.ToPlan(), limit_bytes);
+    better.bound_us = start.bound_us;
     Keep(std::move(better), &start);
     start.timed_out = Late();
     return start;
@@ -208,20 +211,6 @@ PlannerResult PlanForLeastPeak(const MemGraph& graph, const PlannerOptions& opti
   PlannerResult cheaper = planner.Start(least.peak_bytes, true);
   const int64_t limit_bytes = least.peak_bytes;
   return planner.Improve(Better(cheaper, least) ? std::move(cheaper) : std::move(least), limit_bytes);
-}
-
-int64_t LowerBoundBytes(const MemGraph& graph) {
-  int64_t most = 0;
-  for (const MemOp& op : graph.ops) {
-    int64_t inputs = 0;
-    int64_t outputs = 0;
-    int64_t forwardable = 0;
-    for (const BufferId b : op.inputs) inputs += graph.buffers[b].resident ? 0 : graph.buffers[b].bytes;
-    for (const BufferId b : op.outputs) outputs += graph.buffers[b].resident ? 0 : graph.buffers[b].bytes;
-    for (const BufferId b : op.forwardable) forwardable += graph.buffers[b].resident ? 0 : graph.buffers[b].bytes;
-    most = std::max(most, inputs + op.workspace_bytes + outputs - std::min(outputs, forwardable));
-  }
-  return graph.ResidentBytes() + most;
 }
 
 }  // namespace lms

@@ -36,6 +36,7 @@ struct PlannerResult {
   bool feasible = false;   // peak_bytes <= the limit
   int64_t peak_bytes = 0;  // with the plan, resident included
   double cost_us = 0;      // added by the plan
+  double bound_us = 0;     // no plan under the limit adds less (lower_bound.h); 0: nothing is known
   bool timed_out = false;  // the clock ended planning: a faster machine may find another plan
 };
 
@@ -46,9 +47,6 @@ PlannerResult PlanForLimit(const MemGraph& graph, int64_t limit_bytes, const Pla
 // The lowest peak for which a plan was found, and that plan: a search over limits. Always feasible (in the sense that
 // its peak is its limit).
 PlannerResult PlanForLeastPeak(const MemGraph& graph, const PlannerOptions& options);
-
-// No plan can go below this: the largest amount that a single op needs by itself, resident included.
-int64_t LowerBoundBytes(const MemGraph& graph);
 
 }  // namespace lms
 

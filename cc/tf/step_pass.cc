@@ -7,6 +7,7 @@
 
 #include "cc/core/bytes.h"
 #include "cc/core/liveness.h"
+#include "cc/core/lower_bound.h"
 #include "cc/core/planner.h"
 #include "cc/tf/budget.h"
 #include "cc/tf/failure.h"

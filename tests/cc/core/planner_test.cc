@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "cc/core/liveness.h"
+#include "cc/core/lower_bound.h"
 #include "tests/cc/core/random_graph.h"
 
 namespace lms {
