@@ -10,8 +10,11 @@ namespace {
 
 constexpr int kMostRounds = 200;
 constexpr double kApplyShare = 0.125;         // of a round's candidates that are applied before all are weighed again
-constexpr double kApplyScoreRatio = 3;        // and none that is this many times worse than the best
-constexpr double kLeastProgress = 0.995;      // of the excess that a round must leave at most, to go on like that
+constexpr double kFirstScoreRatio = 3;        // and none that is this many times worse than the best...
+constexpr double kScoreRatioGrowth = 4;       // ...unless a round leaves more of the excess than kGoodProgress
+constexpr double kMostScoreRatio = 1e6;
+constexpr double kGoodProgress = 0.9;
+constexpr double kLeastProgress = 0.995;  // more than that, and what is left is held by the closures themselves
 constexpr int64_t kLeastEvictedBytes = 1024;  // smaller buffers are not worth a node...
 constexpr int64_t kLeastEvictedShare = 1 << 14;  // ...nor are those below this part of the peak
 constexpr double kEqualCostUs = 1e-6;
@@ -56,11 +59,12 @@ bool GapEviction::Run(const EvictionRule& rule, Random* random) {
   closure_rule_.keep_ratio = rule.keep_ratio;
   random_ = random;
   std::fill(relieved_.begin(), relieved_.end(), 0);
+  score_ratio_ = kFirstScoreRatio;
   double before = std::numeric_limits<double>::infinity();
   for (int round = 0; round < kMostRounds && state_.bytes().Max() > limit_; ++round) {
     const Excess excess(state_.bytes().Values(), limit_);
-    if (!(excess.Total() < kLeastProgress * before)) {
-      // The last round made things hardly better: what is left over the limit is held by closures themselves.
+    if (!(excess.Total() < kGoodProgress * before)) score_ratio_ = std::min(score_ratio_ * kScoreRatioGrowth, kMostScoreRatio);
+    if (!(excess.Total() < kLeastProgress * before) && score_ratio_ >= kMostScoreRatio) {
       if (!Relieve()) break;
       before = std::numeric_limits<double>::infinity();
       continue;
@@ -121,7 +125,7 @@ bool GapEviction::EvictRound(const Excess& excess) {
   const size_t share = std::max<size_t>(1, static_cast<size_t>(std::ceil(kApplyShare * gaps.size())));
   size_t applied = 0;
   for (const Gap& gap : gaps) {
-    if (applied >= share || (applied > 0 && gap.score > kApplyScoreRatio * gaps.front().score)) break;
+    if (applied >= share || (applied > 0 && gap.score > score_ratio_ * gaps.front().score)) break;
     if (Evict(gap, excess)) ++applied;
     if (state_.bytes().Max() <= limit_) break;
   }
@@ -135,7 +139,7 @@ bool GapEviction::Evict(const Gap& gap, const Excess& excess) {
   ++work_;
   const Closure closure = FindClosure(state_, gap.buffer, gap.before, closure_rule_);
   if (!closure.possible) return false;
-  if (rule_.noise == 0 && Score(gap, closure, excess) > kApplyScoreRatio * gap.score) return false;
+  if (rule_.noise == 0 && Score(gap, closure, excess) > kFirstScoreRatio * gap.score) return false;
   const int64_t before = state_.bytes().Max(closes, closes);
   state_.Begin();
   for (const BufferId b : closure.recomputed) state_.Recompute(b, gap.before);

@@ -62,6 +62,7 @@ class GapEviction {
   EvictionRule rule_;
   ClosureRule closure_rule_;
   Random* random_ = nullptr;
+  double score_ratio_ = 0;  // gaps that are so many times worse than the best wait for the next round
   int64_t work_ = 0;
   std::vector<BufferId> candidates_;
   std::vector<char> relieved_;  // per op: how often its closure slot has been relieved in this run
