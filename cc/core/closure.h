@@ -25,9 +25,27 @@ struct Closure {
   std::vector<BufferId> kept;        // to be kept longer, until the slot
 };
 
-// Reads the state, changes nothing. Impossible where an op on the way must not be recomputed and its result cannot be
-// kept either, where a value would be read after it has been overwritten, or by one reader more than it may have.
-Closure FindClosure(const PlanState& state, BufferId wanted, OpId before, const ClosureRule& rule);
+// Finds closures in one state, which it does not change.
+class ClosureFinder {
+ public:
+  explicit ClosureFinder(const PlanState& state);
+
+  // Impossible where an op on the way must not be recomputed and its result cannot be kept either, where a value would
+  // be read after it has been overwritten, or by one reader more than it may have. The result is valid until the next
+  // call.
+  const Closure& Find(BufferId wanted, OpId before, const ClosureRule& rule);
+
+ private:
+  bool WouldMove(OpId op, OpId before) const;
+
+  const PlanState& state_;
+  Closure closure_;
+  // Marks that are set when they equal the number of the search.
+  int32_t search_ = 0;
+  std::vector<int32_t> in_closure_;  // per buffer
+  std::vector<int32_t> seen_;        // per op
+  std::vector<int32_t> moves_;       // per op: would not be needed at its own place any more
+};
 
 }  // namespace lms
 

@@ -42,7 +42,7 @@ class GapEviction::Excess {
 };
 
 GapEviction::GapEviction(PlanState* state, int64_t limit)
-    : state_(*state), limit_(limit), relieved_(state->graph().ops.size(), 0) {
+    : state_(*state), limit_(limit), finder_(*state), relieved_(state->graph().ops.size(), 0) {
   const MemGraph& graph = state->graph();
   const int64_t least =
       std::min(kLeastEvictedBytes, std::max<int64_t>(1, state->bytes().Max() / kLeastEvictedShare));
@@ -105,7 +105,7 @@ void GapEviction::AddGaps(BufferId buffer, const Excess& excess, std::vector<Gap
         excess.Count(opens + 1, ClosureSlot(before) - 1) > 0) {
       Gap gap{buffer, opens, before, 0};
       ++work_;
-      const Closure closure = FindClosure(state_, buffer, before, closure_rule_);
+      const Closure& closure = finder_.Find(buffer, before, closure_rule_);
       if (closure.possible) {
         gap.score = Score(gap, closure, excess);
         if (rule_.noise > 0) gap.score *= std::exp(rule_.noise * (2 * random_->Unit() - 1));
@@ -137,7 +137,7 @@ bool GapEviction::Evict(const Gap& gap, const Excess& excess) {
   // Changes of this round may have filled, shortened or relieved the gap.
   if (!state_.Alive(gap.buffer, closes - 1) || state_.bytes().Max(gap.opens + 1, closes - 1) <= limit_) return false;
   ++work_;
-  const Closure closure = FindClosure(state_, gap.buffer, gap.before, closure_rule_);
+  const Closure& closure = finder_.Find(gap.buffer, gap.before, closure_rule_);
   if (!closure.possible) return false;
   if (rule_.noise == 0 && Score(gap, closure, excess) > kFirstScoreRatio * gap.score) return false;
   const int64_t before = state_.bytes().Max(closes, closes);

@@ -59,6 +59,7 @@ class GapEviction {
 
   PlanState& state_;
   int64_t limit_;
+  ClosureFinder finder_;
   EvictionRule rule_;
   ClosureRule closure_rule_;
   Random* random_ = nullptr;
