@@ -34,6 +34,17 @@ bool ClosureFinder::WouldMove(OpId op, OpId before) const {
   return true;
 }
 
+// Would memory stay under the limit if the input lived from `until` to the slot, and the wanted buffer (`wanted_bytes`)
+// not after `opens`?
+bool ClosureFinder::Fits(int64_t input_bytes, int until, int64_t wanted_bytes, int opens, int slot,
+                         int64_t limit_bytes) const {
+  const RangeTree& bytes = state_.bytes();
+  const int relieved = std::max(until, opens) + 1;
+  if (bytes.Max(slot, slot) + input_bytes > limit_bytes) return false;
+  if (relieved < slot && bytes.Max(relieved, slot - 1) + input_bytes - wanted_bytes > limit_bytes) return false;
+  return until + 1 >= relieved || bytes.Max(until + 1, relieved - 1) + input_bytes <= limit_bytes;
+}
+
 const Closure& ClosureFinder::Find(BufferId wanted, OpId before, const ClosureRule& rule) {
   const MemGraph& graph = state_.graph();
   const int slot = ClosureSlot(before);
@@ -43,6 +54,8 @@ const Closure& ClosureFinder::Find(BufferId wanted, OpId before, const ClosureRu
   closure_.kept.clear();
   closure_.recomputed.assign(1, wanted);
   in_closure_[wanted] = search_;
+  const int opens = state_.LastNeededBefore(wanted, slot);
+  const int64_t wanted_bytes = graph.buffers[wanted].bytes;
   int ops = 0;
   for (size_t next = 0; next < closure_.recomputed.size(); ++next) {
     const OpId op = graph.buffers[closure_.recomputed[next]].producer;
@@ -63,11 +76,14 @@ const Closure& ClosureFinder::Find(BufferId wanted, OpId before, const ClosureRu
       if (in_closure_[input] == search_ || state_.Alive(input, slot)) continue;
       in_closure_[input] = search_;
       const bool may_recompute = buffer.evictable && graph.ops[buffer.producer].recomputable;
-      const bool may_keep = state_.AliveUntil(input, slot) >= 0;
-      const bool small =
-          static_cast<double>(buffer.bytes) <= rule.keep_ratio * static_cast<double>(graph.buffers[wanted].bytes);
-      if (!may_recompute && !may_keep) return closure_;
-      (may_recompute && !(small && may_keep) ? closure_.recomputed : closure_.kept).push_back(input);
+      const int until = state_.AliveUntil(input, slot);
+      if (!may_recompute && until < 0) return closure_;
+      const bool keep =
+          until >= 0 &&
+          (!may_recompute ||
+           static_cast<double>(buffer.bytes) <= rule.keep_ratio * static_cast<double>(wanted_bytes) ||
+           Fits(buffer.bytes, until, wanted_bytes, opens, slot, rule.limit_bytes));
+      (keep ? closure_.kept : closure_.recomputed).push_back(input);
     }
   }
   closure_.possible = true;

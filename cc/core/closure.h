@@ -3,6 +3,7 @@
 #ifndef LMS_CC_CORE_CLOSURE_H_
 #define LMS_CC_CORE_CLOSURE_H_
 
+#include <cstdint>
 #include <vector>
 
 #include "cc/core/mem_graph.h"
@@ -12,7 +13,9 @@ namespace lms {
 
 // What to do with an input that is gone when its reader is recomputed.
 struct ClosureRule {
-  // Keep its last instance until then if it is at most this many times as large as the wanted buffer...
+  // Keep its last instance until then if that leaves memory under this limit (resident excluded)...
+  int64_t limit_bytes = 0;
+  // ...or if it is at most this many times as large as the wanted buffer...
   double keep_ratio = 0;
   // ...otherwise recompute it too, as long as the closure has at most this many ops.
   int max_ops = 64;
@@ -37,6 +40,7 @@ class ClosureFinder {
 
  private:
   bool WouldMove(OpId op, OpId before) const;
+  bool Fits(int64_t input_bytes, int until, int64_t wanted_bytes, int opens, int slot, int64_t limit_bytes) const;
 
   const PlanState& state_;
   Closure closure_;

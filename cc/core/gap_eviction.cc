@@ -25,8 +25,10 @@ constexpr double kNodeCostUs = 0.5;              // an op that costs nothing sti
 // Excess over the limit, as prefix sums over slots.
 class GapEviction::Excess {
  public:
-  Excess(const std::vector<int64_t>& bytes, int64_t limit) : area_(bytes.size() + 1, 0), count_(bytes.size() + 1, 0) {
+  Excess(const std::vector<int64_t>& bytes, int64_t limit)
+      : area_(bytes.size() + 1, 0), count_(bytes.size() + 1, 0), last_(bytes.size(), -1) {
     for (size_t i = 0; i < bytes.size(); ++i) {
+      last_[i] = bytes[i] > limit ? static_cast<int>(i) : i == 0 ? -1 : last_[i - 1];
       const int64_t over = std::max<int64_t>(0, bytes[i] - limit);
       area_[i + 1] = area_[i] + static_cast<double>(over);
       count_[i + 1] = count_[i] + (over > 0 ? 1 : 0);
@@ -35,10 +37,12 @@ class GapEviction::Excess {
   double Area(int first, int last) const { return last < first ? 0 : area_[last + 1] - area_[first]; }
   double Count(int first, int last) const { return last < first ? 0 : count_[last + 1] - count_[first]; }
   double Total() const { return area_.back(); }
+  int LastUpTo(int slot) const { return last_[slot]; }  // the last one above the limit; -1 if there is none
 
  private:
   std::vector<double> area_;
   std::vector<double> count_;
+  std::vector<int> last_;
 };
 
 GapEviction::GapEviction(PlanState* state, int64_t limit)
@@ -57,6 +61,7 @@ GapEviction::GapEviction(PlanState* state, int64_t limit)
 bool GapEviction::Run(const EvictionRule& rule, Random* random) {
   rule_ = rule;
   closure_rule_.keep_ratio = rule.keep_ratio;
+  closure_rule_.limit_bytes = limit_;
   random_ = random;
   std::fill(relieved_.begin(), relieved_.end(), 0);
   score_ratio_ = kFirstScoreRatio;
@@ -91,6 +96,16 @@ double GapEviction::Score(const Gap& gap, const Closure& closure, const Excess& 
   return std::pow(cost_us, rule_.cost_exponent) / gain;
 }
 
+void GapEviction::AddGap(BufferId buffer, int opens, OpId before, const Excess& excess, std::vector<Gap>* gaps) {
+  Gap gap{buffer, opens, before, 0};
+  ++work_;
+  const Closure& closure = finder_.Find(buffer, before, closure_rule_);
+  if (!closure.possible) return;
+  gap.score = Score(gap, closure, excess);
+  if (rule_.noise > 0) gap.score *= std::exp(rule_.noise * (2 * random_->Unit() - 1));
+  if (std::isfinite(gap.score)) gaps->push_back(gap);
+}
+
 void GapEviction::AddGaps(BufferId buffer, const Excess& excess, std::vector<Gap>* gaps) {
   const PlanState::Life& life = state_.life(buffer);
   int opens = -1;
@@ -101,16 +116,13 @@ void GapEviction::AddGaps(BufferId buffer, const Excess& excess, std::vector<Gap
     while (next_start < life.starts.size() && life.starts[next_start] <= access.slot) {
       opens = std::max(opens, life.starts[next_start++]);
     }
-    if (opens >= 0 && access.slot < state_.slots() - 1 && ClosureSlot(before) > opens + 1 &&
-        excess.Count(opens + 1, ClosureSlot(before) - 1) > 0) {
-      Gap gap{buffer, opens, before, 0};
-      ++work_;
-      const Closure& closure = finder_.Find(buffer, before, closure_rule_);
-      if (closure.possible) {
-        gap.score = Score(gap, closure, excess);
-        if (rule_.noise > 0) gap.score *= std::exp(rule_.noise * (2 * random_->Unit() - 1));
-        if (std::isfinite(gap.score)) gaps->push_back(gap);
-      }
+    const int closes = ClosureSlot(before);
+    if (opens >= 0 && access.slot < state_.slots() - 1 && closes > opens + 1 &&
+        excess.Count(opens + 1, closes - 1) > 0) {
+      AddGap(buffer, opens, before, excess, gaps);
+      // Where the excess ends long before the next read, inputs may still be there at its end.
+      const OpId early = OpOfSlot(excess.LastUpTo(closes - 1)) + 1;
+      if (early < before) AddGap(buffer, opens, early, excess, gaps);
     }
     opens = access.slot;
   }
@@ -135,7 +147,10 @@ bool GapEviction::EvictRound(const Excess& excess) {
 bool GapEviction::Evict(const Gap& gap, const Excess& excess) {
   const int closes = ClosureSlot(gap.before);
   // Changes of this round may have filled, shortened or relieved the gap.
-  if (!state_.Alive(gap.buffer, closes - 1) || state_.bytes().Max(gap.opens + 1, closes - 1) <= limit_) return false;
+  if (!state_.Alive(gap.buffer, closes - 1) || state_.LastNeededBefore(gap.buffer, closes) != gap.opens ||
+      state_.bytes().Max(gap.opens + 1, closes - 1) <= limit_) {
+    return false;
+  }
   ++work_;
   const Closure& closure = finder_.Find(gap.buffer, gap.before, closure_rule_);
   if (!closure.possible) return false;

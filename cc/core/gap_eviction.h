@@ -1,8 +1,9 @@
 // Gap eviction: brings a plan under a byte limit, greedily.
 //
 // While memory exceeds the limit, evict the gap between two reads of a buffer that costs least per byte of excess
-// removed; the buffer is computed again just before its next use, together with the inputs that are gone by then (its
-// closure: small inputs are kept longer, others are recomputed too). Works on any state: on "keep everything", on a
+// removed; the buffer is computed again just before its next use, or as soon as memory allows it, together with the
+// inputs that are gone by then (its closure: what is small or does not matter is kept longer, the rest is recomputed
+// too). Works on any state: on "keep everything", on a
 // plan made in another way, on one from which a part has been taken out.
 //
 // One round weighs all gaps that the excess lies in and applies the best eighth. O(rounds * gaps * closure + changes *
@@ -46,12 +47,13 @@ class GapEviction {
   struct Gap {
     BufferId buffer;
     int opens;    // last slot in which the buffer is needed before the gap
-    OpId before;  // op whose closure slot ends it
+    OpId before;  // op whose closure slot ends it: that of the next read, or earlier, once the excess is over
     double score;
   };
   class Excess;
 
   double Score(const Gap& gap, const Closure& closure, const Excess& excess) const;
+  void AddGap(BufferId buffer, int opens, OpId before, const Excess& excess, std::vector<Gap>* gaps);
   void AddGaps(BufferId buffer, const Excess& excess, std::vector<Gap>* gaps);
   bool EvictRound(const Excess& excess);
   bool Evict(const Gap& gap, const Excess& excess);

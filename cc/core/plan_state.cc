@@ -140,6 +140,14 @@ int PlanState::AliveUntil(BufferId buffer, int slot) const {
   return graph_.buffers[buffer].resident ? slot : std::min(slot, EndOf(buffer, slot));
 }
 
+int PlanState::LastNeededBefore(BufferId buffer, int slot) const {
+  const Life& life = lives_[buffer];
+  const auto access = FirstAccess(&life.accesses, slot);
+  const auto start = std::lower_bound(life.starts.begin(), life.starts.end(), slot);
+  return std::max(access == life.accesses.begin() ? -1 : (access - 1)->slot,
+                  start == life.starts.begin() ? -1 : *(start - 1));
+}
+
 void PlanState::AddContribution(BufferId buffer, int sign) {
   const Life& life = lives_[buffer];
   const int64_t bytes = sign * graph_.buffers[buffer].bytes;

@@ -70,6 +70,9 @@ class PlanState {
   // The last slot up to `slot` in which an instance is alive; -1 if the buffer has not been computed by then.
   int AliveUntil(BufferId buffer, int slot) const;
 
+  // The last slot before `slot` in which the buffer is computed or read; -1 if there is none.
+  int LastNeededBefore(BufferId buffer, int slot) const;
+
   void Begin();
   // Has `before`'s closure slot compute `buffer` anew. Its producer's inputs are read there: where one is not alive the
   // instance before it is kept until then, unless it is recomputed in the same slot too.

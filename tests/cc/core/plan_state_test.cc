@@ -88,7 +88,7 @@ TEST(PlanStateTest, AgreesWithTheSimulatorOnRandomGraphsAndChanges) {
           state.Commit();
           continue;
         }
-        const Closure closure = ClosureFinder(state).Find(b, before, {random.OneIn(2) ? 0.0 : 0.5, 16});
+        const Closure closure = ClosureFinder(state).Find(b, before, {0, random.OneIn(2) ? 0.0 : 0.5, 16});
         if (!closure.possible) {
           state.Commit();
           continue;
