@@ -32,7 +32,7 @@ std::vector<ParetoPoint> ParetoTable(const MemGraph& graph, const ParetoOptions&
         best = &plan;
       }
     }
-    if (!table.empty() && best->cost_us >= table.back().added_us) continue;
+    if (best == nullptr || (!table.empty() && best->cost_us >= table.back().added_us)) continue;
     table.push_back({budget, best->peak_bytes, best->cost_us, best->plan});
   }
   std::reverse(table.begin(), table.end());

@@ -23,8 +23,8 @@ std::string ReadAll(std::FILE* file, const std::string& path, std::string* text)
     if (text->size() > static_cast<size_t>(std::numeric_limits<int32_t>::max())) {
       return path + ": is longer than 2 GiB";
     }
-    if (count == part.size()) continue;
-    return std::ferror(file) != 0 ? Problem(path, "read") : "";
+    if (std::ferror(file) != 0) return Problem(path, "read");
+    if (std::feof(file) != 0) return "";
   }
 }
 

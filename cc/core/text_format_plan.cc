@@ -19,6 +19,7 @@ void SortUnique(std::vector<int32_t>* ids) {
 // What a step provides where the plan's text does not say.
 std::vector<BufferId> EvictableOutputs(const MemGraph& graph, OpId op) {
   std::vector<BufferId> outputs;
+  if (!graph.ops[op].recomputable) return outputs;
   for (const BufferId b : graph.ops[op].outputs) {
     if (graph.buffers[b].evictable) outputs.push_back(b);
   }

@@ -231,8 +231,9 @@ std::optional<int64_t> ParseTextBytes(std::string_view token) {
   int64_t value = 0;
   size_t digits = 0;
   for (; digits < token.size() && IsDigit(token[digits]); ++digits) {
-    value = 10 * value + (token[digits] - '0');
-    if (value > kMostTextBytes) return std::nullopt;
+    const int digit = token[digits] - '0';
+    if (value > (kMostTextBytes - digit) / 10) return std::nullopt;
+    value = 10 * value + digit;
   }
   if (digits == 0) return std::nullopt;
   static constexpr std::pair<const char*, int64_t> kUnits[] = {

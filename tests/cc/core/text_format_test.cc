@@ -16,7 +16,6 @@ namespace {
 
 using testing::AddBuffer;
 using testing::AddOp;
-using testing::Chain;
 using testing::OutputOf;
 using testing::Random;
 using testing::RandomGraph;
@@ -149,6 +148,28 @@ TEST(TextFormatTest, BuffersAreNumberedInOrderOfAppearance) {
   EXPECT_EQ(normal.buffers[1].bytes, 1);
   EXPECT_EQ(normal.buffers[2].bytes, 2);
   ExpectEqual(Read(WriteGraph(graph)), normal);
+}
+
+TEST(TextFormatTest, ProducersAreWaitedForAndNotWritten) {
+  // `reader` waits for a view of what it reads, as in graphs of TensorFlow, and `writer` for nothing yet.
+  MemGraph graph;
+  const BufferId made = OutputOf(graph, AddOp(&graph, {}, 8));
+  AddOp(&graph, {}, 0);
+  graph.ops[1].deps = {0};
+  AddOp(&graph, {made}, 0);
+  graph.ops[2].deps = {1};
+  AddOp(&graph, {}, 0);
+  graph.buffers[made].overwritten_by = {3};
+  const MemGraph normal = NormalForm(graph);
+  EXPECT_EQ(normal.ops[1].deps, std::vector<OpId>{0});
+  EXPECT_EQ(normal.ops[2].deps, (std::vector<OpId>{0, 1}));
+  EXPECT_EQ(normal.ops[3].deps, std::vector<OpId>{0});
+  EXPECT_EQ(WriteGraph(graph),
+            "lms-graph 1\n"
+            "op op0 type Op cost 1\n  out b0 8\n"
+            "op op1 type Op cost 1\n  after op0\n"
+            "op op2 type Op cost 1\n  in b0\n  after op1\n"
+            "op op3 type Op cost 1\n  overwrites b0\n");
 }
 
 TEST(TextFormatTest, WhatIsReadAroundALoopIsLeftOut) {
@@ -317,6 +338,19 @@ TEST(TextFormatTest, CirclesAreErrorsWhenSorting) {
             "g:3: 2 ops, \"a\" among them, wait for each other in a circle");
   EXPECT_EQ(ProblemAfterHeader("op a\nview v of w\nop b\nview w of v\n", true),
             "g:3: an alias of itself, through \"w\"");
+}
+
+TEST(TextFormatTest, SizesUpToTheLimit) {
+  EXPECT_EQ(ParseTextBytes("1152921504606846976"), kMostTextBytes);
+  EXPECT_EQ(ParseTextBytes("1152921504606846977"), std::nullopt);
+  EXPECT_EQ(ParseTextBytes("9223372036854775808"), std::nullopt);
+  EXPECT_EQ(ParseTextBytes("1073741824GiB"), kMostTextBytes);
+  EXPECT_EQ(ParseTextBytes("0000000000000000000000000000001KB"), 1000);
+  EXPECT_EQ(ParseTextBytes("2MB"), 2000000);
+  EXPECT_EQ(ParseTextBytes("2GB"), 2000000000);
+  EXPECT_EQ(ParseTextBytes("3B"), 3);
+  EXPECT_EQ(ParseTextBytes("MiB"), std::nullopt);
+  EXPECT_EQ(ParseTextBytes("1 MiB"), std::nullopt);
 }
 
 TEST(TextFormatTest, LongNamesAreShortenedInMessages) {
