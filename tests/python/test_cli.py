@@ -6,11 +6,11 @@ import json
 import re
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
+from core_program import ROOT
+from core_program import run_core as run
 
-ROOT = Path(__file__).resolve().parents[2]
 DOCUMENT = (ROOT / "docs" / "graph-format.md").read_text(encoding="utf-8")
 
 CHAIN = "lms-graph 1\nresident w 100\n" + "".join(
@@ -19,27 +19,6 @@ CHAIN = "lms-graph 1\nresident w 100\n" + "".join(
 )
 PEAK = 100 + 8 * 2**20 + 2**10
 ACTIVATIONS = PEAK - 100
-
-
-def program() -> Path:
-    """lms-core as it was built last."""
-    built = sorted(ROOT.glob("build/*/lms-core"), key=lambda path: path.stat().st_mtime)
-    assert built, "no build/*/lms-core: ./run build makes it"
-    return built[-1]
-
-
-def run(*words: object, text: str | bytes = "", status: int = 0) -> subprocess.CompletedProcess:
-    """Runs lms-core with `text` as its standard input, and checks its exit status."""
-    done = subprocess.run(
-        [str(program()), *map(str, words)],
-        input=text.encode() if isinstance(text, str) else text,
-        capture_output=True,
-        timeout=300,
-        check=False,
-    )
-    assert done.returncode == status, done.stderr.decode()
-    assert bool(done.stderr) == (status >= 2)
-    return done
 
 
 def figures(*words: object, text: str = CHAIN, status: int = 0) -> dict:

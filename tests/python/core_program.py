@@ -1,0 +1,30 @@
+"""The program lms-core, as it was built last."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def program() -> Path:
+    built = sorted(ROOT.glob("build/*/lms-core"), key=lambda path: path.stat().st_mtime)
+    assert built, "no build/*/lms-core: ./run build makes it"
+    return built[-1]
+
+
+def run_core(
+    *words: object, text: str | bytes = "", status: int = 0
+) -> subprocess.CompletedProcess:
+    """Runs lms-core with `text` as its standard input, and checks its exit status."""
+    done = subprocess.run(
+        [str(program()), *map(str, words)],
+        input=text.encode() if isinstance(text, str) else text,
+        capture_output=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == status, done.stderr.decode()
+    assert bool(done.stderr) == (status >= 2)
+    return done
