@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdio>
 #include <optional>
+#include <utility>
 
 #include "cc/core/bytes.h"
 
@@ -87,6 +88,13 @@ bool AsDouble(const OptionValue& value, double least, double below, double* out)
   return true;
 }
 
+bool AsDirectory(const OptionValue& value, std::string* out) {
+  const std::string* path = std::get_if<std::string>(&value);
+  if (path == nullptr || path->empty() || path->front() == '~' || path->find('\0') != std::string::npos) return false;
+  *out = *path;
+  return true;
+}
+
 int EditDistance(const std::string& a, const std::string& b) {
   std::vector<int> row(b.size() + 1);
   for (size_t j = 0; j <= b.size(); ++j) row[j] = static_cast<int>(j);
@@ -140,6 +148,8 @@ std::string Budget::ToString() const {
 
 const std::vector<OptionSpec>& OptionSpecs() {
   static const auto* const specs = new std::vector<OptionSpec>{
+      {"dump_graphs", "str", "not given",
+       "the path of a directory, which is made where it is missing ('~' is not expanded)"},
       {"memory_budget", "str or int", "'auto'",
        "'auto', 'min', a positive number of bytes, a size such as '6GiB' or '500 MB', or a percentage such as '60%'"},
       {"planner_seconds", "float", "1.0", "a number of seconds above 0 and below 3600"},
@@ -166,6 +176,8 @@ std::vector<std::string> ParseOptions(const OptionMap& map, Options* options) {
       good = AsBool(value, &parsed.recompute);
     } else if (name == "schedule") {
       good = AsBool(value, &parsed.schedule);
+    } else if (name == "dump_graphs") {
+      good = AsDirectory(value, &parsed.dump_graphs);
     } else if (name == "strict") {
       good = AsBool(value, &parsed.strict);
     } else if (name == "unknown_dim") {
@@ -188,7 +200,7 @@ std::vector<std::string> ParseOptions(const OptionMap& map, Options* options) {
         "memory_budget='min' with recompute=False leaves nothing to lower the peak with; accepted: "
         "recompute=True, or another budget");
   }
-  if (problems.empty()) *options = parsed;
+  if (problems.empty()) *options = std::move(parsed);
   return problems;
 }
 

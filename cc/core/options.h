@@ -41,6 +41,7 @@ struct Options {
   double planner_seconds = 1;   // upper bound on one step's planning time
   double safety_margin = 0.05;  // share of the activations' budget that the planner leaves unused
   bool strict = false;          // a step whose budget cannot be met fails instead of running over it
+  std::string dump_graphs;      // directory that the graph and the plan of each step are written to; "": none
 };
 
 // Name, type, default and accepted values of one option, for messages and documents.

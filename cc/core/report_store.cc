@@ -10,9 +10,15 @@ ReportStore& ReportStore::Global() {
   return *store;
 }
 
+int64_t ReportStore::NextSequence() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return ++last_sequence_;
+}
+
 void ReportStore::Add(Report report) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  report.sequence = ++count_;
+  ++count_;
+  if (report.sequence == 0) report.sequence = ++last_sequence_;
   reports_.push_back(std::move(report));
   if (reports_.size() <= kMost) return;
   const auto skipped = std::find_if(reports_.begin(), reports_.end(),

@@ -16,8 +16,11 @@ class ReportStore {
  public:
   static ReportStore& Global();
 
-  // Gives the report the next sequence number. The oldest report goes when there are too many; reports that carry
-  // nothing to read ("skipped") go first.
+  // For a report whose number is needed before it is complete.
+  int64_t NextSequence();
+
+  // Gives the report the next sequence number, unless it has one. The oldest report goes when there are too many;
+  // reports that carry nothing to read ("skipped") go first.
   void Add(Report report);
   std::vector<Report> All() const;
   int64_t count() const;  // of reports ever added
@@ -29,6 +32,7 @@ class ReportStore {
   mutable std::mutex mutex_;
   std::deque<Report> reports_;
   int64_t count_ = 0;
+  int64_t last_sequence_ = 0;
 };
 
 }  // namespace lms

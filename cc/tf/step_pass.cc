@@ -6,9 +6,11 @@
 #include <utility>
 
 #include "cc/core/bytes.h"
+#include "cc/core/graph_dump.h"
 #include "cc/core/liveness.h"
 #include "cc/core/lower_bound.h"
 #include "cc/core/planner.h"
+#include "cc/core/report_store.h"
 #include "cc/tf/budget.h"
 #include "cc/tf/failure.h"
 #include "cc/tf/graph_index.h"
@@ -56,6 +58,7 @@ class StepPass {
       return Skip("too small for a relative budget: its activations peak at " +
                   FormatBytes(report_.peak_before_bytes - report_.resident_bytes));
     }
+    DumpGraph();
     if (!OverBudget()) {
       report_.status = ReportStatus::kFits;
       report_.reason = "the predicted peak of " + FormatBytes(report_.peak_before_bytes) + " is within the budget of " +
@@ -134,6 +137,36 @@ class StepPass {
     if (!budget.source.empty()) report_.budget += " (" + budget.source + ")";
   }
 
+  void EstimateCosts() {
+    if (costs_known_) return;
+    sizes_.EstimateCosts(cluster_);
+    ImportCosts(item_, sizes_, &imported_);
+    costs_known_ = true;
+  }
+
+  // What goes wrong while graphs are written is no reason to leave a step as it is.
+  template <typename Function>
+  void Dump(const Function& write) {
+    if (options_.dump_graphs.empty()) return;
+    std::string problem;
+    try {
+      problem = write();
+    } catch (const std::exception& e) {
+      problem = e.what();
+    }
+    if (!problem.empty()) report_.warnings.push_back("dump_graphs: " + problem);
+  }
+
+  GraphDump DumpFile() const { return {options_.dump_graphs, report_.function, report_.sequence}; }
+
+  void DumpGraph() {
+    Dump([this] {
+      report_.sequence = ReportStore::Global().NextSequence();  // which the files' names hold
+      EstimateCosts();
+      return DumpFile().Write(imported_.graph);
+    });
+  }
+
   // With an automatic budget the margin counts too: what is left on a device is never exact. An explicit budget that
   // the prediction meets is met.
   bool OverBudget() const {
@@ -172,8 +205,7 @@ class StepPass {
     const std::string waits = HiddenWait();
     if (!waits.empty()) return Skip(waits + " may wait for another op of the step: lms changes no order around it");
     Enter("costs");
-    sizes_.EstimateCosts(cluster_);
-    ImportCosts(item_, sizes_, &imported_);
+    EstimateCosts();
     report_.step_time_us = imported_.graph.TotalCostUs();
     report_.kept = SummariseKept(imported_.graph);
     const bool least = options_.memory_budget.kind == Budget::Kind::kMin;
@@ -239,6 +271,7 @@ class StepPass {
     report_.reason = std::to_string(planned.plan.steps.size() - moves) + " recomputations and " +
                      std::to_string(moves) + " moves lower the predicted peak from " +
                      FormatBytes(report_.peak_before_bytes) + " to " + FormatBytes(report_.peak_after_bytes);
+    Dump([&] { return DumpFile().Write(imported_.graph, planned.plan); });
     output->Swap(&rewritten->graph);
   }
 
@@ -282,6 +315,7 @@ class StepPass {
   GraphIndex index_;
   ImportedGraph imported_;
   RewriteResult applied_;
+  bool costs_known_ = false;
   int64_t least_verified_ = 0;  // peak of the best rewritten graph that was still over the budget; 0: there was none
   std::string hidden_;          // words on what no figure includes
 };

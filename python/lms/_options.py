@@ -104,6 +104,8 @@ def _plain(name: str, value: object) -> OptionValue | None:
         return bool(value)
     if isinstance(value, str):
         return str(value)
+    if isinstance(value, os.PathLike) and name == "dump_graphs":
+        return _plain(name, os.fspath(value))
     if isinstance(value, numbers.Integral):
         whole = operator.index(value)
         return whole if -(2**63) <= whole < 2**63 else None
@@ -136,6 +138,8 @@ def _from_environment(spec: Mapping[str, str], problems: list[str]) -> OptionVal
             return int(text)
         if spec["type"] == "float":
             return float(text)
+        if spec["type"] == "str":
+            return text
         return int(text) if text.lstrip("+-").isdigit() else text
     except ValueError:
         problems.append(f"environment variable {variable}={text!r}; accepted: {spec['accepted']}")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
 import threading
 from collections.abc import Iterator, Mapping
 
@@ -29,6 +30,7 @@ def enable(
     planner_seconds: float | None = None,
     safety_margin: float | None = None,
     strict: bool | None = None,
+    dump_graphs: str | os.PathLike[str] | None = None,
     **unknown: object,
 ) -> None:
     """From now on, rewrites every training step whose memory would exceed the budget.
@@ -57,6 +59,8 @@ def enable(
         (default 0.05).
       strict: whether a step fails where its budget cannot be met, rather than run over it
         (default False).
+      dump_graphs: a directory that the graph of each step, and the plan that was applied to
+        it, are written to as text, for the program lms-core (default: not given).
 
     Raises:
       OptionError: with every unknown name, bad value and bad combination.
@@ -98,6 +102,7 @@ def enabled(
     planner_seconds: float | None = None,
     safety_margin: float | None = None,
     strict: bool | None = None,
+    dump_graphs: str | os.PathLike[str] | None = None,
     **unknown: object,
 ) -> Iterator[None]:
     """`with lms.enabled(...):` enables for the block, then restores what was before.
@@ -124,6 +129,7 @@ def rewriter_config(
     planner_seconds: float | None = None,
     safety_margin: float | None = None,
     strict: bool | None = None,
+    dump_graphs: str | os.PathLike[str] | None = None,
     **unknown: object,
 ) -> _tf_compat.RewriterConfig:
     """A RewriterConfig that holds the optimizer's entry and nothing else.
@@ -145,6 +151,7 @@ def configure(
     planner_seconds: float | None = None,
     safety_margin: float | None = None,
     strict: bool | None = None,
+    dump_graphs: str | os.PathLike[str] | None = None,
     **unknown: object,
 ) -> tf.compat.v1.ConfigProto:
     """A copy of `config_proto` (an empty one where None) with the optimizer's entry.

@@ -1,5 +1,7 @@
 """Options: keyword arguments, the environment, and every problem in one exception."""
 
+import pathlib
+
 import lms
 import numpy as np
 import pytest
@@ -58,6 +60,11 @@ def test_every_way_in_checks(call):
         {"safety_margin": 1},
         {"safety_margin": 0.99999999999},  # 1 once it is in a proto
         {"strict": "False"},
+        {"dump_graphs": ""},
+        {"dump_graphs": "~/graphs"},
+        {"dump_graphs": 7},
+        {"dump_graphs": b"/tmp/graphs"},
+        {"unknown_dim": pathlib.Path("/tmp")},
     ],
 )
 def test_bad_values(options):
@@ -78,6 +85,8 @@ def test_bad_values(options):
         ({"recompute": np.bool_(False)}, {"recompute": False}),
         ({"planner_seconds": np.float32(0.5)}, {"planner_seconds": 0.5}),
         ({"unknown_dim": np.int32(4)}, {"unknown_dim": 4}),
+        ({"dump_graphs": "graphs"}, {"dump_graphs": "graphs"}),
+        ({"dump_graphs": pathlib.Path("/tmp/graphs")}, {"dump_graphs": "/tmp/graphs"}),
     ],
 )
 def test_good_values(given, kept):
@@ -94,12 +103,14 @@ def test_the_environment_fills_in_what_is_not_given(monkeypatch):
     monkeypatch.setenv("LMS_UNKNOWN_DIM", "16")
     monkeypatch.setenv("LMS_PLANNER_SECONDS", "0.25")
     monkeypatch.setenv("LMS_STRICT", "")
+    monkeypatch.setenv("LMS_DUMP_GRAPHS", "2026")
     lms.enable(recompute=True)
     assert _switch.current() == {
         "memory_budget": "55%",
         "recompute": True,
         "unknown_dim": 16,
         "planner_seconds": 0.25,
+        "dump_graphs": "2026",
     }
     lms.enable("60%", recompute=True, unknown_dim=1, planner_seconds=1)
     assert _switch.current()["memory_budget"] == "60%"

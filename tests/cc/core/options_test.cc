@@ -33,6 +33,7 @@ TEST(Options, NothingGivenIsTheDefaults) {
   EXPECT_TRUE(options.schedule);
   EXPECT_FALSE(options.strict);
   EXPECT_EQ(options.unknown_dim, 0);
+  EXPECT_EQ(options.dump_graphs, "");
 }
 
 TEST(Options, ABudgetInEachOfItsForms) {
@@ -72,7 +73,8 @@ TEST(Options, TheOthers) {
                             {"strict", true},
                             {"unknown_dim", int64_t{64}},
                             {"planner_seconds", int64_t{2}},
-                            {"safety_margin", 0.125}},
+                            {"safety_margin", 0.125},
+                            {"dump_graphs", std::string("/tmp/graphs")}},
                            &options)
                   .empty());
   EXPECT_FALSE(options.recompute);
@@ -81,6 +83,7 @@ TEST(Options, TheOthers) {
   EXPECT_EQ(options.unknown_dim, 64);
   EXPECT_EQ(options.planner_seconds, 2);
   EXPECT_EQ(options.safety_margin, 0.125);
+  EXPECT_EQ(options.dump_graphs, "/tmp/graphs");
 }
 
 TEST(Options, WrongValuesOfTheOthers) {
@@ -91,6 +94,10 @@ TEST(Options, WrongValuesOfTheOthers) {
   EXPECT_NE(ProblemWith("planner_seconds", 0.0).find("above 0"), std::string::npos);
   EXPECT_NE(ProblemWith("planner_seconds", std::numeric_limits<double>::infinity()).find("above 0"), std::string::npos);
   EXPECT_NE(ProblemWith("safety_margin", 1.0).find("from 0 to below 1"), std::string::npos);
+  for (const std::string& path : {std::string(), std::string("~/graphs"), std::string("a\0b", 3)}) {
+    EXPECT_NE(ProblemWith("dump_graphs", path).find("the path of a directory"), std::string::npos);
+  }
+  EXPECT_NE(ProblemWith("dump_graphs", true).find("the path of a directory"), std::string::npos);
   EXPECT_NE(ProblemWith("safety_margin", std::nan("")).find("from 0 to below 1"), std::string::npos);
 }
 

@@ -34,6 +34,19 @@ TEST(ReportStore, KeepsReportsInOrderAndNumbersThem) {
   EXPECT_EQ(store.All()[0].sequence, 3);
 }
 
+TEST(ReportStore, ANumberCanBeHadBeforehand) {
+  ReportStore store;
+  store.Add(Of("a", ReportStatus::kFits));
+  Report early = Of("early", ReportStatus::kFits);
+  early.sequence = store.NextSequence();
+  EXPECT_EQ(store.count(), 1);
+  store.Add(Of("b", ReportStatus::kFits));
+  store.Add(early);
+  EXPECT_EQ(store.count(), 3);
+  EXPECT_EQ(store.All()[1].sequence, 3);
+  EXPECT_EQ(store.All()[2].sequence, 2);
+}
+
 TEST(ReportStore, IsBoundedAndLetsTheSkippedGoFirst) {
   ReportStore store;
   store.Add(Of("first", ReportStatus::kRewritten));

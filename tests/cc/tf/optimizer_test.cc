@@ -2,10 +2,14 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <string>
 #include <vector>
 
+#include "cc/core/liveness.h"
 #include "cc/core/report_store.h"
+#include "cc/core/text_file.h"
+#include "cc/core/text_format.h"
 #include "cc/tf/failure.h"
 #include "cc/tf/node_names.h"
 #include "tensorflow/core/grappler/optimizers/custom_graph_optimizer_registry.h"
@@ -162,6 +166,49 @@ TEST_F(OptimizerTest, ProblemsWithOptionsAreAllReported) {
   for (const char* word : {"memory_buget", "strict='maybe'", "'unknown_dim' has a value of a type"}) {
     EXPECT_NE(Last().reason.find(word), std::string::npos) << Last().reason;
   }
+}
+
+TEST_F(OptimizerTest, GraphsAndPlansAreDumpedUnderTheReportsNumber) {
+  const std::filesystem::path root = std::filesystem::path(::testing::TempDir()) / "lms_optimizer_dump";
+  std::filesystem::remove_all(root);
+  Set("dump_graphs", root.string());
+  Set("memory_budget", "60%");
+  ASSERT_TRUE(Optimize(testing::TrainChain(8)));
+  const Report report = Last();
+  const std::string name = (root / ("step-" + std::to_string(report.sequence))).string();
+  std::string text;
+  MemGraph graph;
+  ASSERT_EQ(ReadTextFile(name + ".lmsgraph", &text), "");
+  ASSERT_EQ(ReadGraph(text, "graph", {}, &graph), "");
+  EXPECT_EQ(WriteGraph(graph), text);
+  EXPECT_EQ(Simulate(graph, Plan()).peak_bytes, report.peak_before_bytes);
+  EXPECT_EQ(Simulate(graph, Plan()).op_bytes, report.timeline_before);
+  EXPECT_EQ(graph.TotalCostUs(), report.step_time_us);
+  Plan plan;
+  ASSERT_EQ(ReadTextFile(name + ".lmsplan", &text), "");
+  ASSERT_EQ(ReadPlan(text, "plan", graph, &plan), "");
+  EXPECT_EQ(ValidatePlan(graph, plan), "");
+  EXPECT_EQ(plan.steps.size(), report.decisions.size());
+  EXPECT_EQ(plan.CostUs(graph), report.predicted_time_overhead * report.step_time_us);
+  // A step that fits is written too, costs included, and has no plan.
+  Set("memory_budget", "1GiB");
+  EXPECT_FALSE(Optimize(testing::TrainChain(8)));
+  EXPECT_EQ(Last().status, ReportStatus::kFits);
+  const std::string fits = (root / ("step-" + std::to_string(Last().sequence))).string();
+  ASSERT_EQ(ReadTextFile(fits + ".lmsgraph", &text), "");
+  ASSERT_EQ(ReadGraph(text, "graph", {}, &graph), "");
+  EXPECT_EQ(graph.TotalCostUs(), report.step_time_us);
+  EXPECT_FALSE(std::filesystem::exists(fits + ".lmsplan"));
+  std::filesystem::remove_all(root);
+}
+
+TEST_F(OptimizerTest, ADumpThatCannotBeWrittenIsAWarning) {
+  Set("dump_graphs", "/dev/null/graphs");
+  Set("memory_budget", "60%");
+  EXPECT_TRUE(Optimize(testing::TrainChain(8)));
+  EXPECT_EQ(Last().status, ReportStatus::kRewritten);
+  ASSERT_EQ(Last().warnings.size(), 2u);  // the graph and the plan
+  EXPECT_EQ(Last().warnings[0].rfind("dump_graphs: /dev/null/graphs: cannot be made: ", 0), 0u) << Last().warnings[0];
 }
 
 TEST_F(OptimizerTest, NoConfigIsTheDefaults) {
