@@ -86,6 +86,7 @@ PlannerOptions PlannerFor(const Arguments& arguments) {
   PlannerOptions options;
   options.move = arguments.moves;
   options.seconds = arguments.seconds;
+  options.search_work = static_cast<int64_t>(arguments.seconds * kSearchWorkPerSecond);
   return options;
 }
 
@@ -325,11 +326,11 @@ int RunCommand(const Arguments& arguments) {
   const bool sort = arguments.sort || arguments.command == "sort";
   const std::string problem = LoadGraph(arguments.graph, sort, &graph);
   if (!problem.empty()) return Fail(kBadFile, problem);
-  if (arguments.command == "plan") return PlanCommand(arguments, graph);
   if (arguments.command == "simulate") return SimulateCommand(arguments, graph);
   if (arguments.command == "show") return ShowCommand(arguments, graph);
   if (arguments.command == "sort") return SortCommand(arguments, graph);
-  return ParetoCommand(arguments, graph);
+  if (graph.ops.empty()) return Fail(kBadFile, FileName(arguments.graph) + ": there is no op, and so nothing to plan");
+  return arguments.command == "plan" ? PlanCommand(arguments, graph) : ParetoCommand(arguments, graph);
 }
 
 }  // namespace lms::cli

@@ -28,6 +28,7 @@ struct ParetoPoint {
 // peak that was found. No point is dominated: each next one has a lower budget, a lower peak and a higher cost. A plan
 // serves every budget that it fits, so where a lower budget's plan is as cheap as a higher one's, only the lower one is
 // there.
+// The graph has at least one op.
 std::vector<ParetoPoint> ParetoTable(const MemGraph& graph, const ParetoOptions& options);
 
 }  // namespace lms

@@ -220,6 +220,16 @@ def test_bad_usage(words, problem):
     assert problem in run(*words, status=2).stderr.decode()
 
 
+def test_a_graph_without_ops():
+    text = "lms-graph 1\nresident w 7\n"
+    assert figures("show", "-", text=text)["peak_bytes"] == 7
+    assert figures("simulate", "-", text=text)["peak_op"] == ""
+    assert run("sort", "-", text=text).stdout == text.encode()
+    for words in (("plan", "-", "--budget", "min"), ("pareto", "-")):
+        problem = run(*words, text=text, status=3).stderr.decode()
+        assert problem == "lms-core: <stdin>: there is no op, and so nothing to plan\n"
+
+
 def test_help_says_the_exit_status():
     for words in (("--help",), ("help",), ("-h",), ("plan", "--help")):
         text = run(*words).stdout.decode()
