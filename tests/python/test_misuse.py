@@ -17,7 +17,7 @@ def state():
     ("options", "message"),
     [
         ({"memory_buget": "1GiB"}, r"unknown option 'memory_buget' \(did you mean 'memory_budget'"),
-        ({"swap_in_ahead": 3}, "unknown option 'swap_in_ahead'; the options are memory_budget"),
+        ({"swap_in_ahead": 3}, "unknown option 'swap_in_ahead'; the options are dump_graphs"),
         ({"memory_budget": -1}, "memory_budget=-1 is not a positive number of bytes; accepted: "),
         ({"memory_budget": "lots"}, "memory_budget='lots' is not a memory size; accepted: "),
         ({"memory_budget": "130%"}, "memory_budget='130%' is not a percentage"),
