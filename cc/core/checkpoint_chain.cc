@@ -29,6 +29,7 @@ CheckpointChain::CheckpointChain(const MemGraph& graph, int most_stages)
       last_forward_read_(graph.buffers.size(), kNone),
       first_backward_read_(graph.buffers.size(), kNone),
       last_backward_read_(graph.buffers.size(), kNone) {
+  if (graph.ops.empty()) return;
   const PlanState keep_everything(graph);
   FindTurn(keep_everything);
   FindStages(most_stages);

@@ -15,6 +15,7 @@ constexpr double kScoreRatioGrowth = 4;       // ...unless a round leaves more o
 constexpr double kMostScoreRatio = 1e6;
 constexpr double kGoodProgress = 0.9;
 constexpr double kLeastProgress = 0.995;  // more than that, and what is left is held by the closures themselves
+constexpr int kMostCrowdedTries = 64;
 constexpr int64_t kLeastEvictedBytes = 1024;  // smaller buffers are not worth a node...
 constexpr int64_t kLeastEvictedShare = 1 << 14;  // ...nor are those below this part of the peak
 constexpr double kEqualCostUs = 1e-6;
@@ -70,12 +71,12 @@ bool GapEviction::Run(const EvictionRule& rule, Random* random) {
     const Excess excess(state_.bytes().Values(), limit_);
     if (!(excess.Total() < kGoodProgress * before)) score_ratio_ = std::min(score_ratio_ * kScoreRatioGrowth, kMostScoreRatio);
     if (!(excess.Total() < kLeastProgress * before) && score_ratio_ >= kMostScoreRatio) {
-      if (!Relieve()) break;
+      if (!Relieve() && !EvictThroughCrowd(excess)) break;
       before = std::numeric_limits<double>::infinity();
       continue;
     }
     before = excess.Total();
-    if (!EvictRound(excess) && !Relieve()) break;
+    if (!EvictRound(excess) && !Relieve() && !EvictThroughCrowd(excess)) break;
   }
   return state_.bytes().Max() <= limit_;
 }
@@ -97,13 +98,21 @@ double GapEviction::Score(const Gap& gap, const Closure& closure, const Excess& 
 }
 
 void GapEviction::AddGap(BufferId buffer, int opens, OpId before, const Excess& excess, std::vector<Gap>* gaps) {
-  Gap gap{buffer, opens, before, 0};
-  ++work_;
-  const Closure& closure = finder_.Find(buffer, before, closure_rule_);
-  if (!closure.possible) return;
-  gap.score = Score(gap, closure, excess);
+  Gap gap{buffer, opens, before, closure_rule_, 0};
+  gap.score = Weigh(gap, excess);
+  if (!std::isfinite(gap.score)) {
+    // What keeping inputs cannot do recomputing them may, and the other way round.
+    gap.rule.keep_ratio = gap.rule.keep_ratio < 1 ? 1 : 0;
+    gap.score = Weigh(gap, excess);
+  }
   if (rule_.noise > 0) gap.score *= std::exp(rule_.noise * (2 * random_->Unit() - 1));
   if (std::isfinite(gap.score)) gaps->push_back(gap);
+}
+
+double GapEviction::Weigh(const Gap& gap, const Excess& excess) {
+  ++work_;
+  const Closure& closure = finder_.Find(gap.buffer, gap.before, gap.rule);
+  return closure.possible ? Score(gap, closure, excess) : std::numeric_limits<double>::infinity();
 }
 
 void GapEviction::AddGaps(BufferId buffer, const Excess& excess, std::vector<Gap>* gaps) {
@@ -128,23 +137,29 @@ void GapEviction::AddGaps(BufferId buffer, const Excess& excess, std::vector<Gap
   }
 }
 
-bool GapEviction::EvictRound(const Excess& excess) {
+// All gaps that something is gained by evicting, best first.
+std::vector<GapEviction::Gap> GapEviction::FindGaps(const Excess& excess) {
   std::vector<Gap> gaps;
   for (const BufferId b : candidates_) AddGaps(b, excess, &gaps);
   std::sort(gaps.begin(), gaps.end(), [](const Gap& a, const Gap& b) {
     return std::tie(a.score, a.buffer, a.before) < std::tie(b.score, b.buffer, b.before);
   });
+  return gaps;
+}
+
+bool GapEviction::EvictRound(const Excess& excess) {
+  const std::vector<Gap> gaps = FindGaps(excess);
   const size_t share = std::max<size_t>(1, static_cast<size_t>(std::ceil(kApplyShare * gaps.size())));
   size_t applied = 0;
   for (const Gap& gap : gaps) {
     if (applied >= share || (applied > 0 && gap.score > score_ratio_ * gaps.front().score)) break;
-    if (Evict(gap, excess)) ++applied;
+    if (Evict(gap, excess, false)) ++applied;
     if (state_.bytes().Max() <= limit_) break;
   }
   return applied > 0;
 }
 
-bool GapEviction::Evict(const Gap& gap, const Excess& excess) {
+bool GapEviction::Evict(const Gap& gap, const Excess& excess, bool may_crowd) {
   const int closes = ClosureSlot(gap.before);
   // Changes of this round may have filled, shortened or relieved the gap.
   if (!state_.Alive(gap.buffer, closes - 1) || state_.LastNeededBefore(gap.buffer, closes) != gap.opens ||
@@ -152,19 +167,32 @@ bool GapEviction::Evict(const Gap& gap, const Excess& excess) {
     return false;
   }
   ++work_;
-  const Closure& closure = finder_.Find(gap.buffer, gap.before, closure_rule_);
+  const Closure& closure = finder_.Find(gap.buffer, gap.before, gap.rule);
   if (!closure.possible) return false;
-  if (rule_.noise == 0 && Score(gap, closure, excess) > kFirstScoreRatio * gap.score) return false;
+  if (rule_.noise == 0 && !may_crowd && Score(gap, closure, excess) > kFirstScoreRatio * gap.score) return false;
   const int64_t before = state_.bytes().Max(closes, closes);
   state_.Begin();
   for (const BufferId b : closure.recomputed) state_.Recompute(b, gap.before);
   state_.Commit();
   const int64_t after = state_.bytes().Max(closes, closes);
-  if (after > limit_ && before <= limit_) {
+  if (after > limit_ && before <= limit_ && !may_crowd) {
     state_.Undo();  // the closure itself does not fit there
     return false;
   }
   return true;
+}
+
+// Where nothing can be evicted otherwise: accepts a closure that does not fit in its place (there the next rounds may
+// make room) if there is less excess in all. The best such gap; false if there is none.
+bool GapEviction::EvictThroughCrowd(const Excess& excess) {
+  int tried = 0;
+  for (const Gap& gap : FindGaps(excess)) {
+    if (++tried > kMostCrowdedTries) return false;
+    if (!Evict(gap, excess, true)) continue;
+    if (Excess(state_.bytes().Values(), limit_).Total() < kLeastProgress * excess.Total()) return true;
+    state_.Undo();
+  }
+  return false;
 }
 
 // Takes back recomputations in the closure slots that are over the limit, where that lowers the worst one. True if any

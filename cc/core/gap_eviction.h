@@ -48,15 +48,19 @@ class GapEviction {
     BufferId buffer;
     int opens;    // last slot in which the buffer is needed before the gap
     OpId before;  // op whose closure slot ends it: that of the next read, or earlier, once the excess is over
+    ClosureRule rule;
     double score;
   };
   class Excess;
 
+  double Weigh(const Gap& gap, const Excess& excess);
   double Score(const Gap& gap, const Closure& closure, const Excess& excess) const;
   void AddGap(BufferId buffer, int opens, OpId before, const Excess& excess, std::vector<Gap>* gaps);
   void AddGaps(BufferId buffer, const Excess& excess, std::vector<Gap>* gaps);
+  std::vector<Gap> FindGaps(const Excess& excess);
   bool EvictRound(const Excess& excess);
-  bool Evict(const Gap& gap, const Excess& excess);
+  bool Evict(const Gap& gap, const Excess& excess, bool may_crowd);
+  bool EvictThroughCrowd(const Excess& excess);
   bool Relieve();
 
   PlanState& state_;

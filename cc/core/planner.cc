@@ -106,7 +106,16 @@ class Planner {
     return start;
   }
 
+  // The lowest peak that a search over limits finds, for less time if another way leads there.
   PlannerResult Least() {
+    PlannerResult least = Lowest();
+    const int64_t limit_bytes = least.peak_bytes;
+    PlannerResult cheaper = Start(limit_bytes, true);
+    return Improve(Better(cheaper, least) ? std::move(cheaper) : std::move(least), limit_bytes);
+  }
+
+ private:
+  PlannerResult Lowest() {
     PlannerResult best = Evaluate(graph_, Plan(), std::numeric_limits<int64_t>::max());
     constexpr int kSearchSteps = 12;
     int64_t low = LowerBoundBytes(graph_);
@@ -135,7 +144,6 @@ class Planner {
     return best;
   }
 
- private:
   bool Late() const { return Seconds() > deadline_; }
 
   static void Keep(PlannerResult result, PlannerResult* best) {
@@ -192,25 +200,18 @@ PlannerResult PlanForLimit(const MemGraph& graph, int64_t limit_bytes, const Pla
   if (!options.recompute) return Evaluate(graph, Plan(), limit_bytes);
   Planner planner(graph, options);
   PlannerResult best = planner.Start(limit_bytes, true);
-  if (best.feasible) return planner.Improve(std::move(best), limit_bytes);
-  if (limit_bytes < LowerBoundBytes(graph) || options.single_start) return best;
-  PlannerResult least = planner.Least();
-  least.feasible = least.peak_bytes <= limit_bytes;
-  if (Better(least, best)) best = std::move(least);
+  if (!best.feasible && limit_bytes >= LowerBoundBytes(graph) && !options.single_start) {
+    // What the search for the least peak finds must hold as a limit too.
+    PlannerResult least = planner.Least();
+    least.feasible = least.peak_bytes <= limit_bytes;
+    if (Better(least, best)) best = std::move(least);
+  }
   return planner.Improve(std::move(best), limit_bytes);
 }
 
 PlannerResult PlanForLeastPeak(const MemGraph& graph, const PlannerOptions& options) {
-  if (!options.recompute) {
-    PlannerResult result = Evaluate(graph, Plan(), std::numeric_limits<int64_t>::max());
-    return result;
-  }
-  Planner planner(graph, options);
-  PlannerResult least = planner.Least();
-  // The same peak for less, if another start can.
-  PlannerResult cheaper = planner.Start(least.peak_bytes, true);
-  const int64_t limit_bytes = least.peak_bytes;
-  return planner.Improve(Better(cheaper, least) ? std::move(cheaper) : std::move(least), limit_bytes);
+  if (!options.recompute) return Evaluate(graph, Plan(), std::numeric_limits<int64_t>::max());
+  return Planner(graph, options).Least();
 }
 
 }  // namespace lms

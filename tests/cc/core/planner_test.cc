@@ -114,13 +114,13 @@ TEST(PlannerTest, NeverRecomputesWhatMustNotBe) {
 }
 
 TEST(PlannerTest, DoesNotReadAVariableAfterItWasOverwritten) {
-  // The weight (resident) is overwritten by op 3, before the only use at which `made` could come back.
+  // The weight (resident) is overwritten while the large buffer is there, before `made` could come back.
   MemGraph graph;
   const BufferId weight = AddBuffer(&graph, 64, kNone);
   const BufferId made = OutputOf(graph, AddOp(&graph, {weight}, 1 << 20));
   const BufferId large = OutputOf(graph, AddOp(&graph, {weight}, 1 << 22));
-  AddOp(&graph, {large}, 0);
   const OpId writer = AddOp(&graph, {weight}, 0);
+  AddOp(&graph, {large}, 0);
   AddOp(&graph, {made}, 0);
   graph.buffers[weight].overwritten_by.push_back(writer);
   const int64_t limit = Simulate(graph, Plan()).peak_bytes - 4096;
