@@ -12,6 +12,7 @@ namespace {
 
 constexpr double kFirstTemperature = 0.01;  // of the plan's cost
 constexpr double kLeastGainUs = 1e-6;
+constexpr int kMostFailures = 200;
 
 class LocalSearch {
  public:
@@ -21,45 +22,66 @@ class LocalSearch {
   int64_t Run(const LocalSearchLimits& limits) {
     Plan best = state_.ToPlan();
     double best_us = state_.cost_us();
+    double best_excess = Excess();
+    double excess = best_excess;
     state_.ForgetHistory();
     int failures = 0;
-    while (eviction_.work() + attempts_ * kAttemptWork < limits.work && best_us > limits.enough_us + kLeastGainUs) {
+    while (Work() < limits.work && (best_excess > 0 || best_us > limits.enough_us + kLeastGainUs)) {
       if (limits.interrupt && limits.interrupt()) break;
       ++attempts_;
-      const double progress =
-          static_cast<double>(eviction_.work() + attempts_ * kAttemptWork) / static_cast<double>(limits.work);
+      const double progress = static_cast<double>(Work()) / static_cast<double>(limits.work);
       const double cost_us = state_.cost_us();
-      if (!TakeOut()) break;
-      const double temperature = kFirstTemperature * best_us * (1 - progress);
-      const bool good = Repair() && state_.cost_us() <= cost_us + temperature * -std::log(1 - random_.Unit());
+      TakeOut();
+      const bool under = Repair();
+      // First less excess, then less cost; a little more of either now and then.
+      const double luck = kFirstTemperature * (1 - progress) * -std::log(1 - random_.Unit());
+      const double new_excess = under ? 0 : Excess();
+      const bool good = excess > 0 ? new_excess <= excess * (1 + luck)
+                                   : under && state_.cost_us() <= cost_us + best_us * luck;
       if (!good) {
         state_.UndoTo(0);
         continue;
       }
       state_.ForgetHistory();
-      if (state_.cost_us() < best_us - kLeastGainUs) {
+      excess = new_excess;
+      if (excess < best_excess || (excess <= best_excess && state_.cost_us() < best_us - kLeastGainUs)) {
         best_us = state_.cost_us();
+        best_excess = excess;
         best = state_.ToPlan();
         failures = 0;
-      } else if (++failures > 200) {
+      } else if (++failures > kMostFailures) {
         // Back to the best one, from which other ways lead.
         state_.Load(best);
+        state_.ForgetHistory();
+        excess = best_excess;
         failures = 0;
       }
     }
     state_.Load(best);
     state_.ForgetHistory();
-    return eviction_.work() + attempts_ * kAttemptWork;
+    return Work();
   }
 
  private:
   // What an attempt costs beside weighing closures.
   static constexpr int64_t kAttemptWork = 50;
 
-  // Takes back a part of the plan, chosen at random; false if the plan is empty.
-  bool TakeOut() {
+  int64_t Work() const { return eviction_.work() + attempts_ * kAttemptWork; }
+
+  // Bytes above the limit, summed over time.
+  double Excess() const {
+    double sum = 0;
+    const RangeTree& bytes = state_.bytes();
+    for (int slot = bytes.FirstAbove(0, limit_); slot >= 0; slot = bytes.FirstAbove(slot + 1, limit_)) {
+      sum += static_cast<double>(bytes.Max(slot, slot) - limit_);
+    }
+    return sum;
+  }
+
+  // Takes back a part of the plan, chosen at random.
+  void TakeOut() {
     const Plan plan = state_.ToPlan();
-    if (plan.steps.empty()) return false;
+    if (plan.steps.empty()) return;
     const int count = static_cast<int>(plan.steps.size());
     const RecomputeStep& center = plan.steps[random_.Below(count)];
     // Between one and a few dozen steps, small parts more often than large ones.
@@ -82,7 +104,6 @@ class LocalSearch {
       for (const BufferId b : step.provides) state_.Retain(b, step.before);
     }
     state_.Commit();
-    return true;
   }
 
   bool Repair() {

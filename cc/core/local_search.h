@@ -1,4 +1,4 @@
-// Local search: makes a plan under a byte limit cheaper.
+// Local search: brings a plan under a byte limit, where greedy ways fail, and makes it cheaper.
 //
 // Again and again a part of the plan is taken back (the recomputations of a stretch of time, or of some neighbouring
 // ops), the excess that this brings is evicted anew with random noise in the scores, and reverse delete follows. A
@@ -25,7 +25,7 @@ struct LocalSearchLimits {
   std::function<bool()> interrupt;  // asked between two attempts; stops the search
 };
 
-// Improves the state's plan, which is under `limit` (resident excluded). Afterwards the state has the best plan found,
+// Improves the state's plan: below `limit` (resident excluded) first, then cheaper. Afterwards the state has the best plan found,
 // and no history. Returns the work done.
 int64_t ImproveLocally(PlanState* state, int64_t limit, uint64_t seed, const LocalSearchLimits& limits);
 

@@ -91,15 +91,9 @@ class Planner {
   }
 
   PlannerResult Improve(PlannerResult start, int64_t limit_bytes) {
-    if (!start.feasible || start.plan.steps.empty() || options_.single_start || Late()) return start;
-    PlanState state(graph_, options_.move);
-    state.Load(start.plan);
-    LocalSearchLimits limits;
-    limits.work = options_.search_work;
-    limits.enough_us = start.bound_us = LowerBoundUs(graph_, limit_bytes);
-    limits.interrupt = [this] { return Late(); };
-    ImproveLocally(&state, limit_bytes - resident_, kSeed, limits);
-    PlannerResult better = Evaluate(graph_, state.ToPlan(), limit_bytes);
+    if (start.plan.steps.empty() || options_.single_start || Late()) return start;
+    start.bound_us = LowerBoundUs(graph_, limit_bytes);
+    PlannerResult better = Search(start.plan, limit_bytes, options_.search_work, start.bound_us);
     better.bound_us = start.bound_us;
     Keep(std::move(better), &start);
     start.timed_out = Late();
@@ -130,12 +124,18 @@ class Planner {
         state.UndoTo(0);
       }
     }
+    // Half of the work goes into plans that greedy ways do not find, at ever lower limits.
+    const int64_t share = options_.search_work / 2 / kSearchSteps;
     for (int i = 0; i < kSearchSteps && low < best.peak_bytes && (i == 0 || !Late()); ++i) {
       const int64_t limit = i == 0 ? low : low + (best.peak_bytes - low) / 2;
       PlannerResult result = Lower(best, limit);
       if (result.peak_bytes > limit) {
         PlannerResult other = Start(limit, false);
         if (other.peak_bytes < result.peak_bytes) result = std::move(other);
+      }
+      if (result.peak_bytes > limit && i > 0 && !Late()) {
+        PlannerResult found = Search(result.plan, limit, share, 0);
+        if (found.peak_bytes < result.peak_bytes) result = std::move(found);
       }
       if (result.peak_bytes > limit) low = limit + 1;
       if (result.peak_bytes < best.peak_bytes) best = std::move(result);
@@ -148,6 +148,17 @@ class Planner {
 
   static void Keep(PlannerResult result, PlannerResult* best) {
     if (Better(result, *best)) *best = std::move(result);
+  }
+
+  PlannerResult Search(const Plan& from, int64_t limit_bytes, int64_t work, double enough_us) const {
+    PlanState state(graph_, options_.move);
+    state.Load(from);
+    LocalSearchLimits limits;
+    limits.work = work;
+    limits.enough_us = enough_us;
+    limits.interrupt = [this] { return Late(); };
+    ImproveLocally(&state, limit_bytes - resident_, kSeed, limits);
+    return Evaluate(graph_, state.ToPlan(), limit_bytes);
   }
 
   // Evicts more from a plan.
