@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 #include <tuple>
+#include <utility>
 
 namespace lms {
 namespace {
@@ -46,8 +47,12 @@ class GapEviction::Excess {
   std::vector<int> last_;
 };
 
-GapEviction::GapEviction(PlanState* state, int64_t limit)
-    : state_(*state), limit_(limit), finder_(*state), relieved_(state->graph().ops.size(), 0) {
+GapEviction::GapEviction(PlanState* state, int64_t limit, std::function<bool()> interrupt)
+    : state_(*state),
+      limit_(limit),
+      interrupt_(std::move(interrupt)),
+      finder_(*state),
+      relieved_(state->graph().ops.size(), 0) {
   const MemGraph& graph = state->graph();
   const int64_t least =
       std::min(kLeastEvictedBytes, std::max<int64_t>(1, state->bytes().Max() / kLeastEvictedShare));
@@ -68,6 +73,7 @@ bool GapEviction::Run(const EvictionRule& rule, Random* random) {
   score_ratio_ = kFirstScoreRatio;
   double before = std::numeric_limits<double>::infinity();
   for (int round = 0; round < kMostRounds && state_.bytes().Max() > limit_; ++round) {
+    if (interrupt_ && interrupt_()) return false;
     const Excess excess(state_.bytes().Values(), limit_);
     if (!(excess.Total() < kGoodProgress * before)) score_ratio_ = std::min(score_ratio_ * kScoreRatioGrowth, kMostScoreRatio);
     if (!(excess.Total() < kLeastProgress * before) && score_ratio_ >= kMostScoreRatio) {

@@ -13,6 +13,7 @@
 #define LMS_CC_CORE_GAP_EVICTION_H_
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "cc/core/closure.h"
@@ -30,8 +31,8 @@ struct EvictionRule {
 
 class GapEviction {
  public:
-  // `limit` excludes resident bytes, as the state does.
-  GapEviction(PlanState* state, int64_t limit);
+  // `limit` excludes resident bytes, as the state does. `interrupt`, if given, is asked between two rounds and ends them.
+  GapEviction(PlanState* state, int64_t limit, std::function<bool()> interrupt = nullptr);
 
   // Lowers the profile to the limit if it can; true if it did. `random` is needed with noise only.
   bool Run(const EvictionRule& rule, Random* random = nullptr);
@@ -65,6 +66,7 @@ class GapEviction {
 
   PlanState& state_;
   int64_t limit_;
+  std::function<bool()> interrupt_;
   ClosureFinder finder_;
   EvictionRule rule_;
   ClosureRule closure_rule_;

@@ -55,8 +55,8 @@ class Planner {
     const int64_t limit = limit_bytes - resident_;
     if (limit <= 0) return best;
     PlanState state(graph_, options_.move);
-    GapEviction eviction(&state, limit);
     int starts = 0;
+    GapEviction eviction(&state, limit, [&] { return starts > 0 && Late(); });
     const auto finish = [&](bool under) {
       if (under) eviction.TakeBack();
       Keep(Evaluate(graph_, state.ToPlan(), limit_bytes), &best);
@@ -109,35 +109,43 @@ class Planner {
   }
 
  private:
+  // Bisection between what a single op needs and the lowest peak so far, each plan grown from the one before.
   PlannerResult Lowest() {
-    PlannerResult best = Evaluate(graph_, Plan(), std::numeric_limits<int64_t>::max());
-    constexpr int kSearchSteps = 12;
-    int64_t low = LowerBoundBytes(graph_);
+    constexpr int64_t kNoLimit = std::numeric_limits<int64_t>::max();
+    constexpr int kChainTries = 8;
+    constexpr int kSteps = 10;
+    PlannerResult best = Evaluate(graph_, Plan(), kNoLimit);
     if (PrepareChain()) {
       PlanState state(graph_, options_.move);
       // Solutions for little more than the least may turn out smaller than that for the least.
       double level = chain_->LeastLevel();
-      for (int tries = 0; tries < kSearchSteps && level < chain_->levels(); ++tries, level = std::max(level + 1, level * 1.1)) {
+      for (int i = 0; i < kChainTries && level < chain_->levels() && (i == 0 || !Late()); ++i) {
         chain_->Apply(static_cast<int>(level), &state);
-        PlannerResult result = Evaluate(graph_, state.ToPlan(), std::numeric_limits<int64_t>::max());
-        if (result.peak_bytes < best.peak_bytes) best = std::move(result);
+        if (state.bytes().Max() + resident_ < best.peak_bytes) best = Evaluate(graph_, state.ToPlan(), kNoLimit);
         state.UndoTo(0);
+        level = std::max(level + 1, level * 1.15);
       }
     }
-    // Half of the work goes into plans that greedy ways do not find, at ever lower limits.
-    const int64_t share = options_.search_work / 2 / kSearchSteps;
-    for (int i = 0; i < kSearchSteps && low < best.peak_bytes && (i == 0 || !Late()); ++i) {
-      const int64_t limit = i == 0 ? low : low + (best.peak_bytes - low) / 2;
-      PlannerResult result = Lower(best, limit);
-      if (result.peak_bytes > limit) {
-        PlannerResult other = Start(limit, false);
-        if (other.peak_bytes < result.peak_bytes) result = std::move(other);
+    int64_t low = LowerBoundBytes(graph_);
+    // A part of the work goes into plans that greedy ways do not find.
+    const int64_t share = options_.search_work / 2 / kSteps;
+    for (int i = 0; i < kSteps && low < best.peak_bytes && !Late(); ++i) {
+      const int64_t limit_bytes = low + (best.peak_bytes - low) / 2;
+      PlanState state(graph_, options_.move);
+      GapEviction eviction(&state, limit_bytes - resident_, [this] { return Late(); });
+      PlannerResult result;
+      result.peak_bytes = kNoLimit;
+      for (const Plan& from : {best.plan, Plan()}) {
+        state.Load(from);
+        if (eviction.Run(kStarts[i % kFewStarts])) eviction.TakeBack();
+        if (state.bytes().Max() + resident_ < result.peak_bytes) result = Evaluate(graph_, state.ToPlan(), limit_bytes);
+        if (result.feasible || Late()) break;
       }
-      if (result.peak_bytes > limit && i > 0 && !Late()) {
-        PlannerResult found = Search(result.plan, limit, share, 0);
+      if (!result.feasible && !Late()) {
+        PlannerResult found = Search(result.plan, limit_bytes, share, 0);
         if (found.peak_bytes < result.peak_bytes) result = std::move(found);
       }
-      if (result.peak_bytes > limit) low = limit + 1;
+      if (!result.feasible) low = limit_bytes + 1;
       if (result.peak_bytes < best.peak_bytes) best = std::move(result);
     }
     best.feasible = true;
@@ -158,14 +166,6 @@ class Planner {
     limits.enough_us = enough_us;
     limits.interrupt = [this] { return Late(); };
     ImproveLocally(&state, limit_bytes - resident_, kSeed, limits);
-    return Evaluate(graph_, state.ToPlan(), limit_bytes);
-  }
-
-  // Evicts more from a plan.
-  PlannerResult Lower(const PlannerResult& from, int64_t limit_bytes) {
-    PlanState state(graph_, options_.move);
-    state.Load(from.plan);
-    GapEviction(&state, limit_bytes - resident_).Run(kStarts[0]);
     return Evaluate(graph_, state.ToPlan(), limit_bytes);
   }
 
