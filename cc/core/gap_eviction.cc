@@ -49,6 +49,7 @@ class GapEviction::Excess {
 
 GapEviction::GapEviction(PlanState* state, int64_t limit, std::function<bool()> interrupt)
     : state_(*state),
+      full_limit_(limit),
       limit_(limit),
       interrupt_(std::move(interrupt)),
       finder_(*state),
@@ -64,16 +65,21 @@ GapEviction::GapEviction(PlanState* state, int64_t limit, std::function<bool()> 
   }
 }
 
-bool GapEviction::Run(const EvictionRule& rule, Random* random) {
+void GapEviction::Prepare(const EvictionRule& rule, Random* random) {
   rule_ = rule;
+  limit_ = static_cast<int64_t>(static_cast<double>(full_limit_) * rule.aim);
   closure_rule_.keep_ratio = rule.keep_ratio;
   closure_rule_.limit_bytes = limit_;
   random_ = random;
   std::fill(relieved_.begin(), relieved_.end(), 0);
   score_ratio_ = kFirstScoreRatio;
+}
+
+bool GapEviction::Run(const EvictionRule& rule, Random* random) {
+  Prepare(rule, random);
   double before = std::numeric_limits<double>::infinity();
   for (int round = 0; round < kMostRounds && state_.bytes().Max() > limit_; ++round) {
-    if (interrupt_ && interrupt_()) return false;
+    if (interrupt_ && interrupt_()) break;
     const Excess excess(state_.bytes().Values(), limit_);
     if (!(excess.Total() < kGoodProgress * before)) score_ratio_ = std::min(score_ratio_ * kScoreRatioGrowth, kMostScoreRatio);
     if (!(excess.Total() < kLeastProgress * before) && score_ratio_ >= kMostScoreRatio) {
@@ -84,7 +90,37 @@ bool GapEviction::Run(const EvictionRule& rule, Random* random) {
     before = excess.Total();
     if (!EvictRound(excess) && !Relieve() && !EvictThroughCrowd(excess)) break;
   }
-  return state_.bytes().Max() <= limit_;
+  return state_.bytes().Max() <= full_limit_;
+}
+
+bool GapEviction::RunAlike(const EvictionRule& rule, const std::vector<std::vector<BufferId>>& groups) {
+  Prepare(rule, nullptr);
+  const auto by_score = [](const Gap& a, const Gap& b) {
+    return std::tie(a.score, a.buffer, a.before) < std::tie(b.score, b.buffer, b.before);
+  };
+  for (int round = 0; round < kMostRounds && state_.bytes().Max() > limit_; ++round) {
+    if (interrupt_ && interrupt_()) break;
+    const Excess excess(state_.bytes().Values(), limit_);
+    std::vector<std::pair<Gap, size_t>> best;  // of each group's middle one
+    std::vector<Gap> gaps;
+    for (size_t g = 0; g < groups.size(); ++g) {
+      gaps.clear();
+      AddGaps(groups[g][groups[g].size() / 2], excess, &gaps);
+      if (!gaps.empty()) best.emplace_back(*std::min_element(gaps.begin(), gaps.end(), by_score), g);
+    }
+    std::sort(best.begin(), best.end(), [&](const auto& a, const auto& b) { return by_score(a.first, b.first); });
+    bool any = false;
+    for (size_t i = 0; i < best.size() && !any; ++i) {
+      for (const BufferId b : groups[best[i].second]) {
+        gaps.clear();
+        AddGaps(b, excess, &gaps);
+        if (!gaps.empty()) any |= Evict(*std::min_element(gaps.begin(), gaps.end(), by_score), excess, false);
+        if (state_.bytes().Max() <= limit_) break;
+      }
+    }
+    if (!any) break;
+  }
+  return state_.bytes().Max() <= full_limit_;
 }
 
 // Weighs a gap; +infinity where nothing is gained.
@@ -264,12 +300,12 @@ void GapEviction::TakeBack(const std::vector<BufferId>* buffers) {
     int64_t bytes = graph.buffers[c.buffer].bytes;
     for (const BufferId input : graph.ops[op].inputs) bytes -= graph.buffers[input].bytes;
     ++work_;
-    if (state_.bytes().Max(state_.AliveUntil(c.buffer, slot - 1) + 1, slot - 1) + bytes > limit_) continue;
+    if (state_.bytes().Max(state_.AliveUntil(c.buffer, slot - 1) + 1, slot - 1) + bytes > full_limit_) continue;
     const double cost_us = state_.cost_us();
     state_.Begin();
     state_.Retain(c.buffer, c.before);
     state_.Commit();
-    if (state_.bytes().Max() > limit_ || state_.cost_us() > cost_us + kEqualCostUs) state_.Undo();
+    if (state_.bytes().Max() > full_limit_ || state_.cost_us() > cost_us + kEqualCostUs) state_.Undo();
   }
 }
 

@@ -26,6 +26,7 @@ namespace lms {
 struct EvictionRule {
   double cost_exponent = 1;  // of cost in cost / bytes: below 1 prefers large gaps, above 1 cheap ones
   double keep_ratio = 0.25;  // see ClosureRule
+  double aim = 1;            // evict down to this share of the limit: TakeBack() has more to choose from
   double noise = 0;          // scores are multiplied by a random factor between exp(-noise) and exp(noise)
 };
 
@@ -34,8 +35,11 @@ class GapEviction {
   // `limit` excludes resident bytes, as the state does. `interrupt`, if given, is asked between two rounds and ends them.
   GapEviction(PlanState* state, int64_t limit, std::function<bool()> interrupt = nullptr);
 
-  // Lowers the profile to the limit if it can; true if it did. `random` is needed with noise only.
+  // Lowers the profile to the limit if it can; true if it is under the limit, if not under the rule's aim. `random` is needed with noise only.
   bool Run(const EvictionRule& rule, Random* random = nullptr);
+
+  // The same, with one decision for all of a group (repeats.h): what is best for the one in its middle is done to each.
+  bool RunAlike(const EvictionRule& rule, const std::vector<std::vector<BufferId>>& groups);
 
   // Reverse delete: takes recomputations back, dearest first, wherever the limit still holds. Only those of `buffers`
   // if given.
@@ -54,6 +58,7 @@ class GapEviction {
   };
   class Excess;
 
+  void Prepare(const EvictionRule& rule, Random* random);
   double Weigh(const Gap& gap, const Excess& excess);
   double Score(const Gap& gap, const Closure& closure, const Excess& excess) const;
   void AddGap(BufferId buffer, int opens, OpId before, const Excess& excess, std::vector<Gap>* gaps);
@@ -65,7 +70,8 @@ class GapEviction {
   bool Relieve();
 
   PlanState& state_;
-  int64_t limit_;
+  int64_t full_limit_;
+  int64_t limit_;  // that of the run: full_limit_ or lower
   std::function<bool()> interrupt_;
   ClosureFinder finder_;
   EvictionRule rule_;

@@ -112,6 +112,7 @@ class LocalSearch {
     constexpr double kRatios[] = {0.0, 0.25, 1.0};
     rule.cost_exponent = kExponents[random_.Below(3)];
     rule.keep_ratio = kRatios[random_.Below(3)];
+    if (random_.Below(4) == 0) rule.aim = 1 - 0.2 * random_.Unit();
     rule.noise = 0.2 + 1.3 * random_.Unit();
     if (!eviction_.Run(rule, &random_)) return false;
     const std::vector<BufferId> changed = state_.ChangedSince(0);

@@ -13,16 +13,20 @@
 #include "cc/core/local_search.h"
 #include "cc/core/lower_bound.h"
 #include "cc/core/plan_state.h"
+#include "cc/core/repeats.h"
 
 namespace lms {
 namespace {
 
 // Ordered so that the first few already cover the ground: planning may stop after any of them.
 constexpr EvictionRule kStarts[] = {{1.0, 0.25}, {0.7, 0.0}, {1.4, 1.0}, {1.0, 0.0}, {0.7, 0.25},
-                                    {1.4, 0.25}, {1.0, 1.0}, {0.7, 1.0}, {1.4, 0.0}};
+                                    {1.4, 0.25}, {1.0, 1.0}, {0.7, 1.0}, {1.4, 0.0}, {1.0, 0.0, 0.95},
+                                    {1.0, 0.25, 0.85}};
 constexpr int kFewStarts = 3;
 // A chain of checkpoints for this many times the limit, with gap eviction for the rest.
 constexpr double kChainSlack[] = {1.15, 1.4, 1.8, 2.5};
+constexpr size_t kRepeats = 4;     // as many alike buffers are a reason for a start that treats them alike
+constexpr size_t kKeptStarts = 3;  // that local search starts from
 constexpr int kMostStages = 128;
 constexpr uint64_t kSeed = 1;
 
@@ -48,12 +52,11 @@ class Planner {
   Planner(const MemGraph& graph, const PlannerOptions& options)
       : graph_(graph), options_(options), resident_(graph.ResidentBytes()), deadline_(Seconds() + options.seconds) {}
 
-  // Some or all starts for the limit, without local search.
-  PlannerResult Start(int64_t limit_bytes, bool all) {
-    PlannerResult best = Evaluate(graph_, Plan(), limit_bytes);
-    if (best.feasible) return best;
+  // Some or all starts for the limit, without local search: the best plans, different ones, best first; at least one.
+  std::vector<PlannerResult> Start(int64_t limit_bytes, bool all) {
+    std::vector<PlannerResult> best{Evaluate(graph_, Plan(), limit_bytes)};
     const int64_t limit = limit_bytes - resident_;
-    if (limit <= 0) return best;
+    if (best[0].feasible || limit <= 0) return best;
     PlanState state(graph_, options_.move);
     int starts = 0;
     GapEviction eviction(&state, limit, [&] { return starts > 0 && Late(); });
@@ -85,27 +88,53 @@ class Planner {
         finish(eviction.Run(kStarts[0]));
       }
     }
-    if (all) rules(kFewStarts, static_cast<int>(sizeof(kStarts) / sizeof(kStarts[0])));
-    best.timed_out = Late();
+    if (all && !Late()) {
+      const std::vector<std::vector<BufferId>> groups = FindRepeats(graph_);
+      const bool repeats = std::any_of(groups.begin(), groups.end(), [](const auto& g) { return g.size() >= kRepeats; });
+      if (repeats) finish(eviction.RunAlike(kStarts[1], groups));
+      rules(kFewStarts, static_cast<int>(sizeof(kStarts) / sizeof(kStarts[0])));
+    }
     return best;
   }
 
-  PlannerResult Improve(PlannerResult start, int64_t limit_bytes) {
-    if (start.plan.steps.empty() || options_.single_start || Late()) return start;
-    start.bound_us = LowerBoundUs(graph_, limit_bytes);
-    PlannerResult better = Search(start.plan, limit_bytes, options_.search_work, start.bound_us);
-    better.bound_us = start.bound_us;
-    Keep(std::move(better), &start);
-    start.timed_out = Late();
-    return start;
+  // Local search from each of the plans, for a part of the work, then from the best of the results.
+  PlannerResult Improve(std::vector<PlannerResult> starts, int64_t limit_bytes) {
+    PlannerResult best = starts[0];
+    if (best.plan.steps.empty() || options_.single_start) return best;
+    const double bound_us = best.bound_us = Late() ? 0 : LowerBoundUs(graph_, limit_bytes);
+    const int64_t share = options_.search_work / 2 / static_cast<int64_t>(starts.size());
+    for (const PlannerResult& start : starts) {
+      if (Late() || start.feasible != starts[0].feasible) break;
+      PlannerResult result = Search(start.plan, limit_bytes, share, bound_us);
+      if (Better(result, best)) best = std::move(result);
+    }
+    if (!Late()) {
+      PlannerResult result = Search(best.plan, limit_bytes, options_.search_work - options_.search_work / 2, bound_us);
+      if (Better(result, best)) best = std::move(result);
+    }
+    best.bound_us = bound_us;
+    best.timed_out = Late();
+    return best;
   }
 
   // The lowest peak that a search over limits finds, for less time if another way leads there.
   PlannerResult Least() {
     PlannerResult least = Lowest();
     const int64_t limit_bytes = least.peak_bytes;
-    PlannerResult cheaper = Start(limit_bytes, true);
-    return Improve(Better(cheaper, least) ? std::move(cheaper) : std::move(least), limit_bytes);
+    std::vector<PlannerResult> starts = Start(limit_bytes, true);
+    Keep(std::move(least), &starts);
+    return Improve(std::move(starts), limit_bytes);
+  }
+
+  // Puts the result among the best few, unless an equal one is there.
+  static void Keep(PlannerResult result, std::vector<PlannerResult>* best) {
+    for (const PlannerResult& other : *best) {
+      if (other.cost_us == result.cost_us && other.peak_bytes == result.peak_bytes) return;
+    }
+    const auto at = std::find_if(best->begin(), best->end(),
+                                 [&result](const PlannerResult& other) { return Better(result, other); });
+    best->insert(at, std::move(result));
+    if (best->size() > kKeptStarts) best->pop_back();
   }
 
  private:
@@ -153,10 +182,6 @@ class Planner {
   }
 
   bool Late() const { return Seconds() > deadline_; }
-
-  static void Keep(PlannerResult result, PlannerResult* best) {
-    if (Better(result, *best)) *best = std::move(result);
-  }
 
   PlannerResult Search(const Plan& from, int64_t limit_bytes, int64_t work, double enough_us) const {
     PlanState state(graph_, options_.move);
@@ -210,14 +235,14 @@ class Planner {
 PlannerResult PlanForLimit(const MemGraph& graph, int64_t limit_bytes, const PlannerOptions& options) {
   if (!options.recompute) return Evaluate(graph, Plan(), limit_bytes);
   Planner planner(graph, options);
-  PlannerResult best = planner.Start(limit_bytes, true);
-  if (!best.feasible && limit_bytes >= LowerBoundBytes(graph) && !options.single_start) {
+  std::vector<PlannerResult> starts = planner.Start(limit_bytes, true);
+  if (!starts[0].feasible && limit_bytes >= LowerBoundBytes(graph) && !options.single_start) {
     // What the search for the least peak finds must hold as a limit too.
     PlannerResult least = planner.Least();
     least.feasible = least.peak_bytes <= limit_bytes;
-    if (Better(least, best)) best = std::move(least);
+    Planner::Keep(std::move(least), &starts);
   }
-  return planner.Improve(std::move(best), limit_bytes);
+  return planner.Improve(std::move(starts), limit_bytes);
 }
 
 PlannerResult PlanForLeastPeak(const MemGraph& graph, const PlannerOptions& options) {

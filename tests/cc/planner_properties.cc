@@ -1,0 +1,99 @@
+// Properties of the planner on many random graphs: lms_planner_properties [GRAPHS [FIRST_SEED]]
+//
+// For each graph and each of four random budgets between what a single op needs and the peak:
+//   - the plan is valid, and its peak, in the plain simulator, is what the planner says;
+//   - it is under the budget, or the budget is declared infeasible and lies below the least peak that the planner knows;
+//   - no bound is above the cost of a plan (lower_bound.h);
+//   - the same call gives the same plan;
+//   - a larger budget never costs more than a smaller one.
+// Prints a line per failure and a summary; exit status 1 if there was any failure.
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "cc/core/liveness.h"
+#include "cc/core/lower_bound.h"
+#include "cc/core/planner.h"
+#include "cc/core/text_format.h"
+#include "tests/cc/core/random_graph.h"
+
+namespace lms {
+namespace {
+
+// No clock: the same on any machine.
+const PlannerOptions kOptions{/*recompute=*/true, /*move=*/true, /*seconds=*/1e6, /*search_work=*/5000};
+
+int failures = 0;
+
+void Fail(uint64_t seed, int64_t limit, const std::string& what) {
+  ++failures;
+  std::printf("seed %llu, limit %lld: %s\n", static_cast<unsigned long long>(seed), static_cast<long long>(limit),
+              what.c_str());
+}
+
+int CheckGraph(uint64_t seed) {
+  testing::Random random(seed * 7919);
+  const MemGraph graph = testing::RandomGraph(seed, 3 + random.Below(28));
+  const int64_t peak = Simulate(graph, Plan()).peak_bytes;
+  const int64_t low = LowerBoundBytes(graph);
+  const PlannerResult least = PlanForLeastPeak(graph, kOptions);
+  if (least.peak_bytes > peak) Fail(seed, 0, "the least peak is above the peak");
+  if (least.peak_bytes < low) Fail(seed, 0, "the least peak is below what a single op needs");
+  std::vector<int64_t> limits;
+  for (int i = 0; i < 4; ++i) {
+    const int64_t range = std::max<int64_t>(1, peak - low);
+    limits.push_back(low + static_cast<int64_t>(random.Next() % static_cast<uint64_t>(range)));
+  }
+  std::sort(limits.begin(), limits.end());
+  int feasible = 0;
+  double last_us = -1;
+  for (const int64_t limit : limits) {
+    const PlannerResult result = PlanForLimit(graph, limit, kOptions);
+    const std::string wrong = ValidatePlan(graph, result.plan);
+    if (!wrong.empty()) Fail(seed, limit, "not valid: " + wrong);
+    const int64_t simulated = Simulate(graph, result.plan).peak_bytes;
+    if (simulated != result.peak_bytes) Fail(seed, limit, "another peak than simulated");
+    if (result.feasible != (simulated <= limit)) Fail(seed, limit, "feasible says something else than the peak");
+    if (!result.feasible && least.peak_bytes <= limit) Fail(seed, limit, "declared infeasible, but a plan is known");
+    if (result.bound_us > result.cost_us + 1e-6 && result.feasible) Fail(seed, limit, "cheaper than the bound");
+    if (seed % 8 == 0 && WritePlan(graph, PlanForLimit(graph, limit, kOptions).plan) != WritePlan(graph, result.plan)) {
+      Fail(seed, limit, "another plan the second time");
+    }
+    if (!result.feasible) continue;
+    ++feasible;
+    if (last_us >= 0 && result.cost_us > last_us + 1e-6) {
+      Fail(seed, limit, "costs " + std::to_string(result.cost_us) + ", a smaller budget " + std::to_string(last_us));
+    }
+    last_us = last_us < 0 ? result.cost_us : std::min(last_us, result.cost_us);
+  }
+  return feasible;
+}
+
+int Run(int graphs, uint64_t first_seed) {
+  using Clock = std::chrono::steady_clock;
+  Clock::time_point told = Clock::now();
+  int64_t feasible = 0;
+  for (int i = 0; i < graphs; ++i) {
+    feasible += CheckGraph(first_seed + static_cast<uint64_t>(i));
+    if (Clock::now() - told > std::chrono::seconds(10)) {
+      std::fprintf(stderr, "  %d of %d graphs, %d failures\n", i + 1, graphs, failures);
+      told = Clock::now();
+    }
+  }
+  std::printf("%d graphs, %d budgets (%lld of them feasible): %d failures\n", graphs, 4 * graphs,
+              static_cast<long long>(feasible), failures);
+  return failures == 0 ? 0 : 1;
+}
+
+}  // namespace
+}  // namespace lms
+
+int main(int argc, char** argv) {
+  const int graphs = argc > 1 ? std::atoi(argv[1]) : 20000;
+  const uint64_t first_seed = argc > 2 ? std::strtoull(argv[2], nullptr, 10) : 1;
+  return lms::Run(graphs, first_seed);
+}
