@@ -86,7 +86,7 @@ PlannerOptions PlannerFor(const Arguments& arguments) {
   PlannerOptions options;
   options.move = arguments.moves;
   options.seconds = arguments.seconds;
-  options.search_work = static_cast<int64_t>(arguments.seconds * kSearchWorkPerSecond);
+  options.work = static_cast<int64_t>(arguments.seconds * kWorkPerSecond);
   return options;
 }
 
@@ -131,6 +131,8 @@ int PlanCommand(const Arguments& arguments, const MemGraph& graph) {
                                  .Integer("recomputations", CountRecomputations(result.plan))
                                  .Integer("moves", CountMoves(result.plan))
                                  .Number("planner_seconds", seconds)
+                                 .Integer("work", result.work)
+                                 .Bool("timed_out", result.timed_out)
                                  .Integer("max_rss_bytes", MaxRssBytes())
                                  .ToString();
     std::printf("%s\n", json.c_str());

@@ -56,6 +56,7 @@ const Closure& ClosureFinder::Find(BufferId wanted, OpId before, const ClosureRu
   in_closure_[wanted] = search_;
   const int opens = state_.LastNeededBefore(wanted, slot);
   const int64_t wanted_bytes = graph.buffers[wanted].bytes;
+  looked_at_ = 1;
   int ops = 0;
   for (size_t next = 0; next < closure_.recomputed.size(); ++next) {
     const OpId op = graph.buffers[closure_.recomputed[next]].producer;
@@ -69,6 +70,7 @@ const Closure& ClosureFinder::Find(BufferId wanted, OpId before, const ClosureRu
     } else {
       closure_.cost_us += graph.ops[op].cost_us;
     }
+    looked_at_ += 1 + static_cast<int64_t>(graph.ops[op].inputs.size());
     for (const BufferId input : graph.ops[op].inputs) {
       const MemBuffer& buffer = graph.buffers[input];
       if (buffer.no_more_readers || OverwrittenBefore(buffer, before)) return closure_;

@@ -38,12 +38,16 @@ class ClosureFinder {
   // call.
   const Closure& Find(BufferId wanted, OpId before, const ClosureRule& rule);
 
+  // Buffers looked at by the last search.
+  int64_t looked_at() const { return looked_at_; }
+
  private:
   bool WouldMove(OpId op, OpId before) const;
   bool Fits(int64_t input_bytes, int until, int64_t wanted_bytes, int opens, int slot, int64_t limit_bytes) const;
 
   const PlanState& state_;
   Closure closure_;
+  int64_t looked_at_ = 0;
   // Marks that are set when they equal the number of the search.
   int32_t search_ = 0;
   std::vector<int32_t> in_closure_;  // per buffer

@@ -152,8 +152,8 @@ void GapEviction::AddGap(BufferId buffer, int opens, OpId before, const Excess& 
 }
 
 double GapEviction::Weigh(const Gap& gap, const Excess& excess) {
-  ++work_;
   const Closure& closure = finder_.Find(gap.buffer, gap.before, gap.rule);
+  state_.AddWork(4 * finder_.looked_at());
   return closure.possible ? Score(gap, closure, excess) : std::numeric_limits<double>::infinity();
 }
 
@@ -182,6 +182,7 @@ void GapEviction::AddGaps(BufferId buffer, const Excess& excess, std::vector<Gap
 // All gaps that something is gained by evicting, best first.
 std::vector<GapEviction::Gap> GapEviction::FindGaps(const Excess& excess) {
   std::vector<Gap> gaps;
+  state_.AddWork(state_.slots() / 2 + static_cast<int64_t>(candidates_.size()));
   for (const BufferId b : candidates_) AddGaps(b, excess, &gaps);
   std::sort(gaps.begin(), gaps.end(), [](const Gap& a, const Gap& b) {
     return std::tie(a.score, a.buffer, a.before) < std::tie(b.score, b.buffer, b.before);
@@ -208,8 +209,8 @@ bool GapEviction::Evict(const Gap& gap, const Excess& excess, bool may_crowd) {
       state_.bytes().Max(gap.opens + 1, closes - 1) <= limit_) {
     return false;
   }
-  ++work_;
   const Closure& closure = finder_.Find(gap.buffer, gap.before, gap.rule);
+  state_.AddWork(4 * finder_.looked_at());
   if (!closure.possible) return false;
   if (rule_.noise == 0 && !may_crowd && Score(gap, closure, excess) > kFirstScoreRatio * gap.score) return false;
   const int64_t before = state_.bytes().Max(closes, closes);
@@ -227,6 +228,7 @@ bool GapEviction::Evict(const Gap& gap, const Excess& excess, bool may_crowd) {
 // Where nothing can be evicted otherwise: accepts a closure that does not fit in its place (there the next rounds may
 // make room) if there is less excess in all. The best such gap; false if there is none.
 bool GapEviction::EvictThroughCrowd(const Excess& excess) {
+  if (!rule_.crowd) return false;
   int tried = 0;
   for (const Gap& gap : FindGaps(excess)) {
     if (++tried > kMostCrowdedTries) return false;
@@ -293,13 +295,14 @@ void GapEviction::TakeBack(const std::vector<BufferId>* buffers) {
     return std::tie(b.cost_us, a.before, a.buffer) < std::tie(a.cost_us, b.before, b.buffer);
   });
   for (const Candidate& c : candidates) {
+    if (interrupt_ && interrupt_()) return;
     const OpId op = graph.buffers[c.buffer].producer;
     if (!state_.HasStep(c.before, op)) continue;
     // Would it fit even if everything that the recomputation reads went away?
     const int slot = ClosureSlot(c.before);
     int64_t bytes = graph.buffers[c.buffer].bytes;
     for (const BufferId input : graph.ops[op].inputs) bytes -= graph.buffers[input].bytes;
-    ++work_;
+    state_.AddWork(4);
     if (state_.bytes().Max(state_.AliveUntil(c.buffer, slot - 1) + 1, slot - 1) + bytes > full_limit_) continue;
     const double cost_us = state_.cost_us();
     state_.Begin();

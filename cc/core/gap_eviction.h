@@ -27,12 +27,14 @@ struct EvictionRule {
   double cost_exponent = 1;  // of cost in cost / bytes: below 1 prefers large gaps, above 1 cheap ones
   double keep_ratio = 0.25;  // see ClosureRule
   double aim = 1;            // evict down to this share of the limit: TakeBack() has more to choose from
+  bool crowd = false;        // where nothing else helps, accept closures that do not fit in their place: slow
   double noise = 0;          // scores are multiplied by a random factor between exp(-noise) and exp(noise)
 };
 
 class GapEviction {
  public:
-  // `limit` excludes resident bytes, as the state does. `interrupt`, if given, is asked between two rounds and ends them.
+  // `limit` excludes resident bytes, as the state does. `interrupt`, if given, is asked between two
+  // rounds, and between two recomputations to be taken back, and ends both.
   GapEviction(PlanState* state, int64_t limit, std::function<bool()> interrupt = nullptr);
 
   // Lowers the profile to the limit if it can; true if it is under the limit, if not under the rule's aim. `random` is needed with noise only.
@@ -44,9 +46,6 @@ class GapEviction {
   // Reverse delete: takes recomputations back, dearest first, wherever the limit still holds. Only those of `buffers`
   // if given.
   void TakeBack(const std::vector<BufferId>* buffers = nullptr);
-
-  // Closures weighed so far: the measure of work done.
-  int64_t work() const { return work_; }
 
  private:
   struct Gap {
@@ -78,7 +77,6 @@ class GapEviction {
   ClosureRule closure_rule_;
   Random* random_ = nullptr;
   double score_ratio_ = 0;  // gaps that are so many times worse than the best wait for the next round
-  int64_t work_ = 0;
   std::vector<BufferId> candidates_;
   std::vector<char> relieved_;  // per op: how often its closure slot has been relieved in this run
 };

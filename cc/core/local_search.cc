@@ -12,12 +12,14 @@ namespace {
 
 constexpr double kFirstTemperature = 0.01;  // of the plan's cost
 constexpr double kLeastGainUs = 1e-6;
+constexpr size_t kMostOpsToCrowd = 1000;
+constexpr int64_t kAttemptWork = 50;  // of an attempt, beside what the state counts
 constexpr int kMostFailures = 200;
 
 class LocalSearch {
  public:
   LocalSearch(PlanState* state, int64_t limit, uint64_t seed)
-      : state_(*state), limit_(limit), eviction_(state, limit), random_(seed) {}
+      : state_(*state), limit_(limit), eviction_(state, limit), random_(seed), work_before_(state->work()) {}
 
   int64_t Run(const LocalSearchLimits& limits) {
     Plan best = state_.ToPlan();
@@ -28,7 +30,7 @@ class LocalSearch {
     int failures = 0;
     while (Work() < limits.work && (best_excess > 0 || best_us > limits.enough_us + kLeastGainUs)) {
       if (limits.interrupt && limits.interrupt()) break;
-      ++attempts_;
+      state_.AddWork(kAttemptWork);
       const double progress = static_cast<double>(Work()) / static_cast<double>(limits.work);
       const double cost_us = state_.cost_us();
       TakeOut();
@@ -63,10 +65,7 @@ class LocalSearch {
   }
 
  private:
-  // What an attempt costs beside weighing closures.
-  static constexpr int64_t kAttemptWork = 50;
-
-  int64_t Work() const { return eviction_.work() + attempts_ * kAttemptWork; }
+  int64_t Work() const { return state_.work() - work_before_; }
 
   // Bytes above the limit, summed over time.
   double Excess() const {
@@ -81,6 +80,7 @@ class LocalSearch {
   // Takes back a part of the plan, chosen at random.
   void TakeOut() {
     const Plan plan = state_.ToPlan();
+    state_.AddWork(state_.slots() / 8 + 2 * static_cast<int64_t>(plan.steps.size()));
     if (plan.steps.empty()) return;
     const int count = static_cast<int>(plan.steps.size());
     const RecomputeStep& center = plan.steps[random_.Below(count)];
@@ -113,6 +113,7 @@ class LocalSearch {
     rule.cost_exponent = kExponents[random_.Below(3)];
     rule.keep_ratio = kRatios[random_.Below(3)];
     if (random_.Below(4) == 0) rule.aim = 1 - 0.2 * random_.Unit();
+    rule.crowd = state_.graph().ops.size() <= kMostOpsToCrowd;
     rule.noise = 0.2 + 1.3 * random_.Unit();
     if (!eviction_.Run(rule, &random_)) return false;
     const std::vector<BufferId> changed = state_.ChangedSince(0);
@@ -124,7 +125,7 @@ class LocalSearch {
   int64_t limit_;
   GapEviction eviction_;
   Random random_;
-  int64_t attempts_ = 0;
+  int64_t work_before_;
 };
 
 }  // namespace

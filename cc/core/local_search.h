@@ -20,7 +20,7 @@
 namespace lms {
 
 struct LocalSearchLimits {
-  int64_t work = 0;                 // closures that may be weighed
+  int64_t work = 0;                 // that may be done (PlanState::work())
   double enough_us = 0;             // stop at this cost: nothing is left to gain
   std::function<bool()> interrupt;  // asked between two attempts; stops the search
 };

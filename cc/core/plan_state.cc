@@ -151,6 +151,7 @@ int PlanState::LastNeededBefore(BufferId buffer, int slot) const {
 void PlanState::AddContribution(BufferId buffer, int sign) {
   const Life& life = lives_[buffer];
   const int64_t bytes = sign * graph_.buffers[buffer].bytes;
+  work_ += 4 * static_cast<int64_t>(life.starts.size());
   for (int i = 0; i < static_cast<int>(life.starts.size()); ++i) {
     tree_.Add(life.starts[i], InstanceEnd(life, i), bytes);
   }
@@ -398,6 +399,7 @@ void PlanState::RefreshDirty() {
   dirty_ops_.clear();
   SortUnique(&dirty_closures_);
   for (const OpId before : dirty_closures_) {
+    work_ += 8 * static_cast<int64_t>(steps_[before].size());
     const int64_t correction = Correction(before);
     tree_.Add(ClosureSlot(before), ClosureSlot(before), correction - correction_[before]);
     correction_[before] = correction;

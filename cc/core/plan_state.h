@@ -89,6 +89,10 @@ class PlanState {
   void UndoTo(size_t mark);
   void ForgetHistory() { history_.clear(); }
 
+  // Steps of computation so far, each of some tens of nanoseconds: a measure of time that is the same everywhere.
+  int64_t work() const { return work_; }
+  void AddWork(int64_t steps) { work_ += steps; }
+
   // Buffers changed by the commits after `mark`, sorted.
   std::vector<BufferId> ChangedSince(size_t mark) const;
 
@@ -136,6 +140,7 @@ class PlanState {
   std::vector<int64_t> relief_;           // per op: bytes that outputs take over from dying inputs
   std::vector<int64_t> correction_;       // per op: of its closure slot
   double cost_us_ = 0;
+  int64_t work_ = 0;
 
   std::vector<Change> history_;
 

@@ -22,11 +22,14 @@ namespace {
 constexpr EvictionRule kStarts[] = {{1.0, 0.25}, {0.7, 0.0}, {1.4, 1.0}, {1.0, 0.0}, {0.7, 0.25},
                                     {1.4, 0.25}, {1.0, 1.0}, {0.7, 1.0}, {1.4, 0.0}, {1.0, 0.0, 0.95},
                                     {1.0, 0.25, 0.85}};
+// Where all of these fail.
+constexpr EvictionRule kLastResorts[] = {{1.0, 0.0, 1, true}, {1.0, 1.0, 1, true}};
 constexpr int kFewStarts = 3;
 // A chain of checkpoints for this many times the limit, with gap eviction for the rest.
 constexpr double kChainSlack[] = {1.15, 1.4, 1.8, 2.5};
 constexpr size_t kRepeats = 4;     // as many alike buffers are a reason for a start that treats them alike
 constexpr size_t kKeptStarts = 3;  // that local search starts from
+constexpr double kHopeless = 2;
 constexpr int kMostStages = 128;
 constexpr uint64_t kSeed = 1;
 
@@ -71,6 +74,7 @@ class Planner {
     };
     if (options_.single_start) {
       rules(0, 1);
+      work_ += state.work();
       return best;
     }
     rules(0, kFewStarts);
@@ -78,7 +82,12 @@ class Planner {
       const int level = ChainLevel(limit, &state);
       if (level >= 0) {
         chain_->Apply(level, &state);
-        finish(true);
+        // Whole stages, again and again, where others have found something far cheaper: not worth refining.
+        if (best[0].feasible && state.cost_us() > kHopeless * best[0].cost_us) {
+          state.UndoTo(0);
+        } else {
+          finish(true);
+        }
       }
       const int exact = std::max(level, chain_->LeastLevel());
       for (const double slack : kChainSlack) {
@@ -93,7 +102,11 @@ class Planner {
       const bool repeats = std::any_of(groups.begin(), groups.end(), [](const auto& g) { return g.size() >= kRepeats; });
       if (repeats) finish(eviction.RunAlike(kStarts[1], groups));
       rules(kFewStarts, static_cast<int>(sizeof(kStarts) / sizeof(kStarts[0])));
+      for (const EvictionRule& rule : kLastResorts) {
+        if (!best[0].feasible && !Late()) finish(eviction.Run(rule));
+      }
     }
+    work_ += state.work();
     return best;
   }
 
@@ -102,17 +115,19 @@ class Planner {
     PlannerResult best = starts[0];
     if (best.plan.steps.empty() || options_.single_start) return best;
     const double bound_us = best.bound_us = Late() ? 0 : LowerBoundUs(graph_, limit_bytes);
-    const int64_t share = options_.search_work / 2 / static_cast<int64_t>(starts.size());
+    const int64_t work = std::max<int64_t>(0, options_.work - work_);
+    const int64_t share = work / 2 / static_cast<int64_t>(starts.size());
     for (const PlannerResult& start : starts) {
       if (Late() || start.feasible != starts[0].feasible) break;
       PlannerResult result = Search(start.plan, limit_bytes, share, bound_us);
       if (Better(result, best)) best = std::move(result);
     }
     if (!Late()) {
-      PlannerResult result = Search(best.plan, limit_bytes, options_.search_work - options_.search_work / 2, bound_us);
+      PlannerResult result = Search(best.plan, limit_bytes, work - work / 2, bound_us);
       if (Better(result, best)) best = std::move(result);
     }
     best.bound_us = bound_us;
+    best.work = work_;
     best.timed_out = Late();
     return best;
   }
@@ -157,7 +172,7 @@ class Planner {
     }
     int64_t low = LowerBoundBytes(graph_);
     // A part of the work goes into plans that greedy ways do not find.
-    const int64_t share = options_.search_work / 2 / kSteps;
+    const int64_t share = options_.work / 2 / kSteps;
     for (int i = 0; i < kSteps && low < best.peak_bytes && !Late(); ++i) {
       const int64_t limit_bytes = low + (best.peak_bytes - low) / 2;
       PlanState state(graph_, options_.move);
@@ -166,10 +181,13 @@ class Planner {
       result.peak_bytes = kNoLimit;
       for (const Plan& from : {best.plan, Plan()}) {
         state.Load(from);
-        if (eviction.Run(kStarts[i % kFewStarts])) eviction.TakeBack();
+        EvictionRule rule = kStarts[i % kFewStarts];
+        rule.crowd = true;
+        if (eviction.Run(rule)) eviction.TakeBack();
         if (state.bytes().Max() + resident_ < result.peak_bytes) result = Evaluate(graph_, state.ToPlan(), limit_bytes);
         if (result.feasible || Late()) break;
       }
+      work_ += state.work();
       if (!result.feasible && !Late()) {
         PlannerResult found = Search(result.plan, limit_bytes, share, 0);
         if (found.peak_bytes < result.peak_bytes) result = std::move(found);
@@ -183,14 +201,14 @@ class Planner {
 
   bool Late() const { return Seconds() > deadline_; }
 
-  PlannerResult Search(const Plan& from, int64_t limit_bytes, int64_t work, double enough_us) const {
+  PlannerResult Search(const Plan& from, int64_t limit_bytes, int64_t work, double enough_us) {
     PlanState state(graph_, options_.move);
     state.Load(from);
     LocalSearchLimits limits;
     limits.work = work;
     limits.enough_us = enough_us;
     limits.interrupt = [this] { return Late(); };
-    ImproveLocally(&state, limit_bytes - resident_, kSeed, limits);
+    work_ += ImproveLocally(&state, limit_bytes - resident_, kSeed, limits);
     return Evaluate(graph_, state.ToPlan(), limit_bytes);
   }
 
@@ -227,6 +245,7 @@ class Planner {
   const PlannerOptions& options_;
   int64_t resident_;
   double deadline_;
+  int64_t work_ = 0;
   std::unique_ptr<CheckpointChain> chain_;
 };
 

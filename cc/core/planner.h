@@ -20,15 +20,15 @@
 
 namespace lms {
 
-// Closures that the local search weighs in a second, on a machine that is not fast.
-inline constexpr int64_t kSearchWorkPerSecond = 1000000;
+// Work (PlanState::work()) that is done in a second, on a machine that is not fast.
+inline constexpr int64_t kWorkPerSecond = 30000000;
 
 struct PlannerOptions {
   bool recompute = true;
   bool move = true;    // ops may run later than in the graph's own order where that saves recomputing them
   double seconds = 1;  // the first start always ends; nothing else begins after this
-  int64_t search_work = kSearchWorkPerSecond;  // of the local search: closures weighed
-  bool single_start = false;                   // gap eviction once, no more
+  int64_t work = kWorkPerSecond;  // that local search may use up, with what the starts have left of it
+  bool single_start = false;      // gap eviction once, no more
 };
 
 struct PlannerResult {
@@ -37,6 +37,7 @@ struct PlannerResult {
   int64_t peak_bytes = 0;  // with the plan, resident included
   double cost_us = 0;      // added by the plan
   double bound_us = 0;     // no plan under the limit adds less (lower_bound.h); 0: nothing is known
+  int64_t work = 0;        // done: what planning took, on any machine
   bool timed_out = false;  // the clock ended planning: a faster machine may find another plan
 };
 

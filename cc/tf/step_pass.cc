@@ -244,7 +244,7 @@ class StepPass {
     planner.recompute = options_.recompute;
     planner.move = options_.schedule;
     planner.seconds = options_.planner_seconds;
-    planner.search_work = static_cast<int64_t>(options_.planner_seconds * kSearchWorkPerSecond);
+    planner.work = static_cast<int64_t>(options_.planner_seconds * kWorkPerSecond);
     return planner;
   }
 

@@ -21,7 +21,7 @@ using testing::RandomGraph;
 PlannerOptions Unhurried() {
   PlannerOptions options;
   options.seconds = 1000;
-  options.search_work = 2000;
+  options.work = 50000;
   return options;
 }
 

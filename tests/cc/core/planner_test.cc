@@ -16,7 +16,7 @@ using testing::OutputOf;
 using testing::RandomGraph;
 
 // No clock; a little local search.
-const PlannerOptions kUnhurried{/*recompute=*/true, /*move=*/true, /*seconds=*/1000, /*search_work=*/2000};
+const PlannerOptions kUnhurried{/*recompute=*/true, /*move=*/true, /*seconds=*/1000, /*work=*/50000};
 
 TEST(PlannerTest, LeavesAStepThatFitsAlone) {
   const MemGraph graph = Chain(10, 4096);
