@@ -10,7 +10,7 @@
 namespace lms {
 namespace {
 
-constexpr double kFirstTemperature = 0.01;  // of the plan's cost
+constexpr double kFirstTemperature = 0.03;  // of the plan's cost
 constexpr double kLeastGainUs = 1e-6;
 constexpr size_t kMostOpsToCrowd = 1000;
 constexpr int64_t kAttemptWork = 50;  // of an attempt, beside what the state counts
