@@ -1,8 +1,13 @@
 #include "cc/tf/executor_model.h"
 
+#include <algorithm>
 #include <deque>
+#include <functional>
+#include <numeric>
+#include <queue>
 #include <random>
 #include <string>
+#include <unordered_set>
 #include <utility>
 
 #include "cc/tf/op_traits.h"
@@ -22,13 +27,65 @@ bool OnCpu(const std::string& device) {
   return !tensorflow::DeviceNameUtils::ParseFullName(device, &parsed) || !parsed.has_type || parsed.type == "CPU";
 }
 
-// Nodes in the order of Grappler's topological sort, which numbers them for the executor: first come, first served.
-std::vector<int> Numbered(const tensorflow::GraphDef& graph, const GraphIndex& index) {
+// Ops that oneDNN's layout pass replaces by nodes of its own.
+bool Replaced(const std::string& op_type) {
+  static const auto* const names = new std::unordered_set<std::string>{"AvgPool",
+                                                                       "AvgPoolGrad",
+                                                                       "BatchMatMul",
+                                                                       "BatchMatMulV2",
+                                                                       "Conv2D",
+                                                                       "Conv2DBackpropFilter",
+                                                                       "Conv2DBackpropInput",
+                                                                       "Conv3D",
+                                                                       "Conv3DBackpropFilterV2",
+                                                                       "Conv3DBackpropInputV2",
+                                                                       "DepthwiseConv2dNative",
+                                                                       "DepthwiseConv2dNativeBackpropFilter",
+                                                                       "DepthwiseConv2dNativeBackpropInput",
+                                                                       "Einsum",
+                                                                       "FusedBatchNormGradV3",
+                                                                       "FusedBatchNormV3",
+                                                                       "MatMul",
+                                                                       "MaxPool",
+                                                                       "MaxPoolGrad",
+                                                                       "Softmax",
+                                                                       "_FusedBatchNormEx",
+                                                                       "_FusedConv2D",
+                                                                       "_FusedDepthwiseConv2dNative",
+                                                                       "_FusedMatMul",
+                                                                       "_MklSwish"};
+  return names->count(op_type) != 0;
+}
+
+// Per node: the one that it is fused into, or itself. The layout pass fuses the gradient of a bias into the gradient of
+// the filter that reads the same tensor.
+std::vector<int> Fused(const tensorflow::GraphDef& graph, const GraphIndex& index, bool onednn) {
+  std::vector<int> into(index.size());
+  std::iota(into.begin(), into.end(), 0);
+  for (int i = 0; onednn && i < index.size(); ++i) {
+    if (graph.node(i).op() != "BiasAddGrad" || index[i].inputs.size() != 1 || !index[i].live) continue;
+    const TensorRef gradient = index[i].inputs[0];
+    for (const int reader : index[gradient.node].readers) {
+      const NodeIndex& filter = index[reader];
+      if (graph.node(reader).op() != "Conv2DBackpropFilter" || !filter.live || filter.inputs.size() != 3) continue;
+      if (filter.inputs[2] == gradient) into[i] = reader;
+    }
+  }
+  return into;
+}
+
+// Nodes as the executor numbers them. Grappler's topological sort takes them first come, first served. Where the layout
+// pass has put nodes of its own at the end, they are then sorted again: of those that are ready, the first.
+std::vector<int> Numbered(const tensorflow::GraphDef& graph, const GraphIndex& index, const std::vector<int>& fused,
+                          bool onednn) {
   std::vector<int> waiting(index.size(), 0);
   std::vector<int> order;
   for (int i = 0; i < index.size(); ++i) {
     for (const TensorRef& input : index[i].inputs) waiting[i] += ClosesLoop(graph.node(input.node).op()) ? 0 : 1;
     waiting[i] += static_cast<int>(index[i].controls.size());
+  }
+  std::vector<int> inputs = waiting;
+  for (int i = 0; i < index.size(); ++i) {
     if (waiting[i] == 0) order.push_back(i);
   }
   for (size_t next = 0; next < order.size(); ++next) {
@@ -37,7 +94,34 @@ std::vector<int> Numbered(const tensorflow::GraphDef& graph, const GraphIndex& i
       if (--waiting[reader] == 0) order.push_back(reader);
     }
   }
-  return order;
+  if (!onednn) return order;
+  std::stable_partition(order.begin(), order.end(), [&graph](int node) { return !Replaced(graph.node(node).op()); });
+  std::vector<int> place(index.size(), 0);
+  for (size_t i = 0; i < order.size(); ++i) place[order[i]] = static_cast<int>(i);
+  std::vector<std::vector<int>> fused_here(index.size());
+  for (int i = 0; i < index.size(); ++i) {
+    if (fused[i] != i) fused_here[fused[i]].push_back(i);
+  }
+  std::priority_queue<int, std::vector<int>, std::greater<int>> ready;
+  for (const int node : order) {
+    if (inputs[node] == 0) ready.push(place[node]);
+  }
+  const auto pass = [&](int node) {
+    for (const int reader : index[node].readers) {
+      if (--inputs[reader] == 0 && fused[reader] == reader) ready.push(place[reader]);
+    }
+  };
+  std::vector<int> sorted;
+  while (!ready.empty()) {
+    const int node = order[ready.top()];
+    ready.pop();
+    sorted.push_back(node);
+    sorted.insert(sorted.end(), fused_here[node].begin(), fused_here[node].end());
+    if (ClosesLoop(graph.node(node).op())) continue;
+    pass(node);
+    for (const int other : fused_here[node]) pass(other);
+  }
+  return sorted;
 }
 
 void Shuffle(std::mt19937* random, std::vector<int>* list) {
@@ -71,6 +155,7 @@ class ExecutorModel::Execution {
     while (!queue_.empty()) {
       const Node& node = nodes_[queue_.front()];
       order_.push_back(queue_.front());
+      order_.insert(order_.end(), node.fused.begin(), node.fused.end());
       queue_.pop_front();
       std::vector<int> ready;
       if (node.data.size() + node.control.size() <= kOrderedEdges) {
@@ -119,14 +204,12 @@ class ExecutorModel::Execution {
   std::vector<int> order_;
 };
 
-ExecutorModel::ExecutorModel(const tensorflow::GraphDef& graph, const GraphIndex& index) : nodes_(index.size()) {
-  Connect(graph, index);
-}
-
-void ExecutorModel::Connect(const tensorflow::GraphDef& graph, const GraphIndex& index) {
-  const auto connect = [this](int from, int to) {
-    nodes_[from].control.push_back(to);
-    ++nodes_[to].waits_for;
+ExecutorModel::ExecutorModel(const tensorflow::GraphDef& graph, const GraphIndex& index, bool onednn)
+    : nodes_(index.size()) {
+  const std::vector<int> fused = Fused(graph, index, onednn);
+  const auto connect = [&](int from, int to) {
+    nodes_[fused[from]].control.push_back(fused[to]);
+    ++nodes_[fused[to]].waits_for;
   };
   // What leaves a loop runs when the loop has ended: after all that its iterations take in.
   const auto wait_for_loop = [&](int from, int to) {
@@ -136,11 +219,12 @@ void ExecutorModel::Connect(const tensorflow::GraphDef& graph, const GraphIndex&
       if (index[end].live) connect(end, to);
     }
   };
-  for (const int to : Numbered(graph, index)) {
+  const std::vector<int> order = Numbered(graph, index, fused, onednn);
+  for (const int to : order) {
     if (!index[to].live) continue;
     for (const TensorRef& input : index[to].inputs) {
-      if (ClosesLoop(graph.node(input.node).op())) continue;
-      nodes_[input.node].data.push_back(to);
+      if (fused[to] != to || ClosesLoop(graph.node(input.node).op())) continue;
+      nodes_[fused[input.node]].data.push_back(to);
       ++nodes_[to].waits_for;
       wait_for_loop(input.node, to);
     }
@@ -148,8 +232,11 @@ void ExecutorModel::Connect(const tensorflow::GraphDef& graph, const GraphIndex&
       connect(from, to);
       wait_for_loop(from, to);
     }
+    if (fused[to] != to) nodes_[fused[to]].fused.push_back(to);
     nodes_[to].runs_inline = RunsInline(graph.node(to).op()) || !OnCpu(graph.node(to).device());
-    if (nodes_[to].waits_for == 0) roots_.push_back(to);
+  }
+  for (const int node : order) {
+    if (index[node].live && fused[node] == node && nodes_[node].waits_for == 0) roots_.push_back(node);
   }
 }
 

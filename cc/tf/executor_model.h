@@ -8,7 +8,8 @@
 // one process too. One such node is the source, on which every constant and argument hangs. So a graph has not one
 // order but a set of them, and Run() draws one.
 //
-// Left out: what later passes change (folded constants, oneDNN's fused gradients of biases), kernels that complete
+// oneDNN's layout pass, which comes after Grappler, has its part in it: the nodes that it replaces get higher numbers,
+// and it fuses gradients of biases into those of filters. Left out: constants folded later, kernels that complete
 // elsewhere, branches not taken, and that the executor treats a kernel as cheap, too, once it has measured some ninety
 // times that it takes less than a few microseconds.
 
@@ -25,8 +26,8 @@ namespace lms {
 
 class ExecutorModel {
  public:
-  // `index` belongs to the graph. Linear in nodes and inputs.
-  ExecutorModel(const tensorflow::GraphDef& graph, const GraphIndex& index);
+  // `index` belongs to the graph; `onednn`: is oneDNN in use? O(n log n) in nodes and inputs.
+  ExecutorModel(const tensorflow::GraphDef& graph, const GraphIndex& index, bool onednn);
 
   // The live nodes in an order in which they may run; the same seed gives the same order. Shorter than the live nodes
   // where some never become ready. Linear.
@@ -36,12 +37,11 @@ class ExecutorModel {
   struct Node {
     std::vector<int> data;     // readers of its tensors, once per input
     std::vector<int> control;  // nodes that only wait for it
+    std::vector<int> fused;    // nodes that run as a part of it
     int waits_for = 0;         // edges that must have fired
     bool runs_inline = false;
   };
   class Execution;
-
-  void Connect(const tensorflow::GraphDef& graph, const GraphIndex& index);
 
   std::vector<Node> nodes_;
   std::vector<int> roots_;

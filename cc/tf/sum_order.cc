@@ -12,6 +12,7 @@
 #include "tensorflow/core/framework/node_def.pb.h"
 #include "tensorflow/core/framework/tensor.pb.h"
 #include "tensorflow/core/framework/types.h"
+#include "tensorflow/core/util/util.h"
 
 namespace lms {
 namespace {
@@ -50,7 +51,7 @@ class SumHolder {
   absl::Status Run() {
     FindSums();
     if (sums_.empty()) return absl::OkStatus();
-    const ExecutorModel model(graph_, index_);
+    const ExecutorModel model(graph_, index_, tensorflow::IsMKLEnabled());
     std::vector<std::vector<Sum>> runs;
     for (uint32_t seed = 0; seed < kRuns; ++seed) {
       const std::vector<int> run = model.Run(seed);

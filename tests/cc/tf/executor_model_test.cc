@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
+#include <memory>
 #include <set>
 #include <string>
 #include <vector>
@@ -16,9 +16,9 @@ using testing::GraphBuilder;
 
 class Model {
  public:
-  explicit Model(GraphBuilder* b) : graph_(b->item().graph) {
+  explicit Model(GraphBuilder* b, bool onednn = false) : graph_(b->item().graph) {
     EXPECT_TRUE(index_.Build(b->item()).ok());
-    model_ = std::make_unique<ExecutorModel>(graph_, index_);
+    model_ = std::make_unique<ExecutorModel>(graph_, index_, onednn);
   }
 
   // The names of the nodes that start with the letter, in the order of a run, without it.
@@ -97,6 +97,39 @@ TEST(ExecutorModelTest, MoreThanEightReadersComeInAnyOrder) {
     } else {
       EXPECT_GT(orders.size(), 4U);
     }
+  }
+}
+
+TEST(ExecutorModelTest, WhatOneDnnReplacesComesAfterOtherReaders) {
+  GraphBuilder b;
+  b.Feed("x", {8, 8});
+  b.Float("n1", "MatMul", {"x", "x"});
+  b.Float("n2", "Neg", {"x"});
+  b.Float("n3", "Add", {"n1", "n2"});
+  b.Fetch("n3");
+  // The reader with the highest number goes on, the others wait in the pool.
+  EXPECT_EQ(Model(&b, false).Order('n'), "213");
+  EXPECT_EQ(Model(&b, true).Order('n'), "123");
+}
+
+TEST(ExecutorModelTest, OneDnnTakesTheGradientOfABiasAlong) {
+  GraphBuilder b;
+  b.Feed("x", {2, 8, 8, 4});
+  b.Feed("gradient", {2, 8, 8, 4});
+  b.ShapeConstant("sizes", {1, 1, 4, 4});
+  b.Float("n1", "BiasAddGrad", {"n4"});
+  testing::Attr strides{"strides", {}};
+  for (int i = 0; i < 4; ++i) strides.second.mutable_list()->add_i(1);
+  b.Float("n2", "Conv2DBackpropFilter", {"x", "sizes", "n4"}, {strides, testing::Text("padding", "SAME")});
+  b.Float("n3", "Neg", {"n4"});
+  b.Float("n4", "Neg", {"gradient"});
+  for (const char* name : {"n1", "n2", "n3"}) b.Fetch(name);
+  const Model apart(&b, false);
+  const Model fused(&b, true);
+  EXPECT_EQ(apart.Nodes(), fused.Nodes());
+  for (uint32_t seed = 0; seed < 8; ++seed) {
+    EXPECT_NE(apart.Order('n', seed).find("43"), std::string::npos) << seed;
+    EXPECT_NE(fused.Order('n', seed).find("21"), std::string::npos) << seed;
   }
 }
 
