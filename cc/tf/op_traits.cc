@@ -53,6 +53,38 @@ const Names& ControlFlow() {
   return *names;
 }
 
+// OpKernel::IsExpensive() is false. So it is of control flow.
+const Names& Inexpensive() {
+  static const auto* const names = new Names{"_Arg",
+                                             "_DeviceArg",
+                                             "_Retval",
+                                             "_DeviceRetval",
+                                             "BroadcastArgs",
+                                             "BroadcastGradientArgs",
+                                             "ConcatOffset",
+                                             "Const",
+                                             "EnsureShape",
+                                             "ExpandDims",
+                                             "HostConst",
+                                             "Identity",
+                                             "IdentityN",
+                                             "ImmutableConst",
+                                             "NoOp",
+                                             "Placeholder",
+                                             "PlaceholderWithDefault",
+                                             "PreventGradient",
+                                             "Rank",
+                                             "RefIdentity",
+                                             "Reshape",
+                                             "Shape",
+                                             "ShapeN",
+                                             "Size",
+                                             "Squeeze",
+                                             "StopGradient",
+                                             "VarHandleOp"};
+  return *names;
+}
+
 // Stateless by their OpDef, yet of no use or no sense twice.
 const Names& NeverTwice() {
   static const auto* const names = new Names{
@@ -135,6 +167,8 @@ bool IsVariableQuery(const std::string& op_type) {
   return op_type == "VarIsInitializedOp" || op_type == "VariableShape" || op_type == "ResourceGather" ||
          op_type == "ResourceGatherNd";
 }
+
+bool RunsInline(const std::string& op_type) { return IsControlFlow(op_type) || Inexpensive().count(op_type) != 0; }
 
 bool ChangesInPlace(const std::string& op_type) { return InPlace().count(op_type) != 0; }
 

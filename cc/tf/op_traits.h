@@ -43,6 +43,9 @@ bool IsVariableRead(const std::string& op_type);
 // Takes a variable's handle, changes nothing and shares nothing with it (queries of shape and state, gathers).
 bool IsVariableQuery(const std::string& op_type);
 
+// Does the executor run the op's kernel on the spot, instead of handing it to a thread of the pool (IsExpensive)?
+bool RunsInline(const std::string& op_type);
+
 // Writes into the storage of its first input, which is its output too.
 bool ChangesInPlace(const std::string& op_type);
 

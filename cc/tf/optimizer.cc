@@ -8,6 +8,7 @@
 #include "cc/core/report_store.h"
 #include "cc/tf/failure.h"
 #include "cc/tf/step_pass.h"
+#include "cc/tf/sum_order.h"
 #include "tensorflow/core/framework/attr_value.pb.h"
 #include "tensorflow/core/grappler/optimizers/custom_graph_optimizer_registry.h"
 #include "tensorflow/core/platform/logging.h"
@@ -60,6 +61,29 @@ void Log(const Report& report, bool relative) {
       LOG(WARNING) << "lms: " << report.function << ": " << warning;
     }
   }
+}
+
+// The stages, on the graph with its sums held to stock TensorFlow's order. False: the graph is to stay as it came.
+bool Rewrite(const Options& options, grappler::Cluster* cluster, const grappler::GrapplerItem& item,
+             tensorflow::GraphDef* output, Report* report) {
+  report->stage = "sums";
+  FailIfInjected(report->stage);
+  if (!AddsInOrderOfArrival(item.graph)) return RunStepPass(options, cluster, item, output, report);
+  grappler::GrapplerItem held = item;
+  SumOrder sums;
+  const absl::Status status = HoldSums(&held, &sums);
+  if (!status.ok()) {
+    report->status = ReportStatus::kFailed;
+    report->reason = report->stage + ": " + std::string(status.message());
+    return false;
+  }
+  const bool changed = RunStepPass(options, cluster, held, output, report);
+  if (changed && sums.hidden > 0) {
+    report->warnings.push_back(std::to_string(sums.hidden) +
+                               " sums in loops or branches are added up in the order of arrival, in which their last "
+                               "bits may differ from those without lms");
+  }
+  return changed;
 }
 
 }  // namespace
@@ -120,7 +144,7 @@ absl::Status LmsOptimizer::Optimize(grappler::Cluster* cluster, const grappler::
   const double start = Now();
   try {
     if (problems_.empty()) {
-      changed = RunStepPass(options_, cluster, item, optimized_graph, &report);
+      changed = Rewrite(options_, cluster, item, optimized_graph, &report);
     } else {
       report.stage = "options";
       report.status = ReportStatus::kFailed;

@@ -110,5 +110,14 @@ TEST(OpTraits, ReadsAndQueriesOfVariables) {
   EXPECT_FALSE(IsVariableQuery("AssignVariableOp"));
 }
 
+TEST(OpTraits, ViewsAndConstantsRunInlineAndReadsOfVariablesDoNot) {
+  for (const char* op : {"Const", "_Arg", "Reshape", "Identity", "Switch", "BroadcastGradientArgs"}) {
+    EXPECT_TRUE(RunsInline(op)) << op;
+  }
+  for (const char* op : {"ReadVariableOp", "TemporaryVariable", "Assign", "AssignAdd", "Mul"}) {
+    EXPECT_FALSE(RunsInline(op)) << op;
+  }
+}
+
 }  // namespace
 }  // namespace lms

@@ -1,0 +1,161 @@
+#include "cc/tf/executor_model.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "tests/cc/tf/graph_builder.h"
+
+namespace lms {
+namespace {
+
+using testing::GraphBuilder;
+
+class Model {
+ public:
+  explicit Model(GraphBuilder* b, bool onednn = false) : graph_(b->item().graph) {
+    EXPECT_TRUE(index_.Build(b->item()).ok());
+    model_ = std::make_unique<ExecutorModel>(graph_, index_, onednn);
+  }
+
+  // The names of the nodes that start with the letter, in the order of a run, without it.
+  std::string Order(char letter, uint32_t seed = 0) const {
+    std::string order;
+    for (const int node : model_->Run(seed)) {
+      const std::string& name = graph_.node(node).name();
+      if (name[0] == letter) order += name.substr(1);
+    }
+    return order;
+  }
+
+  size_t Nodes() const { return model_->Run(0).size(); }
+
+ private:
+  tensorflow::GraphDef graph_;
+  GraphIndex index_;
+  std::unique_ptr<ExecutorModel> model_;
+};
+
+TEST(ExecutorModelTest, OneThreadTakesTheLastThatBecameReadyFirstAndGoesDeep) {
+  GraphBuilder b;
+  b.Feed("x", {8});
+  b.Float("n1", "Neg", {"x"});
+  b.Float("n2", "Neg", {"x"});
+  b.Float("n3", "Neg", {"x"});
+  b.Float("n4", "Exp", {"n3"});
+  b.Float("n5", "AddN", {"n1", "n2", "n4"}, {testing::Int("N", 3)});
+  b.Fetch("n5");
+  // x hands on to 1, 2 and 3: the last goes on, with 4 behind it, while 1 and 2 wait in the pool, the newer in front.
+  EXPECT_EQ(Model(&b).Order('n'), "34215");
+}
+
+TEST(ExecutorModelTest, CheapNodesGoFirst) {
+  GraphBuilder b;
+  b.Feed("x", {8});
+  b.Float("n1", "Neg", {"x"});
+  b.Float("n2", "Identity", {"x"});
+  b.Float("n3", "Neg", {"n2"});
+  b.Float("n4", "Add", {"n1", "n3"});
+  b.Fetch("n4");
+  // The view runs on the spot and so does what it makes ready; 1, which is dearer, is sent to the pool.
+  EXPECT_EQ(Model(&b).Order('n'), "2314");
+}
+
+TEST(ExecutorModelTest, ReadersOfTensorsComeBeforeThoseThatOnlyWait) {
+  GraphBuilder b;
+  b.Feed("x", {8});
+  b.Float("n1", "Identity", {"y", "^x"});
+  b.Float("n2", "Identity", {"x"});
+  b.Feed("y", {8});
+  b.Float("n3", "Add", {"n1", "n2"});
+  b.Fetch("n3");
+  // Whichever of x and y comes first: x makes 2 ready before 1, unless y is still to come.
+  const Model model(&b);
+  for (uint32_t seed = 0; seed < 8; ++seed) EXPECT_EQ(model.Order('n', seed), "213") << seed;
+}
+
+TEST(ExecutorModelTest, MoreThanEightReadersComeInAnyOrder) {
+  for (const int readers : {8, 9}) {
+    GraphBuilder b;
+    b.Feed("x", {8});
+    std::vector<std::string> all;
+    for (int i = 0; i < readers; ++i) {
+      all.push_back("n" + std::to_string(i));
+      b.Float(all.back(), "Neg", {"x"});
+    }
+    b.Float("sum", "AddN", all, {testing::Int("N", readers)});
+    b.Fetch("sum");
+    const Model model(&b);
+    std::set<std::string> orders;
+    for (uint32_t seed = 0; seed < 8; ++seed) orders.insert(model.Order('n', seed));
+    EXPECT_EQ(model.Order('n', 3), model.Order('n', 3));
+    if (readers == 8) {
+      EXPECT_EQ(orders, std::set<std::string>{"76543210"});
+    } else {
+      EXPECT_GT(orders.size(), 4U);
+    }
+  }
+}
+
+TEST(ExecutorModelTest, WhatOneDnnReplacesComesAfterOtherReaders) {
+  GraphBuilder b;
+  b.Feed("x", {8, 8});
+  b.Float("n1", "MatMul", {"x", "x"});
+  b.Float("n2", "Neg", {"x"});
+  b.Float("n3", "Add", {"n1", "n2"});
+  b.Fetch("n3");
+  // The reader with the highest number goes on, the others wait in the pool.
+  EXPECT_EQ(Model(&b, false).Order('n'), "213");
+  EXPECT_EQ(Model(&b, true).Order('n'), "123");
+}
+
+TEST(ExecutorModelTest, OneDnnTakesTheGradientOfABiasAlong) {
+  GraphBuilder b;
+  b.Feed("x", {2, 8, 8, 4});
+  b.Feed("gradient", {2, 8, 8, 4});
+  b.ShapeConstant("sizes", {1, 1, 4, 4});
+  b.Float("n1", "BiasAddGrad", {"n4"});
+  testing::Attr strides{"strides", {}};
+  for (int i = 0; i < 4; ++i) strides.second.mutable_list()->add_i(1);
+  b.Float("n2", "Conv2DBackpropFilter", {"x", "sizes", "n4"}, {strides, testing::Text("padding", "SAME")});
+  b.Float("n3", "Neg", {"n4"});
+  b.Float("n4", "Neg", {"gradient"});
+  for (const char* name : {"n1", "n2", "n3"}) b.Fetch(name);
+  const Model apart(&b, false);
+  const Model fused(&b, true);
+  EXPECT_EQ(apart.Nodes(), fused.Nodes());
+  for (uint32_t seed = 0; seed < 8; ++seed) {
+    EXPECT_NE(apart.Order('n', seed).find("43"), std::string::npos) << seed;
+    EXPECT_NE(fused.Order('n', seed).find("21"), std::string::npos) << seed;
+  }
+}
+
+TEST(ExecutorModelTest, WhatLeavesALoopRunsAfterAllThatTheLoopTakesIn) {
+  GraphBuilder b;
+  b.Feed("x", {});
+  b.Feed("p", {});
+  const std::vector<testing::Attr> frame{testing::Text("frame_name", "f")};
+  b.Float("n1", "Exp", {"p"});
+  b.Float("enter", "Enter", {"x"}, frame);
+  b.Float("constant", "Enter", {"n1"}, {testing::Text("frame_name", "f"), testing::Bool("is_constant", true)});
+  b.Float("merge", "Merge", {"enter", "next"}, {testing::Int("N", 2)});
+  b.Constant("zero", {});
+  b.item().graph.mutable_node(b.item().graph.node_size() - 1)->add_input("^merge");
+  b.Float("less", "Less", {"merge", "zero"});
+  b.Add("loop", "LoopCond", {"less"});
+  b.Float("switch", "Switch", {"merge", "loop"});
+  b.Float("body", "Add", {"switch:1", "constant"});
+  b.Float("next", "NextIteration", {"body"});
+  b.Float("exit", "Exit", {"switch"});
+  b.Float("n2", "Neg", {"exit"});
+  b.Fetch("n2");
+  const Model model(&b);
+  EXPECT_EQ(model.Nodes(), 14U);
+  for (uint32_t seed = 0; seed < 8; ++seed) EXPECT_EQ(model.Order('n', seed), "1ext2") << seed;
+}
+
+}  // namespace
+}  // namespace lms
