@@ -77,6 +77,7 @@ py::dict ToDict(const lms::Report& report) {
   result["peak_after_bytes"] = report.peak_after_bytes;
   result["min_budget_bytes"] = report.min_budget_bytes;
   result["predicted_time_overhead"] = report.predicted_time_overhead;
+  result["time_overhead_bound"] = report.time_overhead_bound;
   result["step_time_us"] = report.step_time_us;
   result["planner_seconds"] = report.planner_seconds;
   result["optimizer_seconds"] = report.optimizer_seconds;

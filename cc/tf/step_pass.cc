@@ -264,7 +264,13 @@ class StepPass {
     report_.peak_after_bytes = profile.peak_bytes;
     report_.timeline_after = profile.op_bytes;
     report_.nodes_after = rewritten->graph.node_size();
-    if (report_.step_time_us > 0) report_.predicted_time_overhead = planned.cost_us / report_.step_time_us;
+    if (report_.step_time_us > 0) {
+      report_.predicted_time_overhead = planned.cost_us / report_.step_time_us;
+      report_.time_overhead_bound = planned.bound_us / report_.step_time_us;
+    }
+    if (planned.timed_out) {
+      report_.warnings.push_back("planning was cut short after planner_seconds: another run may find another plan");
+    }
     report_.decisions = DescribePlan(imported_.graph, planned.plan, applied_.step_triggers);
     const auto moves = std::count_if(planned.plan.steps.begin(), planned.plan.steps.end(),
                                      [](const RecomputeStep& step) { return step.moves; });

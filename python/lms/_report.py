@@ -34,6 +34,8 @@ class Report:
       training step, or nothing to gain; "failed": something went wrong inside lms, and the
       graph was left as it was. `reason` says why, `stage` where.
     predicted_time_overhead: added time as a share of the step's: 0.07 is 7%.
+    time_overhead_bound: no plan for the budget, in any order, is predicted to add less time than
+      this share; 0 where nothing is known. The gap between the two is what could still be won.
     decisions: one mapping per operation that is run again ("recompute") or later ("move").
     timeline: bytes in use at each operation in the order assumed, "before" and "after".
     kept: what could not be dropped, and why.
@@ -52,6 +54,7 @@ class Report:
     peak_after_bytes: int
     min_budget_bytes: int
     predicted_time_overhead: float
+    time_overhead_bound: float
     step_time_us: float
     planner_seconds: float
     optimizer_seconds: float
@@ -71,7 +74,7 @@ class Report:
                 f"{format_bytes(self.peak_before_bytes)}, budget {budget}; "
                 f"{self._count('recompute')} operations are computed again and "
                 f"{self._count('move')} moved, for "
-                f"{self.predicted_time_overhead:+.1%} of the step's time; planned in "
+                f"{self.predicted_time_overhead:+.1%} of the step's time{self._bound()}; planned in "
                 f"{self.planner_seconds:.2f} s."
             )
         elif self.status == "fits":
@@ -158,6 +161,11 @@ class Report:
             return self.budget
         return f"{format_bytes(self.budget_bytes)} (asked: {self.budget})"
 
+    def _bound(self) -> str:
+        if self.time_overhead_bound <= 0:
+            return ""
+        return f" (no plan adds less than {self.time_overhead_bound:.1%})"
+
     def _summary(self) -> list[tuple[str, str]]:
         nodes = f"{self.nodes_before:,} -> {self.nodes_after:,}"
         rows = [
@@ -170,7 +178,7 @@ class Report:
             ("predicted peak, before", format_bytes(self.peak_before_bytes)),
             ("predicted peak, after", format_bytes(self.peak_after_bytes)),
             ("least feasible budget", format_bytes(self.min_budget_bytes)),
-            ("predicted time", f"{self.predicted_time_overhead:+.1%}"),
+            ("predicted time", f"{self.predicted_time_overhead:+.1%}{self._bound()}"),
             ("planning", f"{self.planner_seconds:.2f} s of {self.optimizer_seconds:.2f} s"),
             ("nodes", nodes),
         ]

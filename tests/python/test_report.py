@@ -24,6 +24,7 @@ RAW = {
     "peak_after_bytes": 690 * MIB,
     "min_budget_bytes": 0,
     "predicted_time_overhead": 0.07,
+    "time_overhead_bound": 0.06,
     "step_time_us": 1e5,
     "planner_seconds": 0.125,
     "optimizer_seconds": 0.25,
@@ -69,6 +70,7 @@ def test_a_real_report_has_every_field():
     assert len(report.decisions) > 0
     assert set(report.decisions[0]) == set(RAW["decisions"][0])
     assert report.predicted_time_overhead > 0
+    assert 0 <= report.time_overhead_bound <= report.predicted_time_overhead
     assert json.loads(report.to_json())["function"] == report.function
     assert "rewritten" in report.table() and "rewritten" in str(report)
 
