@@ -222,7 +222,7 @@ class Importer {
       } else if (tensorflow::IsRefType(types.outputs[port]) && !index_[node].inputs.empty() &&
                  tensorflow::IsRefType(types.inputs[0])) {
         buffers[port] = BufferOf(index_[node].inputs[0]);  // the variable that the op has changed
-      } else if (IsVariableRead(type) && !index_[node].inputs.empty()) {
+      } else if (IsVariableRead(type) && !index_[node].inputs.empty() && !CopiedOnRead(index_[node].inputs[0].node)) {
         buffers[port] = BufferOf(index_[node].inputs[0]);
         if (buffers[port] != kNone) {
           MemBuffer& variable = out_.graph.buffers[buffers[port]];
@@ -254,6 +254,21 @@ class Importer {
         }
       }
     }
+  }
+
+  // A variable with sparse updates is copied by each read: its kernels change it in place.
+  bool CopiedOnRead(int handle) {
+    if (copied_on_read_.empty()) {
+      copied_on_read_.assign(index_.size(), false);
+      for (int node = 0; node < index_.size(); ++node) {
+        const std::string& type = Node(node).op();
+        const bool sparse = type.rfind("ResourceScatter", 0) == 0 || type.rfind("ResourceSparseApply", 0) == 0;
+        if (sparse && index_[node].live && !index_[node].inputs.empty()) {
+          copied_on_read_[index_[node].inputs[0].node] = true;
+        }
+      }
+    }
+    return copied_on_read_[handle];
   }
 
   // Only one of a Merge's inputs arrives: its output is theirs when they are one, and of their size otherwise.
@@ -416,6 +431,7 @@ class Importer {
   std::vector<Types> types_;
   std::vector<int> order_;  // nodes in execution order
   std::vector<Facts> facts_;
+  std::vector<bool> copied_on_read_;  // per node that makes a variable's handle
   int64_t assumed_bytes_ = -1;
 };
 

@@ -1,13 +1,15 @@
-// Which ops must have ended before a node may allocate, so that the executor cannot run ahead of the plan.
+// Which nodes must have ended before another one may allocate, so that the executor cannot run ahead of the plan.
 //
 // The executor starts whatever is ready, in an order of its own: an op that frees a large buffer may wait in a queue
 // while others allocate. Walking the plan's order, the keeper remembers the readers of large buffers that are done
-// with, and names them to the next node that allocates something large, unless that node waits for them anyway. So at
+// with, and names them to each node that allocates something large later, unless that node waits for them anyway. So at
 // every large allocation everything has been freed that the plan frees before it, while small ops stay free to move. An
 // op that is to take over the storage of a large input waits for the other readers of that input as well.
 //
-// One walk per object, in schedule order. For each large allocation the dependencies back to the
-// earliest pending reader are followed: O(ops) at worst, usually a few dozen.
+// The walk is over events: the steps of the plan and the ops at their own place. Steps are ordered among themselves as
+// well: branches of one closure have nothing else that keeps them from running side by side.
+//
+// One walk per object, O((events + dependencies) * readers / 64): each event has the set of the readers that it waits for.
 
 #ifndef LMS_CC_TF_ORDER_KEEPER_H_
 #define LMS_CC_TF_ORDER_KEEPER_H_
@@ -22,37 +24,52 @@ namespace lms {
 
 class OrderKeeper {
  public:
+  using EventId = int32_t;
+  struct Event {
+    OpId op;
+    int step;  // of the plan; kNone: the op at its own place
+  };
+
   // `graph` is in execution order and `plan` valid for it; both outlive the keeper.
   OrderKeeper(const MemGraph& graph, const Plan& plan);
 
-  bool AllocatesLarge(OpId op) const;
+  const Event& event(EventId event) const { return events_[event]; }
+  EventId EventOfStep(int step) const { return event_of_step_[step]; }
+  // A moved op runs at its step's place.
+  EventId EventOfOp(OpId op) const { return event_of_op_[op]; }
 
-  // The ops that a node must wait for, beyond those that `known` (which it waits for anyway) imply.
-  std::vector<OpId> Waits(const std::vector<OpId>& known) { return NotImplied(known, {}); }
+  // The node of the event waits for that of another one.
+  void AddWait(EventId event, EventId other) { deps_[event].push_back(other); }
 
-  // The same for an op of the graph, at its own place.
-  std::vector<OpId> WaitsOf(OpId op) { return NotImplied(deps_[op], sharers_[op]); }
+  // What the event's node must wait for beyond what it waits for anyway; nothing where it allocates nothing large. The
+  // caller adds these waits, all of them.
+  std::vector<EventId> Waits(EventId event);
 
-  // The op has waits that the graph does not show.
-  void AddDeps(OpId op, const std::vector<OpId>& waits);
-
-  // The walk has passed the op.
-  void Passed(OpId op);
+  // The walk has passed the event.
+  void Passed(EventId event);
 
  private:
-  void FindReleases(const Plan& plan);
-  void Release(BufferId buffer, std::vector<OpId>* readers);
-  std::vector<OpId> NotImplied(const std::vector<OpId>& known, const std::vector<OpId>& also);
+  void MakeEvents(const Plan& plan);
+  void FindDepsAndReleases(const Plan& plan);
+  void Release(BufferId buffer, std::vector<EventId>* readers);
   bool Large(BufferId buffer) const;
+  bool AllocatesLarge(EventId event) const;
 
   const MemGraph& graph_;
   int64_t large_bytes_;
-  std::vector<std::vector<OpId>> deps_;
-  std::vector<std::vector<OpId>> releases_;  // per op: readers of the large buffers that are done with after it
-  std::vector<std::vector<OpId>> sharers_;   // per op: other readers of the input whose storage it takes over
-  std::vector<int> implied_in_;              // per op: the last search that found it implied
-  int search_ = 0;                           // number of the current search
-  std::vector<OpId> pending_;                // readers that no large allocation has waited for yet
+  std::vector<Event> events_;
+  std::vector<EventId> event_of_step_;
+  std::vector<EventId> event_of_op_;
+  std::vector<std::vector<EventId>> deps_;
+  std::vector<std::vector<EventId>> releases_;  // readers of the large buffers that are done with after the event
+  std::vector<std::vector<EventId>> sharers_;   // other readers of the input whose storage it takes over
+  // Readers have numbers in the order of events; the sets are bits by that number.
+  using Set = std::vector<uint64_t>;
+  void AddImplied(EventId by, Set* implied) const;
+  std::vector<int> number_;        // of the event; kNone where it releases nothing
+  std::vector<EventId> reader_;    // by number
+  std::vector<Set> implied_;       // per event passed: the readers that have ended before it starts
+  Set released_;                   // readers whose buffers are done with
 };
 
 }  // namespace lms

@@ -86,7 +86,7 @@ class Rewriter {
 
   bool CanTrigger(OpId op) const { return imported_.graph.ops[op].anchor && !late_[op]; }
 
-  // What the recomputations before `before` wait for; `latest_op` is the last op among them.
+  // Finds what the recomputations before `before` wait for; `latest_op` is the last op among them.
   absl::Status OpenClosure(OpId before, OpId latest_op) {
     trigger_ = Trigger(before);
     // Where the op's other inputs have long been there, take its place in the schedule instead.
@@ -96,10 +96,22 @@ class Rewriter {
     if (trigger_ == kNone) {
       return absl::FailedPreconditionError("no op to wait for before " + imported_.graph.ops[before].name);
     }
-    waits_ = order_ ? order_->Waits({trigger_}) : std::vector<OpId>();
-    if (std::find(waits_.begin(), waits_.end(), trigger_) == waits_.end()) waits_.push_back(trigger_);
-    if (order_) order_->AddDeps(before, waits_);
     return absl::OkStatus();
+  }
+
+  // Lets the node of a step wait for the trigger and for what order asks for.
+  void AddWaits(int step_index, NodeDef* node) {
+    AddControl(NameOf(trigger_), node);
+    if (!order_) return;
+    const OrderKeeper::EventId event = order_->EventOfStep(step_index);
+    order_->AddWait(event, order_->EventOfOp(trigger_));
+    for (const OrderKeeper::EventId wait : order_->Waits(event)) AddControl(NameOfEvent(wait), node);
+    order_->Passed(event);
+  }
+
+  const std::string& NameOfEvent(OrderKeeper::EventId event) const {
+    const OrderKeeper::Event& e = order_->event(event);
+    return e.step == kNone ? NameOf(e.op) : out_.step_nodes[e.step];
   }
 
   void AddStep(int step_index) {
@@ -111,7 +123,7 @@ class Rewriter {
     if (step.moves) {
       NodeDef* node = graph_->mutable_node(original);
       for (size_t i = 0; i < inputs.size(); ++i) node->set_input(static_cast<int>(i), inputs[i]);
-      for (const OpId op : waits_) AddControl(NameOf(op), node);
+      AddWaits(step_index, node);
       OrderBeforeWrites(step.op, node->name());
       out_.step_nodes.push_back(node->name());
       // It is the original that runs here: its tensors keep their names.
@@ -121,7 +133,7 @@ class Rewriter {
     copy.set_name(RecomputeName(step_index, copy.name()));
     copy.clear_input();
     for (const std::string& input : inputs) copy.add_input(input);
-    for (const OpId op : waits_) AddControl(NameOf(op), &copy);
+    AddWaits(step_index, &copy);
     OrderBeforeWrites(step.op, copy.name());
     out_.step_nodes.push_back(copy.name());
     *graph_->add_node() = std::move(copy);
@@ -180,12 +192,13 @@ class Rewriter {
 
   void KeepOrder(OpId op) {
     const int node = imported_.node_of_op[op];
-    if (order_->AllocatesLarge(op) && imported_.graph.ops[op].anchor && !index_.Preserved(node)) {
-      const std::vector<OpId> waits = order_->WaitsOf(op);
-      for (const OpId wait : waits) AddControl(NameOf(wait), graph_->mutable_node(node));
-      order_->AddDeps(op, waits);
+    const OrderKeeper::EventId event = order_->EventOfOp(op);
+    if (imported_.graph.ops[op].anchor && !index_.Preserved(node)) {
+      for (const OrderKeeper::EventId wait : order_->Waits(event)) {
+        AddControl(NameOfEvent(wait), graph_->mutable_node(node));
+      }
     }
-    order_->Passed(op);
+    order_->Passed(event);
   }
 
   const ImportedGraph& imported_;
@@ -200,7 +213,6 @@ class Rewriter {
   std::vector<bool> late_;   // moved, or a view of something moved: nothing earlier may wait for it
   std::map<std::pair<int, int>, std::string> views_;  // (step, view node) -> copy of the view
   OpId trigger_ = kNone;                              // of the closure that is being added
-  std::vector<OpId> waits_;                           // likewise: the trigger and what order asks for
 };
 
 }  // namespace

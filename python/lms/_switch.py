@@ -54,7 +54,7 @@ def enable(
         (default True).
       unknown_dim: the size to assume for dimensions that the graph leaves unknown, for
         example the batch size (default: not given).
-      planner_seconds: the planner begins no further attempt after this (default 1.0).
+      planner_seconds: how much the planner may search: usually half of this time (default 1.0).
       safety_margin: the share of the activations' budget that the plan leaves unused
         (default 0.05).
       strict: whether a step fails where its budget cannot be met, rather than run over it

@@ -183,7 +183,7 @@ TEST(Rewrite, AMovedOpKeepsItsNameAndWaits) {
 TEST(Rewrite, AMoveIsRefusedWhereTheOpIsMissedBefore) {
   const Imported step(testing::TrainChain(3));
   const Rewritten out(step, {{"tanh_1", "weight_grad_2", /*moves=*/true}});  // matmul_2 reads it
-  EXPECT_NE(out.status.message().find("tanh_1 is missed before"), std::string::npos) << out.status.message();
+  EXPECT_NE(out.status.message().find("tanh_1:0 is missed by matmul_2"), std::string::npos) << out.status.message();
 }
 
 TEST(Rewrite, APlanAgainstTheRulesIsRefused) {
