@@ -7,6 +7,7 @@ for the oracle, "medium" and "large" ones for the planner's speed and for its lo
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable, Iterator
 
 from planner.memgraph import Buffer, Graph, Op
@@ -51,7 +52,7 @@ def chain_of(sizes: list[int], forward: list[float], backward: list[float]) -> G
 
     The gradient g_i is as large as a_i. The last one is fetched.
     """
-    graph = Graph([], [Buffer("input", sizes[0], resident=True, keep="resident")])
+    graph = Graph([], [Buffer("input", sizes[0], resident=True)])
     made = [0]
     for i in range(1, len(sizes)):
         made.append(plain_op(graph, [made[-1]], sizes[i], forward[i], f"f{i}"))
@@ -380,7 +381,7 @@ def lstm(steps: int, width: int = 256, batch: int = 2048) -> Graph:
 def random_layered(layers: int, width: int, seed: int = 1) -> Graph:
     """Layers of `width` ops that read ops of the three layers before; a backward op for each."""
     random = Random(seed)
-    graph = Graph([], [Buffer("input", MIB, resident=True, keep="resident")])
+    graph = Graph([], [Buffer("input", MIB, resident=True)])
     rows: list[list[int]] = [[0]]
     cost_of: dict[int, float] = {}
     forward: list[tuple[int, list[int]]] = []
@@ -439,78 +440,72 @@ class Member:
 
 
 def _members() -> Iterator[Member]:
-    def member(scale: str, family: str, size: object, build: Callable[[], Graph]) -> Member:
-        return Member(f"{family}-{size}", family, scale, build)
+    def sized(
+        scale: str, family: str, build: Callable[..., Graph], *sizes: object
+    ) -> Iterator[Member]:
+        """One for each size, which is the argument; a pair is (name, arguments)."""
+        for size in sizes:
+            name, arguments = size if isinstance(size, tuple) else (size, (size,))
+            yield Member(f"{family}-{name}", family, scale, functools.partial(build, *arguments))
 
-    for n in (8, 16, 32, 51):
-        yield member("small", "chain", n, lambda n=n: chain(n))
-    yield member("large", "chain", 5000, lambda: chain(5000))
-    for n in (12, 25, 40, 60):
-        yield member("small", "mixed-chain", n, lambda n=n: mixed_chain(n, n))
-    yield member("medium", "mixed-chain", 1000, lambda: mixed_chain(1000))
-    for n in (2, 4, 8, 16):
-        yield member("small", "mlp", n, lambda n=n: mlp(n))
-    yield member("medium", "mlp", 100, lambda: mlp(100))
-    for n in (5, 11):
-        yield member("small", "hourglass", n, lambda n=n: narrowing_mlp(n))
-    for name, depths in (
-        ("a", (1, 1)),
-        ("b", (1, 1, 2)),
-        ("c", (1, 1, 2, 2)),
-        ("16", (2, 2, 3, 3, 3)),
+    for sizes in (
+        sized("small", "chain", chain, 8, 16, 32, 51),
+        sized("large", "chain", chain, 5000),
+        sized("small", "mixed-chain", mixed_chain, *((n, (n, n)) for n in (12, 25, 40, 60))),
+        sized("medium", "mixed-chain", mixed_chain, 1000),
+        sized("small", "mlp", mlp, 2, 4, 8, 16),
+        sized("medium", "mlp", mlp, 100),
+        sized("small", "hourglass", narrowing_mlp, 5, 11),
+        sized("small", "vgg", vgg, ("a", ((1, 1),)), ("b", ((1, 1, 2),)), ("c", ((1, 1, 2, 2),))),
+        sized("small", "vgg", vgg, ("16", ((2, 2, 3, 3, 3),))),
+        sized("medium", "vgg", vgg, ("16-224", ((2, 2, 3, 3, 3), 224, 32, 64, 4096))),
+        sized("small", "mobilenet", mobilenet, 1, 2, 4),
+        sized("medium", "mobilenet", mobilenet, (17, (17, 224))),
+        sized("small", "resnet", basic_resnet, 2, 3, 5),
+        sized("medium", "resnet", basic_resnet, 19, 50, 100, 200),
+        sized("medium", "cifar-resnet", cifar_resnet, ("3x19", (19,))),
+        sized("small", "block-resnet", block_resnet, 9, 18, 30, 35),
+        sized("medium", "block-resnet", block_resnet, 200),
+        sized("small", "bottleneck", bottleneck_resnet, ("1-1", ((1, 1), 16, 64))),
+        sized("medium", "resnet50", bottleneck_resnet, ("224", ((3, 4, 6, 3),))),
+        sized("medium", "resnet152", bottleneck_resnet, ("224", ((3, 8, 36, 3),))),
+        sized(
+            "small",
+            "unet",
+            unet,
+            *((f"{n}x{k}", (n, k)) for n, k in ((1, 1), (2, 1), (2, 2), (3, 1))),
+        ),
+        sized("medium", "unet", unet, ("4x2", (4, 2))),
+        sized("small", "densenet", densenet, (2, ((2,),)), (4, ((4,),)), ("3-2", ((3, 2),))),
+        sized("medium", "densenet", densenet, (121, ((6, 12, 24, 16),))),
+        sized("small", "inception", inception, 1, 2),
+        sized("medium", "inception", inception, 12),
+        sized("small", "transformer", transformer, 1, 2),
+        sized("medium", "transformer", transformer, 12, 48),
+        sized("large", "transformer", transformer, 150, 500, 1500),
+        sized("small", "coarse-transformer", coarse_transformer, 2, 4, 5),
+        sized("small", "lstm", lstm, 2, 6, 12),
+        sized("medium", "lstm", lstm, 200),
+        sized(
+            "small",
+            "random",
+            random_layered,
+            *(
+                (f"{layers}x{width}-s{seed}", (layers, width, seed))
+                for layers, width, seed in (
+                    (5, 2, 1),
+                    (8, 2, 2),
+                    (8, 3, 3),
+                    (12, 2, 4),
+                    (10, 3, 5),
+                    (14, 2, 6),
+                )
+            ),
+        ),
+        sized("medium", "random", random_layered, ("200x4", (200, 4))),
+        sized("large", "random", random_layered, ("8000x4", (8000, 4))),
     ):
-        yield member("small", "vgg", name, lambda d=depths: vgg(d))
-    yield member(
-        "medium", "vgg", "16-224", lambda: vgg((2, 2, 3, 3, 3), 224, channels=64, top=4096)
-    )
-    for n in (1, 2, 4):
-        yield member("small", "mobilenet", n, lambda n=n: mobilenet(n))
-    yield member("medium", "mobilenet", 17, lambda: mobilenet(17, 224))
-    for n in (2, 3, 5):
-        yield member("small", "resnet", n, lambda n=n: basic_resnet(n))
-    for n in (19, 50, 100, 200):
-        yield member("medium", "resnet", n, lambda n=n: basic_resnet(n))
-    yield member("medium", "cifar-resnet", "3x19", lambda: cifar_resnet(19))
-    for n in (9, 18, 30, 35):
-        yield member("small", "block-resnet", n, lambda n=n: block_resnet(n))
-    yield member("medium", "block-resnet", 200, lambda: block_resnet(200))
-    yield member("small", "bottleneck", "1-1", lambda: bottleneck_resnet((1, 1), image=64))
-    yield member("medium", "resnet50", "224", lambda: bottleneck_resnet((3, 4, 6, 3)))
-    yield member("medium", "resnet152", "224", lambda: bottleneck_resnet((3, 8, 36, 3)))
-    yield member("small", "unet", "1x1", lambda: unet(1, 1))
-    yield member("small", "unet", "2x1", lambda: unet(2, 1))
-    yield member("small", "unet", "2x2", lambda: unet(2, 2))
-    yield member("small", "unet", "3x1", lambda: unet(3, 1))
-    yield member("medium", "unet", "4x2", lambda: unet(4, 2))
-    for layers in ((2,), (4,), (3, 2)):
-        yield member("small", "densenet", "-".join(map(str, layers)), lambda n=layers: densenet(n))
-    yield member("medium", "densenet", "121", lambda: densenet((6, 12, 24, 16)))
-    for n in (1, 2):
-        yield member("small", "inception", n, lambda n=n: inception(n))
-    yield member("medium", "inception", 12, lambda: inception(12))
-    for n in (1, 2):
-        yield member("small", "transformer", n, lambda n=n: transformer(n))
-    yield member("medium", "transformer", 12, lambda: transformer(12))
-    yield member("medium", "transformer", 48, lambda: transformer(48))
-    for n in (150, 500, 1500):
-        yield member("large", "transformer", n, lambda n=n: transformer(n))
-    for n in (2, 4, 5):
-        yield member("small", "coarse-transformer", n, lambda n=n: coarse_transformer(n))
-    for n in (2, 6, 12):
-        yield member("small", "lstm", n, lambda n=n: lstm(n))
-    yield member("medium", "lstm", 200, lambda: lstm(200))
-    for layers, width, seed in (
-        (5, 2, 1),
-        (8, 2, 2),
-        (8, 3, 3),
-        (12, 2, 4),
-        (10, 3, 5),
-        (14, 2, 6),
-    ):
-        yield member("small", "random", f"{layers}x{width}-s{seed}",
-                     lambda a=layers, b=width, s=seed: random_layered(a, b, s))  # fmt: skip
-    yield member("medium", "random", "200x4", lambda: random_layered(200, 4))
-    yield member("large", "random", "8000x4", lambda: random_layered(8000, 4))
+        yield from sizes
 
 
 MEMBERS: dict[str, Member] = {member.name: member for member in _members()}

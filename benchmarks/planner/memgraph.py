@@ -162,80 +162,58 @@ def may_recompute(graph: Graph, op: int, before: int) -> bool:
     return any(graph.buffers[b].evictable for b in graph.ops[op].outputs)
 
 
-def move_limits(graph: Graph) -> list[int]:
-    """Per op: the first place that misses its results; it may be moved before this op at most.
-
-    -1 where it may not be moved: an output escapes.
-    """
-    n = len(graph.ops)
-    limits = [n - 1] * n
-    hangs_on: list[set[int]] = [set() for _ in range(n)]
-    for i, op in enumerate(graph.ops):
-        awaited = set()
+def awaited(graph: Graph) -> list[set[int]]:
+    """Per op: the ops that must have run before it; where one is free, what that waits for."""
+    result: list[set[int]] = []
+    for i in range(len(graph.ops)):
+        ops = set()
         for dep in graph.deps(i):
-            awaited |= {dep} | hangs_on[dep]
-        if graph.is_free(i):
-            hangs_on[i] = awaited
-        else:
-            for dep in awaited:
-                limits[dep] = min(limits[dep], i)
-        for b in op.inputs:
-            producer = graph.buffers[b].producer
-            if producer >= 0:
-                limits[producer] = min(limits[producer], i)
-    for i, op in enumerate(graph.ops):
-        if any(graph.buffers[b].escapes for b in op.outputs):
-            limits[i] = -1
-    return limits
+            ops |= result[dep] if graph.is_free(dep) else {dep}
+        result.append(ops)
+    return result
 
 
-def read_outputs(graph: Graph, op: int) -> list[int]:
-    """The outputs of `op` that any op reads."""
-    return [b for b in graph.ops[op].outputs if any(b in reader.inputs for reader in graph.ops)]
-
-
-def possible_moves(graph: Graph, plan: Plan) -> list[bool]:
-    """Per step: may it move its op, rather than run it again?"""
-    limits = move_limits(graph)
-    seen: set[int] = set()
-    possible = []
-    for step in plan:
-        complete = set(read_outputs(graph, step.op)) <= set(step.provides)
-        possible.append(step.op not in seen and step.before <= limits[step.op] and complete)
-        seen.add(step.op)
-    return possible
+def walk(graph: Graph, plan: Plan) -> tuple[str, set[int]]:
+    """What is missing when the plan is carried out, or "", and the moved ops that are to blame."""
+    waits_for = awaited(graph)
+    made = {b for b, buffer in enumerate(graph.buffers) if buffer.producer < 0}
+    ran = {i for i in range(len(graph.ops)) if graph.is_free(i)}
+    for op, step in events(graph, plan):
+        name = graph.ops[op].name
+        if step is not None and step.moves == (op in ran):
+            return f"{name}: moved after it has run, or recomputed before", {op}
+        missed = [b for b in graph.ops[op].inputs if b not in made]
+        if missed:
+            return f"{name}: inputs are not there", {graph.buffers[b].producer for b in missed}
+        if op not in ran and not waits_for[op] <= ran:
+            return f"{name}: runs before what it waits for", waits_for[op] - ran
+        made.update(graph.ops[op].outputs if step is None else step.provides)
+        ran.add(op)
+    moved = {step.op for step in plan if step.moves}
+    kept = {op for op in moved if any(graph.buffers[b].escapes for b in graph.ops[op].outputs)}
+    return ("a moved op's result outlives the step" if kept else ""), kept
 
 
 def mark_moves(graph: Graph, plan: Plan) -> Plan:
-    """The plan with all possible moves made; what nothing reads then is left out."""
+    """The plan with as many moves as can be: they cost nothing and never take more memory."""
+    moved = {step.op for step in plan}
     while True:
-        possible = possible_moves(graph, plan)
-        plan = [dataclasses.replace(step, moves=may) for step, may in zip(plan, possible)]
-        place = {(step.before, step.op): s for s, step in enumerate(plan)}
-        read: list[set[int]] = [set() for _ in plan]
-        newest: dict[int, int] = {}
-        for op, step in events(graph, plan):
-            for b in graph.ops[op].inputs:
-                if b in newest:
-                    read[newest[b]].add(b)
-            if step is not None:
-                for b in step.provides:
-                    newest[b] = place[step.before, step.op]
-        before = [step.provides for step in plan]
-        plan = [
-            dataclasses.replace(step, provides=tuple(b for b in step.provides if b in seen))
-            for step, seen in zip(plan, read)
-        ]
-        same = [step.provides for step in plan] == before
-        plan = [step for step in plan if step.provides]
-        if same:
-            return plan
+        seen: set[int] = set()
+        marked = []
+        for step in plan:
+            marked.append(dataclasses.replace(step, moves=step.op in moved and step.op not in seen))
+            seen.add(step.op)
+        wrong, blamed = walk(graph, marked)
+        if not wrong:
+            return marked
+        # Whatever misses a moved op's result misses it with fewer moves, too.
+        moved -= blamed
 
 
 def problem(graph: Graph, plan: Plan) -> str:
     """What is wrong with the plan, or ""."""
     previous: tuple[int, int] = (-1, -1)
-    for step, may_move in zip(plan, possible_moves(graph, plan)):
+    for step in plan:
         name = f"{graph.ops[step.op].name} before {graph.ops[step.before].name}"
         if (step.before, step.op) <= previous:
             return f"{name}: not in order"
@@ -247,6 +225,4 @@ def problem(graph: Graph, plan: Plan) -> str:
             b not in outputs or not graph.buffers[b].evictable for b in step.provides
         ):
             return f"{name}: provides what it cannot"
-        if step.moves and not may_move:
-            return f"{name}: missed before it is moved there"
-    return ""
+    return walk(graph, plan)[0]

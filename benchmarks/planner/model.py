@@ -14,8 +14,9 @@ bound holds just as well (what is live between two events was there during the o
 no bound is conditional, which keeps the linear relaxation tight.
 
 Every plan is a solution, and every solution a plan of the same added time that needs no more
-memory. Left out are only choices that cannot pay: a copy that nobody reads, a copy beside an
-instance that is kept, an instance kept for nobody, a copy after the last op that it could serve.
+memory, with moves as far as `depth` allows. Otherwise only choices are left out that cannot pay: a
+copy that nobody reads, a copy beside an instance that is kept, an instance kept for nobody, a copy
+after the last op that it could serve.
 """
 
 from __future__ import annotations
@@ -23,32 +24,30 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Callable
+from typing import Union
 
-from planner.memgraph import (
-    Graph,
-    Plan,
-    Step,
-    may_recompute,
-    move_limits,
-    read_outputs,
-)
+from planner.memgraph import Graph, Plan, Step, awaited, may_recompute
 
 # A literal: a variable's number, or ~number for its negation; or a constant.
 TRUE, FALSE = True, False
 COST_UNITS_PER_US = 1000
 
 
+# A variable's number, what combines others to its value, and these.
+Derived = tuple[int, Callable[[list[bool]], bool], list[Union[int, bool]]]
+
+
 @dataclasses.dataclass
 class Program:
     """Binary variables; clauses; bounds on sums; a sum to be made small."""
 
-    names: list[tuple] = dataclasses.field(default_factory=list)
+    names: list[tuple[object, ...]] = dataclasses.field(default_factory=list)
     clauses: list[list[int]] = dataclasses.field(default_factory=list)
     # (coefficient per literal, most that the sum may be)
     bounds: list[tuple[dict[int, int], int]] = dataclasses.field(default_factory=list)
     cost: dict[int, int] = dataclasses.field(default_factory=dict)
-    # Variables that follow from others, in order: (number, what combines them, literals)
-    derived: list[tuple[int, Callable, list[int | bool]]] = dataclasses.field(default_factory=list)
+    # Variables that follow from others, in order
+    derived: list[Derived] = dataclasses.field(default_factory=list)
     infeasible: bool = False
 
     def variable(self, *name: object) -> int:
@@ -78,6 +77,7 @@ class Program:
             return
         if sum(factor for factor in sums.values() if factor < 0) > most:
             self.infeasible = True
+            return
         divisor = math.gcd(*sums.values())
         self.bounds.append(({k: v // divisor for k, v in sums.items()}, most // divisor))
 
@@ -93,15 +93,19 @@ def negated(literal: int | bool) -> int | bool:
 class Model:
     """The variables and constraints for one graph and limit (bytes, resident included).
 
-    `near_moves`: also moves to just before the very next op. They pass no op; all that they are
-    good for is to let copies before q and copies before q + 1 run as two groups before both.
+    `depth` bounds moves, without which the relaxation is of no use: it then moves one half of
+    every op and so runs the step in two halves, each with half the memory. With 1 an op is moved
+    no further than to the first place where something waits for it; with d, to the first place
+    where something waits that is itself moved as far as d - 1 allows. A move to just before the
+    next op is left out then, too: it passes no op, and only lets copies before an op and copies
+    before the next one run as two groups in a row. None: all moves.
     """
 
-    def __init__(self, graph: Graph, limit: int, near_moves: bool = False) -> None:
+    def __init__(self, graph: Graph, limit: int, depth: int | None = 1) -> None:
         self.graph = graph
         self.program = Program()
         self.limit = limit - graph.resident_bytes()
-        self.near_moves = near_moves
+        self.depth = depth
         self.run: dict[tuple[int, int], int] = {}
         self.give: dict[tuple[int, int], int] = {}
         self.alive: dict[tuple[int, int], int | bool] = {}
@@ -116,6 +120,7 @@ class Model:
         self._find_candidates()
         self._find_alive()
         self._flow()
+        self._waits()
         for p in range(len(graph.ops)):
             self._memory(p)
         for (p, q), literal in self.run.items():
@@ -152,31 +157,43 @@ class Model:
                     self.give[p, b] = (
                         self.run[p, q] if len(wanted) == 1 else self.program.variable("give", p, b)
                     )
-        limits = move_limits(graph)
+        limits = self._move_limits()
         for q in range(n):
-            complete = set(read_outputs(graph, q)) <= set(self._wanted_outputs(q))
-            places = [
-                p
-                for p in range(q + (1 if self.near_moves else 2), limits[q] + 1)
-                if (p, q) in self.run
+            # A move to just before the next op passes no op.
+            first = q + 1 if self.depth is None else q + 2
+            places = [p for p in range(first, limits[q] + 1) if (p, q) in self.run]
+            if not places or any(graph.buffers[b].escapes for b in graph.ops[q].outputs):
+                continue
+            self.move[q] = self.program.variable("move", q)
+            free = {p: self.program.variable("free", p, q) for p in places}
+            self.free.update({(p, q): f for p, f in free.items()})
+            self.program.clause(~self.move[q], *free.values())
+            self.program.bound([(1, f) for f in free.values()] + [(-1, self.move[q])], 0)
+            for p in places:
+                self.paid[p, q] = self.program.variable("paid", p, q)
+                self.program.clause(~self.run[p, q], free[p], self.paid[p, q])
+                self.program.clause(~free[p], self.run[p, q])
+
+    def _move_limits(self) -> list[int]:
+        """Per op: the last slot to which it may be moved."""
+        graph = self.graph
+        n = len(graph.ops)
+        if self.depth is None:
+            return [n - 1] * n
+        waiting: list[list[int]] = [[] for _ in range(n)]
+        for i, ops in enumerate(awaited(graph)):
+            if not graph.is_free(i):
+                for q in ops:
+                    waiting[q].append(i)
+        limits = list(range(n))
+        for _ in range(self.depth):
+            limits = [min((limits[i] for i in waiting[q]), default=q) for q in range(n)]
+            fixed = (any(graph.buffers[b].escapes for b in op.outputs) for op in graph.ops)
+            limits = [
+                i if stays or not graph.ops[i].recomputable else max(i, limits[i])
+                for i, stays in enumerate(fixed)
             ]
-            if complete and places and read_outputs(graph, q):
-                self.move[q] = self.program.variable("move", q)
-                free = {p: self.program.variable("free", p, q) for p in places}
-                self.free.update({(p, q): f for p, f in free.items()})
-                self.program.clause(~self.move[q], *free.values())
-                self.program.bound([(1, f) for f in free.values()] + [(-1, self.move[q])], 0)
-                for p in places:
-                    self.paid[p, q] = self.program.variable("paid", p, q)
-                    self.program.clause(~self.run[p, q], free[p], self.paid[p, q])
-                    self.program.clause(~free[p], self.run[p, q])
-                # The first copy makes everything that anyone reads.
-                for i, p in enumerate(places):
-                    earlier = [self.run[e, q] for e in places[:i]]
-                    for b in self._wanted_outputs(q):
-                        self.program.clause(
-                            ~self.move[q], ~self.run[p, q], self.give[p, b], *earlier
-                        )
+        return limits
 
     def _find_alive(self) -> None:
         n = len(self.graph.ops)
@@ -230,13 +247,30 @@ class Model:
                     clause(negated(self.give[p, b]), negated(self.at(p, b)))
                     if len(wanted) > 1:
                         clause(~self.give[p, b], self.run[p, q])
-                    if len(wanted) == 1 or q not in self.move:
-                        clause(~self.give[p, b], *reads, self.at(p + 1, b))
+                    clause(~self.give[p, b], *reads, self.at(p + 1, b))
                 if len(wanted) > 1:
                     clause(~self.run[p, q], *(self.give[p, b] for b in wanted))
             for b in self._moved_buffers:
                 if (p, b) in self.alive:
                     clause(negated(self.alive[p, b]), *readers.get(b, []), self.at(p + 1, b))
+
+    def _waits(self) -> None:
+        """Dependencies beside the data: first runs in order. (Data is not there before.)"""
+        graph = self.graph
+        for i, ops in enumerate(awaited(graph)):
+            if graph.is_free(i):
+                continue
+            for q in ops - {graph.buffers[b].producer for b in graph.ops[i].inputs}:
+                if q not in self.move:
+                    continue
+                ran = [~self.move[q]]
+                for p in range(q + 1, len(graph.ops)):
+                    if (p, q) in self.run:
+                        ran.append(self.run[p, q])
+                    if p == i:
+                        self.program.clause(negated(self.own(i)), *ran)
+                    elif (p, i) in self.run:
+                        self.program.clause(~self.run[p, i], *ran)
 
     def _memory(self, p: int) -> None:
         graph, program = self.graph, self.program

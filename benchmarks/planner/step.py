@@ -57,9 +57,7 @@ class Step:
         return f"{base}_{count}" if count else base
 
     def resident(self, kind: str, shape: Sequence[int]) -> Tensor:
-        self.graph.buffers.append(
-            Buffer(self._name(kind), 4 * math.prod(shape), resident=True, keep="resident")
-        )
+        self.graph.buffers.append(Buffer(self._name(kind), 4 * math.prod(shape), resident=True))
         self._constant.add(len(self.graph.buffers) - 1)
         return Tensor(len(self.graph.buffers) - 1, tuple(shape))
 
