@@ -183,6 +183,8 @@ def walk(graph: Graph, plan: Plan) -> tuple[str, set[int]]:
         if step is not None and step.moves == (op in ran):
             return f"{name}: moved after it has run, or recomputed before", {op}
         missed = [b for b in graph.ops[op].inputs if b not in made]
+        # What is made later than it is read comes around a loop.
+        missed = [b for b in missed if graph.buffers[b].producer < op]
         if missed:
             return f"{name}: inputs are not there", {graph.buffers[b].producer for b in missed}
         if op not in ran and not waits_for[op] <= ran:

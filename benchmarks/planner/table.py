@@ -271,6 +271,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     known: list[tuple[str, float, Graph, int, Result]] = []
     table = Table(*COLUMNS)
     console = Console()
+    if not console.is_terminal:
+        console.width = 140
     with Progress(console=console, transient=True) as progress:
         task = progress.add_task("planning", total=len(members) * len(budgets))
         for name, family, source in members:

@@ -78,6 +78,27 @@ def test_the_oracle_finds_what_trying_all_plans_finds(graph):
         assert found.peak <= limit
 
 
+def test_an_op_is_not_moved_past_what_waits_for_it():
+    text = """lms-graph 1
+        resident w 1
+        op a cost 5
+          out x 4
+          in w
+        op big workspace 9 keep "has effects"{wait}
+          out z 1 keep "has effects"
+          in w
+        op c keep "has effects"
+          out y 1 keep fetched escapes
+          in x
+    """
+    free = textio.read_graph(text.format(wait=""))
+    waiting = textio.read_graph(text.format(wait="\n after a"))
+    for graph, cost in ((free, 0.0), (waiting, 5.0)):
+        # 1 resident, 10 of workspace: x is not there meanwhile.
+        assert brute.least_cost_by_peak(graph)[0] == (11, cost)
+        assert oracle.solve(graph, 11, depth=None).cost == cost
+
+
 @pytest.mark.parametrize("graph", TINY[:6])
 def test_every_plan_means_the_same_to_lms_core(graph):
     if core.program() is None:
