@@ -177,7 +177,8 @@ def exponent(rows: Sequence[Row]) -> dict[str, float]:
             if (row.family, row.percent) == (family, percent) and row.ops >= 10_000
         ]
         if len({x for x, _ in points}) > 1:
-            slope, _ = statistics.linear_regression(*zip(*points))
+            x, y = (statistics.mean(values) for values in zip(*points))
+            slope = sum((p - x) * (q - y) for p, q in points) / sum((p - x) ** 2 for p, _ in points)
             found[f"{family} at {percent:g}%"] = round(slope, 2)
     return found
 
@@ -200,6 +201,12 @@ def summary(rows: Sequence[Row]) -> dict[str, Any]:
         "worst gap to the proved optimum, points": round(max(gaps), 3) if gaps else None,
         "more than 1 point off": sum(gap > 1 for gap in gaps),
         "budgets missed that the oracle meets": [f"{r.graph} at {r.percent:g}%" for r in missed],
+        "bounds above what the oracle attains (wrong)": [
+            f"{row.graph} at {row.percent:g}%"
+            for row in rows
+            if row.oracle_percent is not None
+            and (row.bound_percent or 0) > row.oracle_percent + 1e-6
+        ],
         "mean distance to the planner's own bound, points": (
             round(statistics.mean(bounded), 3) if bounded else None
         ),
