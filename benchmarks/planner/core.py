@@ -32,8 +32,10 @@ def _call(*words: object) -> dict[str, Any]:
     path = program()
     if path is None:
         raise FileNotFoundError("lms-core is not built")
+    # A process's peak memory begins with that of the process it was forked from: a small one here.
+    shell = ["/bin/sh", "-c", '"$@"; exit $?', "sh"]
     done = subprocess.run(
-        [str(path), *map(str, words)], capture_output=True, text=True, check=False
+        [*shell, str(path), *map(str, words)], capture_output=True, text=True, check=False
     )
     if done.returncode > 1:
         raise RuntimeError(done.stderr.strip())

@@ -121,6 +121,16 @@ def chain_optimum(name: str, graph: Graph, limit: int) -> Result | None:
     return Result("optimal", float(runs), float(runs), limit, 0.0, DEPTHS[-1])
 
 
+def check(graph: Graph, limit: int, result: Result) -> None:
+    """The oracle's plan must be to lms-core what it is to the oracle."""
+    theirs = core.simulate(graph, result.plan or [])
+    same = theirs["peak_bytes"] == result.peak and math.isclose(
+        theirs["added_us"], result.cost or 0.0, rel_tol=1e-9, abs_tol=1e-6
+    )
+    if not same or theirs["peak_bytes"] > limit:
+        raise RuntimeError(f"lms-core sees the oracle's plan differently: {theirs}")
+
+
 def row_of(
     name: str, family: str, graph: Graph, percent: float, options: argparse.Namespace
 ) -> tuple[Row, Result | None]:
@@ -140,6 +150,8 @@ def row_of(
         result = store.solved(graph, limit, options.oracle_seconds, planned.plan)
     elif result is None:
         result = store.load(graph, limit)
+    if result is not None and result.plan is not None:
+        check(graph, limit, result)
     met = bool(figures["feasible"])
     row = Row(
         graph=name,
