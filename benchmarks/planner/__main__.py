@@ -1,0 +1,3 @@
+from planner.table import main
+
+main()
