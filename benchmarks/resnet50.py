@@ -15,124 +15,59 @@ arrive. The last part measures what lms adds to the first call of a step that fi
 from __future__ import annotations
 
 import argparse
-import functools
 import json
 import os
 import statistics
-import subprocess
-import sys
-import tempfile
 import time
-from collections.abc import Callable
-from typing import Any, Protocol
+from collections.abc import Callable, Mapping
+from typing import Any
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
-CLASSES = 1000
+import lms
+import tensorflow as tf
+from _measure import (
+    Trainer,
+    bits_in_words,
+    compare_bits,
+    in_child,
+    largest_report,
+    machine,
+    machine_line,
+    measured_in_turn,
+    one_thread_of_each_kind,
+    ratios,
+    spread,
+    write_results,
+)
+from _models import FunctionTrainer, KerasTrainer, Problem, resnet50
+
 IDENTITY_STEPS = 5
 
 
-class Trainer(Protocol):
-    """A model and two ways to take one step of it: stock and lms. One per way of training."""
-
-    budget: str
-
-    def step(self, with_lms: bool) -> Any: ...
-
-    def weights(self) -> list[Any]: ...
-
-    def set_weights(self, values: list[Any]) -> None: ...
-
-
-def data(batch: int) -> tuple[Any, Any]:
-    import numpy as np
-
-    rng = np.random.default_rng(0)
-    images = rng.normal(size=(batch, 224, 224, 3)).astype("float32")
-    return images, rng.integers(0, CLASSES, size=(batch,)).astype("int32")
-
-
-class KerasTrainer:
-    def __init__(self, batch: int, budget: str) -> None:
-        import keras
-
-        self.budget = budget
-        keras.utils.set_random_seed(1)
-        self.model = keras.applications.ResNet50(weights=None, classes=CLASSES)
-        self.optimizer = keras.optimizers.SGD(0.01)
-        self.loss = keras.losses.SparseCategoricalCrossentropy()
-        self.images, self.labels = data(batch)
-
-    def variables(self) -> list[Any]:
-        return list(self.model.variables) + list(self.optimizer.variables)
-
-    def weights(self) -> list[Any]:
-        return [variable.numpy() for variable in self.variables()]
-
-    def set_weights(self, values: list[Any]) -> None:
-        for variable, value in zip(self.variables(), values):
-            variable.assign(value)
-
-    def switched(self, with_lms: bool) -> Any:
-        import contextlib
-
-        import lms
-
-        return lms.enabled(self.budget) if with_lms else contextlib.nullcontext()
-
-
-class FunctionTrainer(KerasTrainer):
-    def __init__(self, batch: int, budget: str) -> None:
-        import tensorflow as tf
-
-        super().__init__(batch, budget)
-        self.optimizer.build(self.model.trainable_variables)
-        self.inputs = tf.constant(self.images), tf.constant(self.labels)
-
-        @tf.function
-        def train(images: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
-            with tf.GradientTape() as tape:
-                loss = self.loss(labels, self.model(images, training=True))
-            gradients = tape.gradient(loss, self.model.trainable_variables)
-            self.optimizer.apply_gradients(zip(gradients, self.model.trainable_variables))
-            return loss
-
-        self.train = train
-
-    def step(self, with_lms: bool) -> Any:
-        with self.switched(with_lms):
-            return self.train(*self.inputs)
-
-
 class FitTrainer(KerasTrainer):
-    def __init__(self, batch: int, budget: str) -> None:
-        import tensorflow as tf
-
-        super().__init__(batch, budget)
-        self.model.compile(self.optimizer, self.loss)
-        self.dataset = tf.data.Dataset.from_tensors((self.images, self.labels)).cache()
+    def __init__(self, problem: Problem, options: Mapping[str, Any]) -> None:
+        super().__init__(problem, options)
+        problem.model.compile(problem.optimizer, problem.loss)
+        data = problem.inputs, problem.labels
+        self.dataset = tf.data.Dataset.from_tensors(data).cache()
 
     def step(self, with_lms: bool) -> Any:
         with self.switched(with_lms):
-            history = self.model.fit(self.dataset, epochs=1, verbose=0, shuffle=False)
+            history = self.problem.model.fit(self.dataset, epochs=1, verbose=0, shuffle=False)
         return history.history["loss"][0]
 
 
 class SessionTrainer:
-    def __init__(self, batch: int, budget: str) -> None:
-        import keras
-        import lms
-        import tensorflow as tf
+    """TensorFlow 1's own optimizer; the model is built again, with the same weights."""
 
+    def __init__(self, problem: Problem, options: Mapping[str, Any]) -> None:
         v1 = tf.compat.v1
-        self.budget = budget
-        self.images, self.labels = data(batch)
         with tf.Graph().as_default() as graph:
-            x = v1.placeholder(tf.float32, self.images.shape)
-            y = v1.placeholder(tf.int32, self.labels.shape)
-            keras.utils.set_random_seed(1)
-            model = keras.applications.ResNet50(weights=None, classes=CLASSES)
-            loss = keras.losses.SparseCategoricalCrossentropy()(y, model(x, training=True))
+            x = v1.placeholder(tf.float32, problem.inputs.shape)
+            y = v1.placeholder(tf.int32, problem.labels.shape)
+            model = resnet50(len(problem.inputs)).model
+            loss = problem.loss(y, model(x, training=True))
             trained = [variable.value for variable in model.trainable_variables]
             update = v1.train.GradientDescentOptimizer(0.01).minimize(loss, var_list=trained)
             self.variables = [variable.value for variable in model.variables]
@@ -140,8 +75,9 @@ class SessionTrainer:
             self.assign = [v.assign(p) for v, p in zip(self.variables, self.values)]
             initialize = v1.global_variables_initializer()
         self.fetches = [loss, update]
-        self.feeds = {x: self.images, y: self.labels}
-        configs = {False: v1.ConfigProto(), True: lms.configure(v1.ConfigProto(), budget)}
+        self.feeds = {x: problem.inputs, y: problem.labels}
+        ours = lms.configure(v1.ConfigProto(), **options)
+        configs = {False: v1.ConfigProto(), True: ours}
         # Each session has weights of its own.
         self.sessions = {k: v1.Session(graph=graph, config=c) for k, c in configs.items()}
         for session in self.sessions.values():
@@ -160,32 +96,25 @@ class SessionTrainer:
             session.run(self.assign, dict(zip(self.values, values)))
 
 
-TRAINERS: dict[str, Callable[[int, str], Trainer]] = {
+TRAINERS: dict[str, Callable[[Problem, Mapping[str, Any]], Trainer]] = {
     "function": FunctionTrainer,
     "fit": FitTrainer,
     "session": SessionTrainer,
 }
 
 
-# ---- Children: each prints one JSON line ----
+def trainer_of(way: str, budget: str, batch: int) -> Trainer:
+    return TRAINERS[way](resnet50(batch), {"memory_budget": budget})
 
 
-def largest_report() -> Any:
-    import lms
-
-    return max(lms.reports(), key=lambda report: report.peak_before_bytes)
+# ---- Children: each writes one JSON value ----
 
 
 def child_measure(
     way: str, budget: str, batch: int, rounds: int, plot: str | None
 ) -> dict[str, Any]:
-    import dataclasses
-
-    import lms
-    from _measure import measured
-
     lms.memory.reset_peak()
-    trainer = TRAINERS[way](batch, budget)
+    trainer = trainer_of(way, budget, batch)
     for with_lms in (False, True):  # traces, plans, fills the allocator's pool
         trainer.step(with_lms)
         trainer.step(with_lms)
@@ -196,46 +125,16 @@ def child_measure(
             f"Predicted memory over one step: ResNet-50, batch {batch}, {budget}"
         )
         chart.savefig(plot)
-    steps: dict[str, list[Any]] = {"stock": [], "lms": []}
-    for _ in range(rounds):
-        for name, with_lms in (("stock", False), ("lms", True)):
-            step = functools.partial(trainer.step, with_lms)
-            steps[name].append(dataclasses.asdict(measured(step)))
-    return {"steps": steps, "report": json.loads(report.to_json())}
+    return {"steps": measured_in_turn(trainer, rounds), "report": json.loads(report.to_json())}
 
 
 def child_identity(way: str, budget: str, batch: int) -> dict[str, Any]:
-    import tensorflow as tf
-
-    tf.config.threading.set_intra_op_parallelism_threads(1)
-    tf.config.threading.set_inter_op_parallelism_threads(1)
-    trainer = TRAINERS[way](batch, budget)
-    trainer.step(False)  # makes the optimizer's variables
-    start = trainer.weights()
-    losses, ends = [], []
-    for with_lms in (False, False, True):
-        trainer.set_weights(start)
-        losses.append([float(trainer.step(with_lms)).hex() for _ in range(IDENTITY_STEPS)])
-        ends.append(trainer.weights())
-
-    def differ(one: list[Any], other: list[Any]) -> int:
-        return sum(a.tobytes() != b.tobytes() for a, b in zip(one, other))
-
-    return {
-        "losses": [float.fromhex(loss) for loss in losses[2]],
-        "weights": len(start),
-        "weights_changed_by_training": differ(start, ends[2]),
-        "stock_equals_stock": losses[0] == losses[1] and differ(ends[0], ends[1]) == 0,
-        "losses_equal": losses[0] == losses[2],
-        "weights_that_differ": differ(ends[0], ends[2]),
-        "status": largest_report().status,
-    }
+    one_thread_of_each_kind()
+    return compare_bits(trainer_of(way, budget, batch), IDENTITY_STEPS)
 
 
 def child_fits(way: str, budget: str, batch: int) -> dict[str, Any]:
-    import lms
-
-    trainer = TRAINERS[way](batch, budget)
+    trainer = trainer_of(way, budget, batch)
     start = time.perf_counter()
     trainer.step(True)
     first = time.perf_counter() - start
@@ -256,14 +155,12 @@ CHILDREN: dict[str, Callable[[argparse.Namespace], dict[str, Any]]] = {
 }
 
 
-def in_child(part: str, way: str, budget: str, args: argparse.Namespace) -> dict[str, Any]:
-    with tempfile.NamedTemporaryFile("r", suffix=".json") as out:
-        command = [sys.executable, __file__, "--child", part, "--ways", way, "--budgets", budget]
-        command += ["--batch", str(args.batch), "--rounds", str(args.rounds), "--out", out.name]
-        if args.plot:
-            command += ["--plot", args.plot]  # the last way's stays
-        subprocess.run(command, check=True)
-        return json.load(out)
+def child(part: str, way: str, budget: str, args: argparse.Namespace) -> dict[str, Any]:
+    words = ["--child", part, "--ways", way, "--budgets", budget]
+    words += ["--batch", str(args.batch), "--rounds", str(args.rounds)]
+    if args.plot:
+        words += ["--plot", args.plot]  # the last way's stays
+    return in_child(__file__, words)
 
 
 # ---- The table ----
@@ -271,11 +168,6 @@ def in_child(part: str, way: str, budget: str, args: argparse.Namespace) -> dict
 
 def summary(way: str, budget: str, result: dict[str, Any]) -> dict[str, Any]:
     stock, ours = result["steps"]["stock"], result["steps"]["lms"]
-
-    def ratio(field: str) -> float:
-        # Neighbours in time are compared, so that a busy moment weighs on both.
-        return statistics.median(b[field] / a[field] for a, b in zip(stock, ours))
-
     report = result["report"]
     resident = report["resident_bytes"]
     return {
@@ -287,8 +179,8 @@ def summary(way: str, budget: str, result: dict[str, Any]) -> dict[str, Any]:
         "lms_peak_least": min(step["peak"] for step in ours),
         "predicted_stock_peak": report["peak_before_bytes"] - resident,
         "predicted_lms_peak": report["peak_after_bytes"] - resident,
-        "cpu_ratio": ratio("cpu"),
-        "wall_ratio": ratio("wall"),
+        "cpu_ratio": statistics.median(ratios(result["steps"], "cpu")),
+        "wall_ratio": statistics.median(ratios(result["steps"], "wall")),
         "predicted_overhead": report["predicted_time_overhead"],
         "stock_cpu": [step["cpu"] for step in stock],
         "lms_cpu": [step["cpu"] for step in ours],
@@ -303,7 +195,6 @@ def summary(way: str, budget: str, result: dict[str, Any]) -> dict[str, Any]:
 
 
 def show(rows: list[dict[str, Any]], facts: dict[str, Any], title: str) -> None:
-    from _measure import machine_line, spread
     from rich.console import Console
     from rich.table import Table
 
@@ -313,10 +204,6 @@ def show(rows: list[dict[str, Any]], facts: dict[str, Any], title: str) -> None:
     for column in ("CPU s stock", "CPU s lms", "CPU ratio", "wall ratio", "plan s", "equal"):
         table.add_column(column)
     for row in rows:
-        identity = row["identity"]
-        equal = identity["losses_equal"] and identity["weights_that_differ"] == 0
-        if not identity["stock_equals_stock"]:
-            equal = False
         table.add_row(
             row["way"],
             row["budget"],
@@ -330,7 +217,7 @@ def show(rows: list[dict[str, Any]], facts: dict[str, Any], title: str) -> None:
             f"{row['cpu_ratio']:.3f} (predicted {1 + row['predicted_overhead']:.3f})",
             f"{row['wall_ratio']:.3f}",
             f"{row['planner_seconds']:.2f}",
-            f"{IDENTITY_STEPS} losses, {identity['weights']} weights" if equal else "NO",
+            bits_in_words(row["identity"]),
         )
     Console(width=200).print(table)
 
@@ -351,18 +238,16 @@ def main() -> None:
             json.dump(result, out)
         return
 
-    from _measure import machine, write_results
-
     rows = []
     for way in args.ways.split(","):
         for budget in args.budgets.split(","):
             print(f"{way} at {budget}: measuring {args.rounds} steps of each ...", flush=True)
-            row = summary(way, budget, in_child("measure", way, budget, args))
+            row = summary(way, budget, child("measure", way, budget, args))
             print(f"{way} at {budget}: comparing {IDENTITY_STEPS} steps ...", flush=True)
-            row["identity"] = in_child("identity", way, budget, args)
+            row["identity"] = child("identity", way, budget, args)
             rows.append(row)
     print("a step that fits: measuring the first call ...", flush=True)
-    fits = in_child("fits", args.ways.split(",")[0], "64GiB", args)
+    fits = child("fits", args.ways.split(",")[0], "64GiB", args)
     facts = machine()
     show(rows, facts, f"ResNet-50, batch {args.batch}, 224 px, SGD: stock and lms in turn")
     added = fits["lms_seconds"] / (fits["first_call_seconds"] - fits["lms_seconds"])

@@ -1,0 +1,160 @@
+"""The models that the benchmarks train, and one training step of each, stock or with lms.
+
+A problem is made anew by each call, always with the same weights and the same data.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+import keras
+import lms
+import numpy as np
+import tensorflow as tf
+
+layers = keras.layers
+
+
+@dataclasses.dataclass
+class Problem:
+    model: keras.Model
+    loss: keras.losses.Loss
+    optimizer: keras.optimizers.Optimizer
+    inputs: np.ndarray
+    labels: np.ndarray
+
+    def variables(self) -> list[Any]:
+        return list(self.model.variables) + list(self.optimizer.variables)
+
+
+class KerasTrainer:
+    """What is common to the ways of training a Keras model; `options` are lms.enabled()'s."""
+
+    def __init__(self, problem: Problem, options: Mapping[str, Any]) -> None:
+        self.problem = problem
+        self.options = dict(options)
+
+    def weights(self) -> list[Any]:
+        return [variable.numpy() for variable in self.problem.variables()]
+
+    def set_weights(self, values: list[Any]) -> None:
+        for variable, value in zip(self.problem.variables(), values):
+            variable.assign(value)
+
+    def switched(self, with_lms: bool) -> contextlib.AbstractContextManager[None]:
+        return lms.enabled(**self.options) if with_lms else contextlib.nullcontext()
+
+
+class FunctionTrainer(KerasTrainer):
+    """A tf.function step."""
+
+    def __init__(self, problem: Problem, options: Mapping[str, Any]) -> None:
+        super().__init__(problem, options)
+        model, optimizer = problem.model, problem.optimizer
+        optimizer.build(model.trainable_variables)
+        self.data = tf.constant(problem.inputs), tf.constant(problem.labels)
+
+        @tf.function
+        def train(inputs: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
+            with tf.GradientTape() as tape:
+                loss = problem.loss(labels, model(inputs, training=True))
+            gradients = tape.gradient(loss, model.trainable_variables)
+            optimizer.apply_gradients(zip(gradients, model.trainable_variables))
+            return loss
+
+        self.train = train
+
+    def step(self, with_lms: bool) -> Any:
+        with self.switched(with_lms):
+            return self.train(*self.data)
+
+
+# ---- Data ----
+
+
+def images(batch: int, size: int, classes: int) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(0)
+    inputs = rng.normal(size=(batch, size, size, 3)).astype("float32")
+    return inputs, rng.integers(0, classes, size=(batch,)).astype("int32")
+
+
+# ---- Models ----
+
+
+def convolution(x: Any, channels: int, size: int = 3, stride: int = 1) -> Any:
+    """Convolution and batch norm."""
+    x = layers.Conv2D(channels, size, stride, padding="same", use_bias=False)(x)
+    return layers.BatchNormalization()(x)
+
+
+def resnet50(batch: int) -> Problem:
+    """keras.applications, 224 px, 1000 classes, SGD."""
+    keras.utils.set_random_seed(1)
+    model = keras.applications.ResNet50(weights=None, classes=1000)
+    loss = keras.losses.SparseCategoricalCrossentropy()
+    return Problem(model, loss, keras.optimizers.SGD(0.01), *images(batch, 224, 1000))
+
+
+def cifar_resnet(batch: int, blocks: int = 19) -> Problem:
+    """3 x `blocks` basic blocks (v1) of 16, 32 and 64 channels, 32 px, momentum SGD."""
+    keras.utils.set_random_seed(1)
+    x = inputs = keras.Input((32, 32, 3))
+    x = layers.ReLU()(convolution(x, 16))
+    for stage, channels in enumerate((16, 32, 64)):
+        for block in range(blocks):
+            stride = 2 if stage > 0 and block == 0 else 1
+            shortcut = convolution(x, channels, 1, stride) if stride > 1 else x
+            x = layers.ReLU()(convolution(x, channels, stride=stride))
+            x = layers.ReLU()(layers.Add()([convolution(x, channels), shortcut]))
+    x = layers.Dense(10)(layers.GlobalAveragePooling2D()(x))
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    optimizer = keras.optimizers.SGD(0.01, momentum=0.9)
+    return Problem(keras.Model(inputs, x), loss, optimizer, *images(batch, 32, 10))
+
+
+def gpt(batch: int, depth: int = 12, width: int = 384, heads: int = 6) -> Problem:
+    """Pre-norm decoder of Keras layers, length 256, vocabulary 8,000, SGD."""
+    length, vocabulary = 256, 8000
+    keras.utils.set_random_seed(1)
+    inputs = keras.Input((length,), dtype="int32")
+    x = layers.Embedding(vocabulary, width)(inputs)
+    x = x + layers.Embedding(length, width)(np.arange(length, dtype="int32"))
+    for _ in range(depth):
+        y = layers.LayerNormalization()(x)
+        x = x + layers.MultiHeadAttention(heads, width // heads)(y, y, use_causal_mask=True)
+        y = layers.LayerNormalization()(x)
+        x = x + layers.Dense(width)(layers.Dense(4 * width, activation="gelu")(y))
+    x = layers.Dense(vocabulary, use_bias=False)(layers.LayerNormalization()(x))
+    rng = np.random.default_rng(0)
+    tokens = rng.integers(0, vocabulary, size=(batch, length + 1)).astype("int32")
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    model = keras.Model(inputs, x)
+    return Problem(model, loss, keras.optimizers.SGD(0.01), tokens[:, :-1], tokens[:, 1:])
+
+
+def unet(batch: int, size: int = 160, channels: int = 32) -> Problem:
+    """4 levels of two convolutions with batch norm and ReLU, and a bottom; SGD."""
+    keras.utils.set_random_seed(1)
+
+    def block(x: Any, channels: int) -> Any:
+        for _ in range(2):
+            x = layers.ReLU()(convolution(x, channels))
+        return x
+
+    x = inputs = keras.Input((size, size, 3))
+    skips = []
+    for level in range(4):
+        skips.append(block(x, channels << level))
+        x = layers.MaxPool2D()(skips[-1])
+    x = block(x, channels << 4)
+    for level in reversed(range(4)):
+        x = layers.Conv2DTranspose(channels << level, 2, strides=2)(x)
+        x = block(layers.Concatenate()([skips[level], x]), channels << level)
+    x = layers.Conv2D(10, 1)(x)
+    pixels, _ = images(batch, size, 10)
+    labels = np.random.default_rng(1).integers(0, 10, size=(batch, size, size)).astype("int32")
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    return Problem(keras.Model(inputs, x), loss, keras.optimizers.SGD(0.01), pixels, labels)
