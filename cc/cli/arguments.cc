@@ -17,7 +17,7 @@ struct CommandSpec {
 
 const std::vector<CommandSpec>& Commands() {
   static const auto* const commands = new std::vector<CommandSpec>{
-      {"plan", 1, {"GRAPH"}, {"--budget", "--seconds", "--out", "--json", "--no-moves", "--sort"}},
+      {"plan", 1, {"GRAPH"}, {"--budget", "--seconds", "--out", "--json", "--no-moves", "--single-start", "--sort"}},
       {"simulate", 1, {"GRAPH", "PLAN"}, {"--json", "--timeline", "--sort"}},
       {"show", 1, {"GRAPH"}, {"--json", "--sort"}},
       {"sort", 1, {"GRAPH"}, {"--out"}},
@@ -89,6 +89,7 @@ class Parser {
   void SetFlag(const std::string& name) {
     if (name == "--json") arguments_.json = true;
     if (name == "--no-moves") arguments_.moves = false;
+    if (name == "--single-start") arguments_.single_start = true;
     if (name == "--sort") arguments_.sort = true;
     if (name == "--timeline") arguments_.timeline = true;
   }
@@ -159,11 +160,11 @@ std::vector<std::string> ParseArguments(const std::vector<std::string>& words, A
 std::string HelpText() {
   return R"(lms-core: plans for memory graphs, without TensorFlow. The formats are in docs/graph-format.md.
 
-  lms-core plan GRAPH --budget B [--seconds S] [--out PLAN] [--json] [--no-moves] [--sort]
+  lms-core plan GRAPH --budget B [--seconds S] [--out PLAN] [--json] [--no-moves] [--single-start] [--sort]
       finds a plan under the budget at the least added time: 60% (of the activation peak, with what is
       resident on top), 6GiB or a number of bytes (the whole, resident included), or min (the least peak
-      that is found). --out writes the plan, if the budget is met. --seconds: no further attempt begins
-      after this (default 1). --no-moves: ops are run again, never later.
+      that is found). --out writes the plan, if the budget is met. --seconds: how much is searched, usually in
+      half of this time (default 1). --no-moves: ops are run again, never later. --single-start: one greedy plan.
   lms-core simulate GRAPH [PLAN] [--json] [--timeline] [--sort]
       checks the plan and simulates the step with it: peak, where it is, added time, and with --timeline
       the bytes in use at each op

@@ -21,6 +21,7 @@ struct Arguments {
   int points = 10;
   bool json = false;
   bool moves = true;
+  bool single_start = false;
   bool sort = false;
   bool timeline = false;
 };

@@ -85,6 +85,7 @@ int CountRecomputations(const Plan& plan) { return static_cast<int>(plan.steps.s
 PlannerOptions PlannerFor(const Arguments& arguments) {
   PlannerOptions options;
   options.move = arguments.moves;
+  options.single_start = arguments.single_start;
   options.seconds = arguments.seconds;
   options.work = static_cast<int64_t>(arguments.seconds * kWorkPerSecond);
   return options;

@@ -16,6 +16,7 @@ constexpr double kScoreRatioGrowth = 4;       // ...unless a round leaves more o
 constexpr double kMostScoreRatio = 1e6;
 constexpr double kGoodProgress = 0.9;
 constexpr double kLeastProgress = 0.995;  // more than that, and what is left is held by the closures themselves
+constexpr size_t kMostEarly = 16;  // recomputations that gather where an excess ends: more are slow to simulate
 constexpr int kMostCrowdedTries = 64;
 constexpr int64_t kLeastEvictedBytes = 1024;  // smaller buffers are not worth a node...
 constexpr int64_t kLeastEvictedShare = 1 << 14;  // ...nor are those below this part of the peak
@@ -80,6 +81,7 @@ bool GapEviction::Run(const EvictionRule& rule, Random* random) {
   double before = std::numeric_limits<double>::infinity();
   for (int round = 0; round < kMostRounds && state_.bytes().Max() > limit_; ++round) {
     if (interrupt_ && interrupt_()) break;
+    if (forget_) state_.ForgetHistory();
     const Excess excess(state_.bytes().Values(), limit_);
     if (!(excess.Total() < kGoodProgress * before)) score_ratio_ = std::min(score_ratio_ * kScoreRatioGrowth, kMostScoreRatio);
     if (!(excess.Total() < kLeastProgress * before) && score_ratio_ >= kMostScoreRatio) {
@@ -100,6 +102,7 @@ bool GapEviction::RunAlike(const EvictionRule& rule, const std::vector<std::vect
   };
   for (int round = 0; round < kMostRounds && state_.bytes().Max() > limit_; ++round) {
     if (interrupt_ && interrupt_()) break;
+    if (forget_) state_.ForgetHistory();
     const Excess excess(state_.bytes().Values(), limit_);
     std::vector<std::pair<Gap, size_t>> best;  // of each group's middle one
     std::vector<Gap> gaps;
@@ -139,8 +142,9 @@ double GapEviction::Score(const Gap& gap, const Closure& closure, const Excess& 
   return std::pow(cost_us, rule_.cost_exponent) / gain;
 }
 
-void GapEviction::AddGap(BufferId buffer, int opens, OpId before, const Excess& excess, std::vector<Gap>* gaps) {
-  Gap gap{buffer, opens, before, closure_rule_, 0};
+void GapEviction::AddGap(BufferId buffer, int opens, OpId before, bool early, const Excess& excess,
+                         std::vector<Gap>* gaps) {
+  Gap gap{buffer, opens, before, early, closure_rule_, 0};
   gap.score = Weigh(gap, excess);
   if (!std::isfinite(gap.score)) {
     // What keeping inputs cannot do recomputing them may, and the other way round.
@@ -170,10 +174,10 @@ void GapEviction::AddGaps(BufferId buffer, const Excess& excess, std::vector<Gap
     const int closes = ClosureSlot(before);
     if (opens >= 0 && access.slot < state_.slots() - 1 && closes > opens + 1 &&
         excess.Count(opens + 1, closes - 1) > 0) {
-      AddGap(buffer, opens, before, excess, gaps);
+      AddGap(buffer, opens, before, false, excess, gaps);
       // Where the excess ends long before the next read, inputs may still be there at its end.
       const OpId early = OpOfSlot(excess.LastUpTo(closes - 1)) + 1;
-      if (early < before) AddGap(buffer, opens, early, excess, gaps);
+      if (early < before && state_.steps(early).size() < kMostEarly) AddGap(buffer, opens, early, true, excess, gaps);
     }
     opens = access.slot;
   }
@@ -206,7 +210,8 @@ bool GapEviction::Evict(const Gap& gap, const Excess& excess, bool may_crowd) {
   const int closes = ClosureSlot(gap.before);
   // Changes of this round may have filled, shortened or relieved the gap.
   if (!state_.Alive(gap.buffer, closes - 1) || state_.LastNeededBefore(gap.buffer, closes) != gap.opens ||
-      state_.bytes().Max(gap.opens + 1, closes - 1) <= limit_) {
+      state_.bytes().Max(gap.opens + 1, closes - 1) <= limit_ ||
+      (gap.early && state_.steps(gap.before).size() >= kMostEarly)) {
     return false;
   }
   const Closure& closure = finder_.Find(gap.buffer, gap.before, gap.rule);
@@ -296,6 +301,7 @@ void GapEviction::TakeBack(const std::vector<BufferId>* buffers) {
   });
   for (const Candidate& c : candidates) {
     if (interrupt_ && interrupt_()) return;
+    if (forget_) state_.ForgetHistory();
     const OpId op = graph.buffers[c.buffer].producer;
     if (!state_.HasStep(c.before, op)) continue;
     // Would it fit even if everything that the recomputation reads went away?

@@ -37,6 +37,10 @@ class GapEviction {
   // rounds, and between two recomputations to be taken back, and ends both.
   GapEviction(PlanState* state, int64_t limit, std::function<bool()> interrupt = nullptr);
 
+  // Commits that will not be undone are forgotten as it goes: for whoever starts afresh afterwards. Memory then does not
+  // grow with the number of commits.
+  void ForgetHistory() { forget_ = true; }
+
   // Lowers the profile to the limit if it can; true if it is under the limit, if not under the rule's aim. `random` is needed with noise only.
   bool Run(const EvictionRule& rule, Random* random = nullptr);
 
@@ -52,6 +56,7 @@ class GapEviction {
     BufferId buffer;
     int opens;    // last slot in which the buffer is needed before the gap
     OpId before;  // op whose closure slot ends it: that of the next read, or earlier, once the excess is over
+    bool early;
     ClosureRule rule;
     double score;
   };
@@ -60,7 +65,7 @@ class GapEviction {
   void Prepare(const EvictionRule& rule, Random* random);
   double Weigh(const Gap& gap, const Excess& excess);
   double Score(const Gap& gap, const Closure& closure, const Excess& excess) const;
-  void AddGap(BufferId buffer, int opens, OpId before, const Excess& excess, std::vector<Gap>* gaps);
+  void AddGap(BufferId buffer, int opens, OpId before, bool early, const Excess& excess, std::vector<Gap>* gaps);
   void AddGaps(BufferId buffer, const Excess& excess, std::vector<Gap>* gaps);
   std::vector<Gap> FindGaps(const Excess& excess);
   bool EvictRound(const Excess& excess);
@@ -72,6 +77,7 @@ class GapEviction {
   int64_t full_limit_;
   int64_t limit_;  // that of the run: full_limit_ or lower
   std::function<bool()> interrupt_;
+  bool forget_ = false;
   ClosureFinder finder_;
   EvictionRule rule_;
   ClosureRule closure_rule_;

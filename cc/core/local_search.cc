@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <utility>
 #include <vector>
 
 #include "cc/core/gap_eviction.h"
@@ -18,8 +20,8 @@ constexpr int kMostFailures = 200;
 
 class LocalSearch {
  public:
-  LocalSearch(PlanState* state, int64_t limit, uint64_t seed)
-      : state_(*state), limit_(limit), eviction_(state, limit), random_(seed), work_before_(state->work()) {}
+  LocalSearch(PlanState* state, int64_t limit, uint64_t seed, const std::function<bool()>& interrupt)
+      : state_(*state), limit_(limit), eviction_(state, limit, interrupt), random_(seed), work_before_(state->work()) {}
 
   int64_t Run(const LocalSearchLimits& limits) {
     Plan best = state_.ToPlan();
@@ -131,7 +133,7 @@ class LocalSearch {
 }  // namespace
 
 int64_t ImproveLocally(PlanState* state, int64_t limit, uint64_t seed, const LocalSearchLimits& limits) {
-  return LocalSearch(state, limit, seed).Run(limits);
+  return LocalSearch(state, limit, seed, limits.interrupt).Run(limits);
 }
 
 }  // namespace lms

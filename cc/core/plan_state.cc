@@ -38,7 +38,7 @@ void SortUnique(std::vector<OpId>* ids) {
 }  // namespace
 
 PlanState::PlanState(const MemGraph& graph, bool move)
-    : graph_(graph),
+    : graph_(&graph),
       move_(move),
       slots_(2 * static_cast<int>(graph.ops.size()) + 1),  // the last one is the end of the step
       tree_(slots_),
@@ -87,29 +87,29 @@ void PlanState::FindLatestMoves() {
   // Per free op: those of the ops that wait for it, directly or through other free ops, that come first. A few are
   // enough: the last one of a full list stands for all after it.
   constexpr size_t kFew = 8;
-  const OpId n = static_cast<OpId>(graph_.ops.size());
+  const OpId n = static_cast<OpId>(graph_->ops.size());
   std::vector<std::vector<OpId>> waiting(n);
   latest_move_.assign(n, n);
   std::vector<std::vector<OpId>> dependents(n);
   for (OpId op = 0; op < n; ++op) {
-    for (const OpId dep : graph_.ops[op].deps) dependents[dep].push_back(op);
+    for (const OpId dep : graph_->ops[op].deps) dependents[dep].push_back(op);
   }
   const auto reads = [this](OpId reader, OpId producer) {
-    const std::vector<BufferId>& inputs = graph_.ops[reader].inputs;
+    const std::vector<BufferId>& inputs = graph_->ops[reader].inputs;
     return std::any_of(inputs.begin(), inputs.end(),
-                       [&](BufferId b) { return graph_.buffers[b].producer == producer; });
+                       [&](BufferId b) { return graph_->buffers[b].producer == producer; });
   };
   for (OpId op = n - 1; op >= 0; --op) {
     std::vector<OpId> all;
     for (const OpId dependent : dependents[op]) {
-      if (IsFree(graph_, dependent)) {
+      if (IsFree(*graph_, dependent)) {
         all.insert(all.end(), waiting[dependent].begin(), waiting[dependent].end());
       } else {
         all.push_back(dependent);
       }
     }
     SortUnique(&all);
-    if (IsFree(graph_, op)) {
+    if (IsFree(*graph_, op)) {
       if (all.size() > kFew) all.resize(kFew);
       waiting[op] = std::move(all);
       continue;
@@ -133,11 +133,11 @@ int PlanState::EndOf(BufferId buffer, int slot) const {
 }
 
 bool PlanState::Alive(BufferId buffer, int slot) const {
-  return graph_.buffers[buffer].resident || EndOf(buffer, slot) >= slot;
+  return graph_->buffers[buffer].resident || EndOf(buffer, slot) >= slot;
 }
 
 int PlanState::AliveUntil(BufferId buffer, int slot) const {
-  return graph_.buffers[buffer].resident ? slot : std::min(slot, EndOf(buffer, slot));
+  return graph_->buffers[buffer].resident ? slot : std::min(slot, EndOf(buffer, slot));
 }
 
 int PlanState::LastNeededBefore(BufferId buffer, int slot) const {
@@ -150,7 +150,7 @@ int PlanState::LastNeededBefore(BufferId buffer, int slot) const {
 
 void PlanState::AddContribution(BufferId buffer, int sign) {
   const Life& life = lives_[buffer];
-  const int64_t bytes = sign * graph_.buffers[buffer].bytes;
+  const int64_t bytes = sign * graph_->buffers[buffer].bytes;
   work_ += 4 * static_cast<int64_t>(life.starts.size());
   for (int i = 0; i < static_cast<int>(life.starts.size()); ++i) {
     tree_.Add(life.starts[i], InstanceEnd(life, i), bytes);
@@ -168,7 +168,7 @@ void PlanState::Touch(BufferId buffer) {
   if (touched_in_[buffer] == change_) return;
   touched_in_[buffer] = change_;
   touched_.push_back(buffer);
-  move_candidates_.insert(graph_.buffers[buffer].producer);
+  move_candidates_.insert(graph_->buffers[buffer].producer);
   AddContribution(buffer, -1);
   MarkDirty(buffer);
   history_.back().lives.emplace_back(buffer, lives_[buffer]);
@@ -183,7 +183,7 @@ void PlanState::TouchSteps(OpId before) {
 
 void PlanState::AddAccess(BufferId buffer, int slot) {
   Touch(buffer);
-  move_candidates_.insert(graph_.buffers[buffer].producer);
+  move_candidates_.insert(graph_->buffers[buffer].producer);
   std::vector<Access>& accesses = lives_[buffer].accesses;
   const auto at = FirstAccess(&accesses, slot);
   if (at != accesses.end() && at->slot == slot) {
@@ -195,21 +195,21 @@ void PlanState::AddAccess(BufferId buffer, int slot) {
 
 void PlanState::RemoveAccess(BufferId buffer, int slot) {
   Touch(buffer);
-  move_candidates_.insert(graph_.buffers[buffer].producer);
+  move_candidates_.insert(graph_->buffers[buffer].producer);
   std::vector<Access>& accesses = lives_[buffer].accesses;
   const auto at = FirstAccess(&accesses, slot);
   if (at != accesses.end() && at->slot == slot && --at->count == 0) accesses.erase(at);
 }
 
 void PlanState::ReadInputs(OpId op, int slot) {
-  for (const BufferId input : graph_.ops[op].inputs) {
-    if (!graph_.buffers[input].resident) AddAccess(input, slot);
+  for (const BufferId input : graph_->ops[op].inputs) {
+    if (!graph_->buffers[input].resident) AddAccess(input, slot);
   }
 }
 
 void PlanState::UnreadInputs(OpId op, int slot) {
-  for (const BufferId input : graph_.ops[op].inputs) {
-    if (!graph_.buffers[input].resident) RemoveAccess(input, slot);
+  for (const BufferId input : graph_->ops[op].inputs) {
+    if (!graph_->buffers[input].resident) RemoveAccess(input, slot);
   }
 }
 
@@ -227,7 +227,7 @@ void PlanState::Recompute(BufferId buffer, OpId before) {
   std::vector<int>& starts = lives_[buffer].starts;
   starts.insert(std::upper_bound(starts.begin(), starts.end(), slot), slot);
   TouchSteps(before);
-  const OpId op = graph_.buffers[buffer].producer;
+  const OpId op = graph_->buffers[buffer].producer;
   move_candidates_.insert(op);
   std::vector<Step>& steps = steps_[before];
   auto step = std::lower_bound(steps.begin(), steps.end(), op, [](const Step& s, OpId o) { return s.op < o; });
@@ -235,12 +235,12 @@ void PlanState::Recompute(BufferId buffer, OpId before) {
   if (new_step) step = steps.insert(step, {op, {}});
   step->provides.insert(std::upper_bound(step->provides.begin(), step->provides.end(), buffer), buffer);
   if (!new_step) return;
-  cost_us_ += graph_.ops[op].cost_us;
+  cost_us_ += graph_->ops[op].cost_us;
   ReadInputs(op, slot);
 }
 
 void PlanState::Retain(BufferId buffer, OpId before) {
-  const OpId op = graph_.buffers[buffer].producer;
+  const OpId op = graph_->buffers[buffer].producer;
   std::vector<Step>& steps = steps_[before];
   const auto step = std::lower_bound(steps.begin(), steps.end(), op, [](const Step& s, OpId o) { return s.op < o; });
   if (step == steps.end() || step->op != op) return;
@@ -255,7 +255,7 @@ void PlanState::Retain(BufferId buffer, OpId before) {
   step->provides.erase(provided);
   if (!step->provides.empty()) return;
   steps.erase(step);
-  cost_us_ -= graph_.ops[op].cost_us;
+  cost_us_ -= graph_->ops[op].cost_us;
   UnreadInputs(op, slot);
 }
 
@@ -284,11 +284,11 @@ bool PlanState::DropUnread() {
 }
 
 bool PlanState::ShouldMove(OpId op) const {
-  const MemOp& o = graph_.ops[op];
+  const MemOp& o = graph_->ops[op];
   if (!move_ || !o.recomputable) return false;
   int first = slots_;  // recomputation of any output
   for (const BufferId b : o.outputs) {
-    if (graph_.buffers[b].escapes || graph_.buffers[b].resident) return false;
+    if (graph_->buffers[b].escapes || graph_->buffers[b].resident) return false;
     const Life& life = lives_[b];
     const size_t own = moved_[op] ? 0 : 1;
     if (life.starts.size() > own) first = std::min(first, life.starts[own]);
@@ -306,7 +306,7 @@ bool PlanState::ShouldMove(OpId op) const {
 
 void PlanState::SetMoved(OpId op, bool moved) {
   const int slot = OpSlot(op);
-  const MemOp& o = graph_.ops[op];
+  const MemOp& o = graph_->ops[op];
   history_.back().flipped.push_back(op);
   moved_[op] = moved;
   for (const BufferId b : o.outputs) {
@@ -357,7 +357,7 @@ void PlanState::Undo() {
   Change& change = history_.back();
   for (const OpId op : change.flipped) {
     moved_[op] = !moved_[op];
-    tree_.Add(OpSlot(op), OpSlot(op), moved_[op] ? -graph_.ops[op].workspace_bytes : graph_.ops[op].workspace_bytes);
+    tree_.Add(OpSlot(op), OpSlot(op), moved_[op] ? -graph_->ops[op].workspace_bytes : graph_->ops[op].workspace_bytes);
     dirty_ops_.push_back(op);
   }
   for (auto& [b, life] : change.lives) {
@@ -408,16 +408,16 @@ void PlanState::RefreshDirty() {
 }
 
 int64_t PlanState::Relief(OpId op) const {
-  const MemOp& o = graph_.ops[op];
+  const MemOp& o = graph_->ops[op];
   if (o.forwardable.empty() || moved_[op]) return 0;
   std::vector<int64_t> dying;
   for (const BufferId in : o.forwardable) {
-    if (!graph_.buffers[in].resident && EndOf(in, OpSlot(op)) == OpSlot(op)) dying.push_back(graph_.buffers[in].bytes);
+    if (!graph_->buffers[in].resident && EndOf(in, OpSlot(op)) == OpSlot(op)) dying.push_back(graph_->buffers[in].bytes);
   }
   int64_t relief = 0;
   for (const BufferId out : o.outputs) {
-    if (graph_.buffers[out].resident) continue;
-    const auto same = std::find(dying.begin(), dying.end(), graph_.buffers[out].bytes);
+    if (graph_->buffers[out].resident) continue;
+    const auto same = std::find(dying.begin(), dying.end(), graph_->buffers[out].bytes);
     if (same == dying.end()) continue;
     relief += *same;
     dying.erase(same);
@@ -433,10 +433,10 @@ int64_t PlanState::Correction(OpId before) const {
   std::vector<std::pair<BufferId, OpId>> last_reader;  // of instances that end in this slot
   int64_t unmade = 0;
   for (const Step& step : steps) {
-    for (const BufferId b : graph_.ops[step.op].inputs) {
-      if (!graph_.buffers[b].resident && EndOf(b, slot) == slot) last_reader.emplace_back(b, step.op);
+    for (const BufferId b : graph_->ops[step.op].inputs) {
+      if (!graph_->buffers[b].resident && EndOf(b, slot) == slot) last_reader.emplace_back(b, step.op);
     }
-    for (const BufferId b : step.provides) unmade += graph_.buffers[b].bytes;
+    for (const BufferId b : step.provides) unmade += graph_->buffers[b].bytes;
   }
   std::sort(last_reader.begin(), last_reader.end());
   const auto dies_at = [&last_reader](BufferId b, OpId op) {
@@ -449,21 +449,21 @@ int64_t PlanState::Correction(OpId before) const {
   int64_t freed = 0;
   std::vector<int64_t> dying;
   for (const Step& step : steps) {
-    const MemOp& o = graph_.ops[step.op];
-    for (const BufferId b : step.provides) unmade -= graph_.buffers[b].bytes;
+    const MemOp& o = graph_->ops[step.op];
+    for (const BufferId b : step.provides) unmade -= graph_->buffers[b].bytes;
     int64_t during = o.workspace_bytes - unmade - freed;
     dying.clear();
     for (const BufferId b : o.inputs) {
-      if (graph_.buffers[b].resident || !dies_at(b, step.op)) continue;
-      freed += graph_.buffers[b].bytes;
+      if (graph_->buffers[b].resident || !dies_at(b, step.op)) continue;
+      freed += graph_->buffers[b].bytes;
       if (std::find(o.forwardable.begin(), o.forwardable.end(), b) != o.forwardable.end()) {
-        dying.push_back(graph_.buffers[b].bytes);
+        dying.push_back(graph_->buffers[b].bytes);
       }
     }
     for (const BufferId b : o.outputs) {
-      if (graph_.buffers[b].resident) continue;
-      if (!std::binary_search(step.provides.begin(), step.provides.end(), b)) during += graph_.buffers[b].bytes;
-      const auto same = std::find(dying.begin(), dying.end(), graph_.buffers[b].bytes);
+      if (graph_->buffers[b].resident) continue;
+      if (!std::binary_search(step.provides.begin(), step.provides.end(), b)) during += graph_->buffers[b].bytes;
+      const auto same = std::find(dying.begin(), dying.end(), graph_->buffers[b].bytes);
       if (same == dying.end()) continue;
       during -= *same;
       dying.erase(same);
@@ -490,7 +490,7 @@ void PlanState::Load(const Plan& plan) {
 
 Plan PlanState::ToPlan() const {
   Plan plan;
-  std::vector<bool> ran(graph_.ops.size(), false);
+  std::vector<bool> ran(graph_->ops.size(), false);
   for (OpId before = 0; before < static_cast<OpId>(steps_.size()); ++before) {
     for (const Step& step : steps_[before]) {
       plan.steps.push_back({before, step.op, step.provides, moved_[step.op] && !ran[step.op]});

@@ -53,7 +53,7 @@ class PlanState {
   // The graph must outlive the state. Without `move` every op also runs at its own place.
   explicit PlanState(const MemGraph& graph, bool move = true);
 
-  const MemGraph& graph() const { return graph_; }
+  const MemGraph& graph() const { return *graph_; }
   const RangeTree& bytes() const { return tree_; }
   int slots() const { return slots_; }
   double cost_us() const { return cost_us_; }
@@ -129,7 +129,7 @@ class PlanState {
   // End of the instance that is alive in `slot`, or -1.
   int EndOf(BufferId buffer, int slot) const;
 
-  const MemGraph& graph_;
+  const MemGraph* graph_;
   bool move_;
   int slots_;
   RangeTree tree_;

@@ -30,6 +30,7 @@ constexpr double kChainSlack[] = {1.15, 1.4, 1.8, 2.5};
 constexpr size_t kRepeats = 4;     // as many alike buffers are a reason for a start that treats them alike
 constexpr size_t kKeptStarts = 3;  // that local search starts from
 constexpr double kHopeless = 2;
+constexpr size_t kHuge = 30000;  // ops: no local search, and stages as a last resort
 constexpr int kMostStages = 128;
 constexpr uint64_t kSeed = 1;
 
@@ -60,34 +61,36 @@ class Planner {
     std::vector<PlannerResult> best{Evaluate(graph_, Plan(), limit_bytes)};
     const int64_t limit = limit_bytes - resident_;
     if (best[0].feasible || limit <= 0) return best;
-    PlanState state(graph_, options_.move);
+    const PlanState keep_everything(graph_, options_.move);
+    PlanState state = keep_everything;
     int starts = 0;
     GapEviction eviction(&state, limit, [&] { return starts > 0 && Late(); });
+    eviction.ForgetHistory();
+    const auto restart = [&] {
+      work_ += state.work();
+      state = keep_everything;
+    };
     const auto finish = [&](bool under) {
       if (under) eviction.TakeBack();
       Keep(Evaluate(graph_, state.ToPlan(), limit_bytes), &best);
-      state.UndoTo(0);
       ++starts;
+      restart();
     };
     const auto rules = [&](int first, int last) {
       for (int i = first; i < last && (starts == 0 || !Late()); ++i) finish(eviction.Run(kStarts[i]));
     };
-    if (options_.single_start) {
-      rules(0, 1);
-      work_ += state.work();
-      return best;
-    }
-    rules(0, kFewStarts);
-    if (!Late() && PrepareChain()) {
+    rules(0, options_.single_start ? 1 : kFewStarts);
+    if (options_.single_start) return best;
+    // Stages of hundreds of ops make closures that are slow to refine: on huge graphs only where nothing else works.
+    const bool huge = graph_.ops.size() > kHuge;
+    if (!Late() && !(huge && best[0].feasible) && PrepareChain()) {
       const int level = ChainLevel(limit, &state);
-      if (level >= 0) {
-        chain_->Apply(level, &state);
-        // Whole stages, again and again, where others have found something far cheaper: not worth refining.
-        if (best[0].feasible && state.cost_us() > kHopeless * best[0].cost_us) {
-          state.UndoTo(0);
-        } else {
-          finish(true);
-        }
+      // Whole stages, again and again, where others have found something far cheaper, are not worth refining.
+      if (level >= 0) chain_->Apply(level, &state);
+      if (level >= 0 && !(best[0].feasible && state.cost_us() > kHopeless * best[0].cost_us)) {
+        finish(true);
+      } else {
+        restart();
       }
       const int exact = std::max(level, chain_->LeastLevel());
       for (const double slack : kChainSlack) {
@@ -106,7 +109,6 @@ class Planner {
         if (!best[0].feasible && !Late()) finish(eviction.Run(rule));
       }
     }
-    work_ += state.work();
     return best;
   }
 
@@ -117,12 +119,13 @@ class Planner {
     const double bound_us = best.bound_us = Late() ? 0 : LowerBoundUs(graph_, limit_bytes);
     const int64_t work = std::max<int64_t>(0, options_.work - work_);
     const int64_t share = work / 2 / static_cast<int64_t>(starts.size());
+    const bool huge = graph_.ops.size() > kHuge;
     for (const PlannerResult& start : starts) {
-      if (Late() || start.feasible != starts[0].feasible) break;
+      if (huge || Late() || start.feasible != starts[0].feasible) break;
       PlannerResult result = Search(start.plan, limit_bytes, share, bound_us);
       if (Better(result, best)) best = std::move(result);
     }
-    if (!Late()) {
+    if (!huge && !Late()) {
       PlannerResult result = Search(best.plan, limit_bytes, work - work / 2, bound_us);
       if (Better(result, best)) best = std::move(result);
     }
@@ -188,7 +191,7 @@ class Planner {
         if (result.feasible || Late()) break;
       }
       work_ += state.work();
-      if (!result.feasible && !Late()) {
+      if (!result.feasible && graph_.ops.size() <= kHuge && !Late()) {
         PlannerResult found = Search(result.plan, limit_bytes, share, 0);
         if (found.peak_bytes < result.peak_bytes) result = std::move(found);
       }
