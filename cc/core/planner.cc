@@ -76,14 +76,16 @@ class Planner {
       ++starts;
       restart();
     };
+    // Where there is a plan, half of the work at most goes into further starts.
+    const auto enough = [&] { return Late() || (best[0].feasible && work_ > options_.work / 2); };
     const auto rules = [&](int first, int last) {
-      for (int i = first; i < last && (starts == 0 || !Late()); ++i) finish(eviction.Run(kStarts[i]));
+      for (int i = first; i < last && (starts == 0 || !enough()); ++i) finish(eviction.Run(kStarts[i]));
     };
     rules(0, options_.single_start ? 1 : kFewStarts);
     if (options_.single_start) return best;
     // Stages of hundreds of ops make closures that are slow to refine: on huge graphs only where nothing else works.
     const bool huge = graph_.ops.size() > kHuge;
-    if (!Late() && !(huge && best[0].feasible) && PrepareChain()) {
+    if (!enough() && !(huge && best[0].feasible) && PrepareChain()) {
       const int level = ChainLevel(limit, &state);
       // Whole stages, again and again, where others have found something far cheaper, are not worth refining.
       if (level >= 0) chain_->Apply(level, &state);
@@ -95,12 +97,12 @@ class Planner {
       const int exact = std::max(level, chain_->LeastLevel());
       for (const double slack : kChainSlack) {
         const int looser = static_cast<int>(slack * exact);
-        if (looser >= chain_->levels() || Late()) break;
+        if (looser >= chain_->levels() || enough()) break;
         chain_->Apply(looser, &state);
         finish(eviction.Run(kStarts[0]));
       }
     }
-    if (all && !Late()) {
+    if (all && !enough()) {
       const std::vector<std::vector<BufferId>> groups = FindRepeats(graph_);
       const bool repeats = std::any_of(groups.begin(), groups.end(), [](const auto& g) { return g.size() >= kRepeats; });
       if (repeats) finish(eviction.RunAlike(kStarts[1], groups));
@@ -117,7 +119,7 @@ class Planner {
     PlannerResult best = starts[0];
     if (best.plan.steps.empty() || options_.single_start) return best;
     const double bound_us = best.bound_us = Late() ? 0 : LowerBoundUs(graph_, limit_bytes);
-    const int64_t work = std::max<int64_t>(0, options_.work - work_);
+    const int64_t work = std::max(options_.work / 4, options_.work - work_);
     const int64_t share = work / 2 / static_cast<int64_t>(starts.size());
     const bool huge = graph_.ops.size() > kHuge;
     for (const PlannerResult& start : starts) {
