@@ -81,15 +81,16 @@ class Planner {
     const auto rules = [&](int first, int last) {
       for (int i = first; i < last && (starts == 0 || !enough()); ++i) finish(eviction.Run(kStarts[i]));
     };
-    rules(0, options_.single_start ? 1 : kFewStarts);
+    rules(0, 1);
     if (options_.single_start) return best;
     // Stages of hundreds of ops make closures that are slow to refine: on huge graphs only where nothing else works.
     const bool huge = graph_.ops.size() > kHuge;
-    if (!enough() && !(huge && best[0].feasible) && PrepareChain()) {
+    if (!Late() && !(huge && best[0].feasible) && PrepareChain()) {
       const int level = ChainLevel(limit, &state);
       // Whole stages, again and again, where others have found something far cheaper, are not worth refining.
+      const auto hopeless = [&] { return best[0].feasible && state.cost_us() > kHopeless * best[0].cost_us; };
       if (level >= 0) chain_->Apply(level, &state);
-      if (level >= 0 && !(best[0].feasible && state.cost_us() > kHopeless * best[0].cost_us)) {
+      if (level >= 0 && !hopeless()) {
         finish(true);
       } else {
         restart();
@@ -99,9 +100,14 @@ class Planner {
         const int looser = static_cast<int>(slack * exact);
         if (looser >= chain_->levels() || enough()) break;
         chain_->Apply(looser, &state);
-        finish(eviction.Run(kStarts[0]));
+        if (hopeless()) {
+          restart();
+        } else {
+          finish(eviction.Run(kStarts[0]));
+        }
       }
     }
+    rules(1, kFewStarts);
     if (all && !enough()) {
       const std::vector<std::vector<BufferId>> groups = FindRepeats(graph_);
       const bool repeats = std::any_of(groups.begin(), groups.end(), [](const auto& g) { return g.size() >= kRepeats; });
