@@ -1,8 +1,8 @@
 // Optimal checkpointing over the chain of a step's stages: seeds for tight budgets.
 //
 // A training step computes forwards up to its turn (the loss), then visits what it has saved in reverse. The forward
-// part is cut into stages where little crosses the cut: at articulation points (one buffer), or at small frontiers where
-// there are none (skip connections). A stage can be run to pass on its frontier only, or to save all that its own
+// part is cut into stages where little crosses the cut: at articulation points (one buffer), or at small frontiers
+// where there are none (skip connections). A stage can be run to pass on its frontier only, or to save all that its own
 // backward window reads. Over this chain dynamic programming finds the least forward work for every amount of memory:
 //
 //   best(i, j, m): stages i..j are to be reversed, the frontier before i is stored (outside m bytes), as the least of
@@ -50,20 +50,20 @@ class CheckpointChain {
   struct Stage {
     OpId first = 0;  // forward ops first..last
     OpId last = 0;
-    OpId window = kNone;            // op with which its backward window begins
-    std::vector<BufferId> passed;   // needed to pass on the frontier behind it, in order of production
-    std::vector<BufferId> saved;    // needed for its own window and the frontier
-    std::vector<BufferId> own;      // needed for its own window alone
+    OpId window = kNone;           // op with which its backward window begins
+    std::vector<BufferId> passed;  // needed to pass on the frontier behind it, in order of production
+    std::vector<BufferId> saved;   // needed for its own window and the frontier
+    std::vector<BufferId> own;     // needed for its own window alone
     double pass_us = 0;
     double save_us = 0;
     double own_us = 0;
-    int64_t save_bytes = 0;          // held from saving it until its window, beyond the frontier before it
-    int64_t pass_peak = 0;           // while it is run to pass on, with the frontier before it...
-    int64_t pass_peak_first = 0;     // ...and without
-    int64_t save_peak_first = 0;     // while it is run to save, without the frontier before it
-    int64_t own_peak_first = 0;      // the same for its own window alone
-    int64_t window_peak = 0;         // in its window, with what it saved, without earlier stages
-    int64_t gradients = 0;           // held when its window begins
+    int64_t save_bytes = 0;       // held from saving it until its window, beyond the frontier before it
+    int64_t pass_peak = 0;        // while it is run to pass on, with the frontier before it...
+    int64_t pass_peak_first = 0;  // ...and without
+    int64_t save_peak_first = 0;  // while it is run to save, without the frontier before it
+    int64_t own_peak_first = 0;   // the same for its own window alone
+    int64_t window_peak = 0;      // in its window, with what it saved, without earlier stages
+    int64_t gradients = 0;        // held when its window begins
   };
 
   void FindTurn(const PlanState& keep_everything);
@@ -78,7 +78,7 @@ class CheckpointChain {
 
   const MemGraph& graph_;
   OpId turn_ = 0;
-  std::vector<OpId> last_forward_read_;   // per buffer: by an op up to the turn; kNone if there is none
+  std::vector<OpId> last_forward_read_;  // per buffer: by an op up to the turn; kNone if there is none
   std::vector<OpId> first_backward_read_;
   std::vector<OpId> last_backward_read_;
   std::vector<Stage> stages_;

@@ -82,8 +82,7 @@ const Closure& ClosureFinder::Find(BufferId wanted, OpId before, const ClosureRu
       if (!may_recompute && until < 0) return closure_;
       const bool keep =
           until >= 0 &&
-          (!may_recompute ||
-           static_cast<double>(buffer.bytes) <= rule.keep_ratio * static_cast<double>(wanted_bytes) ||
+          (!may_recompute || static_cast<double>(buffer.bytes) <= rule.keep_ratio * static_cast<double>(wanted_bytes) ||
            Fits(buffer.bytes, until, wanted_bytes, opens, slot, rule.limit_bytes));
       (keep ? closure_.kept : closure_.recomputed).push_back(input);
     }

@@ -23,7 +23,7 @@ struct ClosureRule {
 
 struct Closure {
   bool possible = false;
-  double cost_us = 0;                // of ops not recomputed in that slot anyway; those that are only moved cost nothing
+  double cost_us = 0;  // of ops not recomputed in that slot anyway; those that are only moved cost nothing
   std::vector<BufferId> recomputed;  // to be computed anew in the slot, the wanted buffer included
   std::vector<BufferId> kept;        // to be kept longer, until the slot
 };

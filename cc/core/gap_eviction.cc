@@ -10,18 +10,18 @@ namespace lms {
 namespace {
 
 constexpr int kMostRounds = 200;
-constexpr double kApplyShare = 0.125;         // of a round's candidates that are applied before all are weighed again
-constexpr double kFirstScoreRatio = 3;        // and none that is this many times worse than the best...
-constexpr double kScoreRatioGrowth = 4;       // ...unless a round leaves more of the excess than kGoodProgress
+constexpr double kApplyShare = 0.125;    // of a round's candidates that are applied before all are weighed again
+constexpr double kFirstScoreRatio = 3;   // and none that is this many times worse than the best...
+constexpr double kScoreRatioGrowth = 4;  // ...unless a round leaves more of the excess than kGoodProgress
 constexpr double kMostScoreRatio = 1e6;
 constexpr double kGoodProgress = 0.9;
 constexpr double kLeastProgress = 0.995;  // more than that, and what is left is held by the closures themselves
-constexpr size_t kMostEarly = 16;  // recomputations that gather where an excess ends: more are slow to simulate
+constexpr size_t kMostEarly = 16;         // recomputations that gather where an excess ends: more are slow to simulate
 constexpr int kMostCrowdedTries = 64;
-constexpr int64_t kLeastEvictedBytes = 1024;  // smaller buffers are not worth a node...
+constexpr int64_t kLeastEvictedBytes = 1024;     // smaller buffers are not worth a node...
 constexpr int64_t kLeastEvictedShare = 1 << 14;  // ...nor are those below this part of the peak
 constexpr double kEqualCostUs = 1e-6;
-constexpr double kNodeCostUs = 0.5;              // an op that costs nothing still costs a node to run
+constexpr double kNodeCostUs = 0.5;  // an op that costs nothing still costs a node to run
 
 }  // namespace
 
@@ -56,8 +56,7 @@ GapEviction::GapEviction(PlanState* state, int64_t limit, std::function<bool()> 
       finder_(*state),
       relieved_(state->graph().ops.size(), 0) {
   const MemGraph& graph = state->graph();
-  const int64_t least =
-      std::min(kLeastEvictedBytes, std::max<int64_t>(1, state->bytes().Max() / kLeastEvictedShare));
+  const int64_t least = std::min(kLeastEvictedBytes, std::max<int64_t>(1, state->bytes().Max() / kLeastEvictedShare));
   for (size_t b = 0; b < graph.buffers.size(); ++b) {
     const MemBuffer& buffer = graph.buffers[b];
     if (buffer.evictable && !buffer.resident && buffer.bytes >= least && graph.ops[buffer.producer].recomputable) {
@@ -83,7 +82,8 @@ bool GapEviction::Run(const EvictionRule& rule, Random* random) {
     if (interrupt_ && interrupt_()) break;
     if (forget_) state_.ForgetHistory();
     const Excess excess(state_.bytes().Values(), limit_);
-    if (!(excess.Total() < kGoodProgress * before)) score_ratio_ = std::min(score_ratio_ * kScoreRatioGrowth, kMostScoreRatio);
+    if (!(excess.Total() < kGoodProgress * before))
+      score_ratio_ = std::min(score_ratio_ * kScoreRatioGrowth, kMostScoreRatio);
     if (!(excess.Total() < kLeastProgress * before) && score_ratio_ >= kMostScoreRatio) {
       if (!Relieve() && !EvictThroughCrowd(excess)) break;
       before = std::numeric_limits<double>::infinity();

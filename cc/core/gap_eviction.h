@@ -37,11 +37,12 @@ class GapEviction {
   // rounds, and between two recomputations to be taken back, and ends both.
   GapEviction(PlanState* state, int64_t limit, std::function<bool()> interrupt = nullptr);
 
-  // Commits that will not be undone are forgotten as it goes: for whoever starts afresh afterwards. Memory then does not
-  // grow with the number of commits.
+  // Commits that will not be undone are forgotten as it goes: for whoever starts afresh afterwards. Memory then does
+  // not grow with the number of commits.
   void ForgetHistory() { forget_ = true; }
 
-  // Lowers the profile to the limit if it can; true if it is under the limit, if not under the rule's aim. `random` is needed with noise only.
+  // Lowers the profile to the limit if it can; true if it is under the limit, if not under the rule's aim. `random` is
+  // needed with noise only.
   bool Run(const EvictionRule& rule, Random* random = nullptr);
 
   // The same, with one decision for all of a group (repeats.h): what is best for the one in its middle is done to each.

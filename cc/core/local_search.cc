@@ -40,8 +40,8 @@ class LocalSearch {
       // First less excess, then less cost; a little more of either now and then.
       const double luck = kFirstTemperature * (1 - progress) * -std::log(1 - random_.Unit());
       const double new_excess = under ? 0 : Excess();
-      const bool good = excess > 0 ? new_excess <= excess * (1 + luck)
-                                   : under && state_.cost_us() <= cost_us + best_us * luck;
+      const bool good =
+          excess > 0 ? new_excess <= excess * (1 + luck) : under && state_.cost_us() <= cost_us + best_us * luck;
       if (!good) {
         state_.UndoTo(0);
         continue;

@@ -25,8 +25,8 @@ struct LocalSearchLimits {
   std::function<bool()> interrupt;  // asked between two attempts; stops the search
 };
 
-// Improves the state's plan: below `limit` (resident excluded) first, then cheaper. Afterwards the state has the best plan found,
-// and no history. Returns the work done.
+// Improves the state's plan: below `limit` (resident excluded) first, then cheaper. Afterwards the state has the best
+// plan found, and no history. Returns the work done.
 int64_t ImproveLocally(PlanState* state, int64_t limit, uint64_t seed, const LocalSearchLimits& limits);
 
 }  // namespace lms

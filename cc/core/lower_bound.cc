@@ -9,10 +9,10 @@
 namespace lms {
 namespace {
 
-constexpr int kMoments = 16;         // tried with the weaker form, in which inputs are there for nothing
-constexpr int kBestMoments = 3;      // and the best of them with the full one
-constexpr int kPrices = 14;          // per moment
-constexpr size_t kMostOps = 20000;   // above this the weaker form alone
+constexpr int kMoments = 16;        // tried with the weaker form, in which inputs are there for nothing
+constexpr int kBestMoments = 3;     // and the best of them with the full one
+constexpr int kPrices = 14;         // per moment
+constexpr size_t kMostOps = 20000;  // above this the weaker form alone
 
 // Bytes that must be in use while the op runs, resident left out.
 int64_t Needs(const MemGraph& graph, OpId op) {
@@ -167,9 +167,9 @@ class Moment {
 
   const MemGraph& graph_;
   double capacity_ = 0;
-  std::vector<bool> before_;     // per op: has run
-  std::vector<bool> wanted_;     // per buffer: made before, read after, and not needed by the op itself
-  std::vector<BufferId> free_;   // there in any case
+  std::vector<bool> before_;    // per op: has run
+  std::vector<bool> wanted_;    // per buffer: made before, read after, and not needed by the op itself
+  std::vector<BufferId> free_;  // there in any case
 };
 
 }  // namespace

@@ -31,12 +31,12 @@ class MaxFlow {
   bool FindLevels(int source, int sink);
   double Augment(int source, int sink);
 
-  std::vector<int> first_;         // per node: its first arc
-  std::vector<int> next_;          // per arc: the node's next arc
-  std::vector<int> to_;            // per arc; arc ^ 1 is its reverse
-  std::vector<double> left_;       // per arc: residual capacity
-  std::vector<double> capacity_;   // per edge
-  double nothing_ = 0;  // what is left below this is rounding
+  std::vector<int> first_;        // per node: its first arc
+  std::vector<int> next_;         // per arc: the node's next arc
+  std::vector<int> to_;           // per arc; arc ^ 1 is its reverse
+  std::vector<double> left_;      // per arc: residual capacity
+  std::vector<double> capacity_;  // per edge
+  double nothing_ = 0;            // what is left below this is rounding
   std::vector<int> level_;
   std::vector<int> at_;
 };

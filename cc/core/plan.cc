@@ -64,7 +64,8 @@ class Walk {
   std::string CheckReads(OpId op) const {
     for (const BufferId b : graph_.ops[op].inputs) {
       // What is made later than it is read comes around a loop.
-      if (!made_[b] && graph_.buffers[b].producer < op) return graph_.buffers[b].name + " is missed by " + graph_.ops[op].name;
+      if (!made_[b] && graph_.buffers[b].producer < op)
+        return graph_.buffers[b].name + " is missed by " + graph_.ops[op].name;
     }
     return "";
   }

@@ -6,8 +6,8 @@
 // that moment, and an instance is dropped after its last read. So a buffer is evicted between its last read before a
 // step and the step, and nothing else needs to be said.
 //
-// Where nothing reads what an op makes at its own place, the first run is of no use: its first step then *moves* the op,
-// which does not run at its own place, and costs nothing.
+// Where nothing reads what an op makes at its own place, the first run is of no use: its first step then *moves* the
+// op, which does not run at its own place, and costs nothing.
 
 #ifndef LMS_CC_CORE_PLAN_H_
 #define LMS_CC_CORE_PLAN_H_

@@ -412,7 +412,8 @@ int64_t PlanState::Relief(OpId op) const {
   if (o.forwardable.empty() || moved_[op]) return 0;
   std::vector<int64_t> dying;
   for (const BufferId in : o.forwardable) {
-    if (!graph_->buffers[in].resident && EndOf(in, OpSlot(op)) == OpSlot(op)) dying.push_back(graph_->buffers[in].bytes);
+    if (!graph_->buffers[in].resident && EndOf(in, OpSlot(op)) == OpSlot(op))
+      dying.push_back(graph_->buffers[in].bytes);
   }
   int64_t relief = 0;
   for (const BufferId out : o.outputs) {
@@ -440,8 +441,8 @@ int64_t PlanState::Correction(OpId before) const {
   }
   std::sort(last_reader.begin(), last_reader.end());
   const auto dies_at = [&last_reader](BufferId b, OpId op) {
-    const auto after = std::upper_bound(last_reader.begin(), last_reader.end(),
-                                        std::make_pair(b, std::numeric_limits<OpId>::max()));
+    const auto after =
+        std::upper_bound(last_reader.begin(), last_reader.end(), std::make_pair(b, std::numeric_limits<OpId>::max()));
     return after != last_reader.begin() && *(after - 1) == std::make_pair(b, op);
   };
   int64_t worst = 0;

@@ -19,9 +19,9 @@ namespace lms {
 namespace {
 
 // Ordered so that the first few already cover the ground: planning may stop after any of them.
-constexpr EvictionRule kStarts[] = {{1.0, 0.25}, {0.7, 0.0}, {1.4, 1.0}, {1.0, 0.0}, {0.7, 0.25},
-                                    {1.4, 0.25}, {1.0, 1.0}, {0.7, 1.0}, {1.4, 0.0}, {1.0, 0.0, 0.95},
-                                    {1.0, 0.25, 0.85}};
+constexpr EvictionRule kStarts[] = {{1.0, 0.25}, {0.7, 0.0},       {1.4, 1.0},       {1.0, 0.0},
+                                    {0.7, 0.25}, {1.4, 0.25},      {1.0, 1.0},       {0.7, 1.0},
+                                    {1.4, 0.0},  {1.0, 0.0, 0.95}, {1.0, 0.25, 0.85}};
 // Where all of these fail.
 constexpr EvictionRule kLastResorts[] = {{1.0, 0.0, 1, true}, {1.0, 1.0, 1, true}};
 constexpr int kFewStarts = 3;
@@ -110,7 +110,8 @@ class Planner {
     rules(1, kFewStarts);
     if (all && !enough()) {
       const std::vector<std::vector<BufferId>> groups = FindRepeats(graph_);
-      const bool repeats = std::any_of(groups.begin(), groups.end(), [](const auto& g) { return g.size() >= kRepeats; });
+      const bool repeats =
+          std::any_of(groups.begin(), groups.end(), [](const auto& g) { return g.size() >= kRepeats; });
       if (repeats) finish(eviction.RunAlike(kStarts[1], groups));
       rules(kFewStarts, static_cast<int>(sizeof(kStarts) / sizeof(kStarts[0])));
       for (const EvictionRule& rule : kLastResorts) {

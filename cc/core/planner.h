@@ -25,8 +25,8 @@ inline constexpr int64_t kWorkPerSecond = 30000000;
 
 struct PlannerOptions {
   bool recompute = true;
-  bool move = true;    // ops may run later than in the graph's own order where that saves recomputing them
-  double seconds = 1;  // the first start always ends; nothing else begins after this
+  bool move = true;               // ops may run later than in the graph's own order where that saves recomputing them
+  double seconds = 1;             // the first start always ends; nothing else begins after this
   int64_t work = kWorkPerSecond;  // that local search may use up, with what the starts have left of it
   bool single_start = false;      // gap eviction once, no more
 };

@@ -1,9 +1,9 @@
 // Repeated blocks: which buffers play the same part in equal layers of a network?
 //
-// Two ops are alike when they have the same type, cost, flags and output sizes, and so have what they read and who reads
-// them, a few steps around (colour refinement, after Weisfeiler and Leman). Buffers that alike ops make in the same place
-// form a group. A decision for one of a group can be made for all of it: a network of 200 equal blocks is planned like
-// one of a few.
+// Two ops are alike when they have the same type, cost, flags and output sizes, and so have what they read and who
+// reads them, a few steps around (colour refinement, after Weisfeiler and Leman). Buffers that alike ops make in the
+// same place form a group. A decision for one of a group can be made for all of it: a network of 200 equal blocks is
+// planned like one of a few.
 
 #ifndef LMS_CC_CORE_REPEATS_H_
 #define LMS_CC_CORE_REPEATS_H_

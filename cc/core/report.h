@@ -49,7 +49,7 @@ struct Report {
   int64_t min_budget_bytes = 0;  // least feasible; 0: not looked for
   double predicted_time_overhead = 0;
   double time_overhead_bound = 0;  // no plan for the budget is predicted to add less (lower_bound.h); 0: not known
-  double step_time_us = 0;  // predicted, without lms
+  double step_time_us = 0;         // predicted, without lms
   double planner_seconds = 0;
   double optimizer_seconds = 0;  // everything that lms did
   int nodes_before = 0;

@@ -34,8 +34,9 @@ const Names& Forwarders() {
       // two or more
       "Add", "AddV2", "AddN", "AccumulateNV2", "Div", "DivNoNan", "EluGrad", "FloorDiv", "FloorMod", "LeakyReluGrad",
       "Maximum", "Minimum", "Mul", "MulNoNan", "Pow", "RealDiv", "ReciprocalGrad", "Relu6Grad", "ReluGrad", "RsqrtGrad",
-      "Select", "SelectV2", "SeluGrad", "SigmoidGrad", "SoftmaxCrossEntropyWithLogits", "SparseSoftmaxCrossEntropyWithLogits", "_UnaryOpsComposition", "SoftplusGrad", "SoftsignGrad", "SqrtGrad", "SquaredDifference",
-      "Sub", "TanhGrad", "Xdivy", "Xlogy"};
+      "Select", "SelectV2", "SeluGrad", "SigmoidGrad", "SoftmaxCrossEntropyWithLogits",
+      "SparseSoftmaxCrossEntropyWithLogits", "_UnaryOpsComposition", "SoftplusGrad", "SoftsignGrad", "SqrtGrad",
+      "SquaredDifference", "Sub", "TanhGrad", "Xdivy", "Xlogy"};
   return *names;
 }
 

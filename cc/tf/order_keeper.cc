@@ -65,7 +65,7 @@ void OrderKeeper::MakeEvents(const Plan& plan) {
 }
 
 void OrderKeeper::FindDepsAndReleases(const Plan& plan) {
-  std::vector<EventId> maker(graph_.buffers.size(), kNone);            // of the newest instance
+  std::vector<EventId> maker(graph_.buffers.size(), kNone);          // of the newest instance
   std::vector<std::vector<EventId>> readers(graph_.buffers.size());  // of the newest instance of large buffers
   for (EventId e = 0; e < static_cast<EventId>(events_.size()); ++e) {
     const Event& event = events_[e];
@@ -137,7 +137,8 @@ void OrderKeeper::Passed(EventId event) {
   Set implied(released_.size(), 0);
   for (const EventId dep : deps_[event]) AddImplied(dep, &implied);
   implied_[event] = std::move(implied);
-  for (const EventId reader : releases_[event]) released_[number_[reader] / 64] |= uint64_t{1} << (number_[reader] % 64);
+  for (const EventId reader : releases_[event])
+    released_[number_[reader] / 64] |= uint64_t{1} << (number_[reader] % 64);
 }
 
 }  // namespace lms

@@ -9,7 +9,8 @@
 // The walk is over events: the steps of the plan and the ops at their own place. Steps are ordered among themselves as
 // well: branches of one closure have nothing else that keeps them from running side by side.
 //
-// One walk per object, O((events + dependencies) * readers / 64): each event has the set of the readers that it waits for.
+// One walk per object, O((events + dependencies) * readers / 64): each event has the set of the readers that it waits
+// for.
 
 #ifndef LMS_CC_TF_ORDER_KEEPER_H_
 #define LMS_CC_TF_ORDER_KEEPER_H_
@@ -66,10 +67,10 @@ class OrderKeeper {
   // Readers have numbers in the order of events; the sets are bits by that number.
   using Set = std::vector<uint64_t>;
   void AddImplied(EventId by, Set* implied) const;
-  std::vector<int> number_;        // of the event; kNone where it releases nothing
-  std::vector<EventId> reader_;    // by number
-  std::vector<Set> implied_;       // per event passed: the readers that have ended before it starts
-  Set released_;                   // readers whose buffers are done with
+  std::vector<int> number_;      // of the event; kNone where it releases nothing
+  std::vector<EventId> reader_;  // by number
+  std::vector<Set> implied_;     // per event passed: the readers that have ended before it starts
+  Set released_;                 // readers whose buffers are done with
 };
 
 }  // namespace lms

@@ -74,8 +74,8 @@ class Report:
                 f"{format_bytes(self.peak_before_bytes)}, budget {budget}; "
                 f"{self._count('recompute')} operations are computed again and "
                 f"{self._count('move')} moved, for "
-                f"{self.predicted_time_overhead:+.1%} of the step's time{self._bound()}; planned in "
-                f"{self.planner_seconds:.2f} s."
+                f"{self.predicted_time_overhead:+.1%} of the step's time{self._bound()}; "
+                f"planned in {self.planner_seconds:.2f} s."
             )
         elif self.status == "fits":
             text += (

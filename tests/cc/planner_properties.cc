@@ -2,7 +2,8 @@
 //
 // For each graph and each of four random budgets between what a single op needs and the peak:
 //   - the plan is valid, and its peak, in the plain simulator, is what the planner says;
-//   - it is under the budget, or the budget is declared infeasible and lies below the least peak that the planner knows;
+//   - it is under the budget, or the budget is declared infeasible and lies below the least peak that the planner
+//   knows;
 //   - no bound is above the cost of a plan (lower_bound.h);
 //   - the same call gives the same plan;
 //   - a larger budget never costs more than a smaller one. (Planned with little work for speed; where it does, both are

@@ -190,7 +190,8 @@ def test_every_problem_with_the_usage_is_listed():
     for text in (
         "--budget 'lots' is none; it takes 60%, 6GiB",
         "--seconds '-1' is none",
-        "unknown option --jsn; 'plan' has --budget, --seconds, --out, --json, --no-moves, --single-start, --sort",
+        "unknown option --jsn; 'plan' has --budget, --seconds, --out, --json, --no-moves, "
+        "--single-start, --sort",
         "unknown option --points",
         "--sort takes no value",
         "'plan' needs a file: GRAPH",

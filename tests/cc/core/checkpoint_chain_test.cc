@@ -20,8 +20,8 @@ int64_t Binomial(int n, int k) {
   return result;
 }
 
-// Forward steps beyond the first pass that reversing a chain of `steps` takes at least with `checkpoints` stored states:
-// Griewank and Walther, "Algorithm 799: Revolve", 2000.
+// Forward steps beyond the first pass that reversing a chain of `steps` takes at least with `checkpoints` stored
+// states: Griewank and Walther, "Algorithm 799: Revolve", 2000.
 int64_t Revolve(int steps, int checkpoints) {
   int repetitions = 0;
   while (Binomial(checkpoints + repetitions, checkpoints) < steps) ++repetitions;

@@ -35,7 +35,8 @@ TEST(LowerBoundTest, IsWhatTheCheapestHalfCosts) {
   AddOp(&graph, {OutputOf(graph, large), sum}, 0);
   const OpId end = AddOp(&graph, {sum}, 0);
   for (const BufferId b : made) AddOp(&graph, {b, sum}, 0);
-  for (OpId reader = end; reader < static_cast<OpId>(graph.ops.size()); ++reader) graph.ops[reader].deps.push_back(large);
+  for (OpId reader = end; reader < static_cast<OpId>(graph.ops.size()); ++reader)
+    graph.ops[reader].deps.push_back(large);
   ASSERT_EQ(graph.Validate(), "");
   const int64_t limit = Simulate(graph, Plan()).peak_bytes - 2000;
   EXPECT_NEAR(LowerBoundUs(graph, limit), 3 + 5, 0.01);
