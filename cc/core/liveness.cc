@@ -45,22 +45,26 @@ class Simulator {
   // Which instance does each event read and make, and which event reads an instance last?
   void FindReads() {
     std::vector<int> newest(graph_.buffers.size(), -1);
-    reads_.resize(events_.size());
-    makes_.resize(events_.size());
+    first_read_.reserve(events_.size() + 1);
+    first_made_.reserve(events_.size() + 1);
+    instances_.reserve(graph_.buffers.size() + plan_.steps.size());
     for (size_t e = 0; e < events_.size(); ++e) {
+      first_read_.push_back(reads_.size());
+      first_made_.push_back(instances_.size());
       if (Empty(events_[e])) continue;
       for (const BufferId b : graph_.ops[events_[e].op].inputs) {
         if (graph_.buffers[b].resident || newest[b] < 0) continue;
-        reads_[e].push_back(newest[b]);
+        reads_.push_back(newest[b]);
         instances_[newest[b]].last_read = static_cast<int>(e);
       }
       for (const BufferId b : Made(events_[e])) {
         if (graph_.buffers[b].resident) continue;
         newest[b] = static_cast<int>(instances_.size());
-        makes_[e].push_back(newest[b]);
         instances_.push_back({b, -1});
       }
     }
+    first_read_.push_back(reads_.size());
+    first_made_.push_back(instances_.size());
     const int forever = static_cast<int>(events_.size());
     for (size_t b = 0; b < newest.size(); ++b) {
       if (graph_.buffers[b].escapes && newest[b] >= 0) instances_[newest[b]].last_read = forever;
@@ -70,8 +74,10 @@ class Simulator {
   // Bytes of the event's outputs that take over the storage of inputs which die here.
   int64_t Forwarded(size_t e) const {
     const MemOp& op = graph_.ops[events_[e].op];
+    if (op.forwardable.empty()) return 0;
     std::vector<BufferId> dying;
-    for (const int i : reads_[e]) {
+    for (size_t r = first_read_[e]; r < first_read_[e + 1]; ++r) {
+      const int i = reads_[r];
       const BufferId b = instances_[i].buffer;
       if (instances_[i].last_read == static_cast<int>(e) &&
           std::find(op.forwardable.begin(), op.forwardable.end(), b) != op.forwardable.end()) {
@@ -113,10 +119,11 @@ class Simulator {
         profile.peak_bytes = during;
         profile.peak_op = events_[e].step >= 0 ? plan_.steps[events_[e].step].before : events_[e].op;
       }
-      for (const int i : makes_[e]) {
+      for (size_t i = first_made_[e]; i < first_made_[e + 1]; ++i) {
         if (instances_[i].last_read >= 0) live += graph_.buffers[instances_[i].buffer].bytes;
       }
-      for (const int i : reads_[e]) {
+      for (size_t r = first_read_[e]; r < first_read_[e + 1]; ++r) {
+        const int i = reads_[r];
         if (instances_[i].last_read == static_cast<int>(e)) live -= graph_.buffers[instances_[i].buffer].bytes;
       }
     }
@@ -128,8 +135,11 @@ class Simulator {
   std::vector<bool> moved_;
   std::vector<Event> events_;
   std::vector<Instance> instances_;
-  std::vector<std::vector<int>> reads_;
-  std::vector<std::vector<int>> makes_;
+  // The instances that event e makes have numbers from first_made_[e] to first_made_[e + 1] - 1; those that it reads
+  // stand at first_read_[e] to first_read_[e + 1] - 1 in reads_.
+  std::vector<size_t> first_made_;
+  std::vector<size_t> first_read_;
+  std::vector<int> reads_;
 };
 
 }  // namespace

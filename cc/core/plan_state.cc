@@ -49,6 +49,13 @@ PlanState::PlanState(const MemGraph& graph, bool move)
       correction_(graph.ops.size(), 0),
       touched_in_(graph.buffers.size(), 0),
       steps_touched_in_(graph.ops.size(), 0) {
+  std::vector<int> readers(graph.buffers.size(), 0);
+  for (const MemOp& op : graph.ops) {
+    for (const BufferId b : op.inputs) ++readers[b];
+  }
+  for (size_t b = 0; b < lives_.size(); ++b) {
+    if (!graph.buffers[b].resident) lives_[b].accesses.reserve(readers[b] + (graph.buffers[b].escapes ? 1 : 0));
+  }
   std::vector<int64_t> change(slots_ + 1, 0);  // of bytes from slot to slot
   for (size_t i = 0; i < graph.ops.size(); ++i) {
     const MemOp& op = graph.ops[i];
@@ -90,18 +97,26 @@ void PlanState::FindLatestMoves() {
   const OpId n = static_cast<OpId>(graph_->ops.size());
   std::vector<std::vector<OpId>> waiting(n);
   latest_move_.assign(n, n);
-  std::vector<std::vector<OpId>> dependents(n);
-  for (OpId op = 0; op < n; ++op) {
-    for (const OpId dep : graph_->ops[op].deps) dependents[dep].push_back(op);
+  // The dependents of op are dependents[first[op]] to dependents[first[op + 1] - 1].
+  std::vector<int> first(n + 1, 0);
+  for (const MemOp& op : graph_->ops) {
+    for (const OpId dep : op.deps) ++first[dep];
+  }
+  for (OpId op = 0; op < n; ++op) first[op + 1] += first[op];
+  std::vector<OpId> dependents(first[n]);
+  for (OpId op = n - 1; op >= 0; --op) {
+    for (const OpId dep : graph_->ops[op].deps) dependents[--first[dep]] = op;
   }
   const auto reads = [this](OpId reader, OpId producer) {
     const std::vector<BufferId>& inputs = graph_->ops[reader].inputs;
     return std::any_of(inputs.begin(), inputs.end(),
                        [&](BufferId b) { return graph_->buffers[b].producer == producer; });
   };
+  std::vector<OpId> all;
   for (OpId op = n - 1; op >= 0; --op) {
-    std::vector<OpId> all;
-    for (const OpId dependent : dependents[op]) {
+    all.clear();
+    for (int i = first[op]; i < first[op + 1]; ++i) {
+      const OpId dependent = dependents[i];
       if (IsFree(*graph_, dependent)) {
         all.insert(all.end(), waiting[dependent].begin(), waiting[dependent].end());
       } else {
@@ -111,7 +126,7 @@ void PlanState::FindLatestMoves() {
     SortUnique(&all);
     if (IsFree(*graph_, op)) {
       if (all.size() > kFew) all.resize(kFew);
-      waiting[op] = std::move(all);
+      waiting[op] = all;
       continue;
     }
     for (size_t i = 0; i < all.size() && latest_move_[op] == n; ++i) {

@@ -61,50 +61,51 @@ class Planner {
     std::vector<PlannerResult> best{Evaluate(graph_, Plan(), limit_bytes)};
     const int64_t limit = limit_bytes - resident_;
     if (best[0].feasible || limit <= 0) return best;
-    const PlanState keep_everything(graph_, options_.move);
-    PlanState state = keep_everything;
+    PlanState state(graph_, options_.move);
     int starts = 0;
     GapEviction eviction(&state, limit, [&] { return starts > 0 && Late(); });
     eviction.ForgetHistory();
-    const auto restart = [&] {
-      work_ += state.work();
-      state = keep_everything;
+    bool fresh = true;
+    // A start begins with "keep everything".
+    const auto begin = [&] {
+      if (!fresh) state = PlanState(graph_, options_.move);
+      fresh = false;
     };
     const auto finish = [&](bool under) {
       if (under) eviction.TakeBack();
       Keep(Evaluate(graph_, state.ToPlan(), limit_bytes), &best);
+      work_ += state.work();
       ++starts;
-      restart();
+    };
+    const auto start_by = [&](const EvictionRule& rule) {
+      begin();
+      finish(eviction.Run(rule));
     };
     // Where there is a plan, half of the work at most goes into further starts.
     const auto enough = [&] { return Late() || (best[0].feasible && work_ > options_.work / 2); };
     const auto rules = [&](int first, int last) {
-      for (int i = first; i < last && (starts == 0 || !enough()); ++i) finish(eviction.Run(kStarts[i]));
+      for (int i = first; i < last && (starts == 0 || !enough()); ++i) start_by(kStarts[i]);
     };
     rules(0, 1);
     if (options_.single_start) return best;
     // Stages of hundreds of ops make closures that are slow to refine: on huge graphs only where nothing else works.
     const bool huge = graph_.ops.size() > kHuge;
     if (!Late() && !(huge && best[0].feasible) && PrepareChain()) {
-      const int level = ChainLevel(limit, &state);
       // Whole stages, again and again, where others have found something far cheaper, are not worth refining.
       const auto hopeless = [&] { return best[0].feasible && state.cost_us() > kHopeless * best[0].cost_us; };
-      if (level >= 0) chain_->Apply(level, &state);
-      if (level >= 0 && !hopeless()) {
-        finish(true);
-      } else {
-        restart();
+      begin();
+      const int level = ChainLevel(limit, &state);
+      if (level >= 0) {
+        chain_->Apply(level, &state);
+        if (!hopeless()) finish(true);
       }
       const int exact = std::max(level, chain_->LeastLevel());
       for (const double slack : kChainSlack) {
         const int looser = static_cast<int>(slack * exact);
         if (looser >= chain_->levels() || enough()) break;
+        begin();
         chain_->Apply(looser, &state);
-        if (hopeless()) {
-          restart();
-        } else {
-          finish(eviction.Run(kStarts[0]));
-        }
+        if (!hopeless()) finish(eviction.Run(kStarts[0]));
       }
     }
     rules(1, kFewStarts);
@@ -112,10 +113,13 @@ class Planner {
       const std::vector<std::vector<BufferId>> groups = FindRepeats(graph_);
       const bool repeats =
           std::any_of(groups.begin(), groups.end(), [](const auto& g) { return g.size() >= kRepeats; });
-      if (repeats) finish(eviction.RunAlike(kStarts[1], groups));
+      if (repeats) {
+        begin();
+        finish(eviction.RunAlike(kStarts[1], groups));
+      }
       rules(kFewStarts, static_cast<int>(sizeof(kStarts) / sizeof(kStarts[0])));
       for (const EvictionRule& rule : kLastResorts) {
-        if (!best[0].feasible && !Late()) finish(eviction.Run(rule));
+        if (!best[0].feasible && !Late()) start_by(rule);
       }
     }
     return best;
@@ -124,6 +128,7 @@ class Planner {
   // Local search from each of the plans, for a part of the work, then from the best of the results.
   PlannerResult Improve(std::vector<PlannerResult> starts, int64_t limit_bytes) {
     PlannerResult best = starts[0];
+    best.work = work_;
     if (best.plan.steps.empty() || options_.single_start) return best;
     const double bound_us = best.bound_us = Late() ? 0 : LowerBoundUs(graph_, limit_bytes);
     const int64_t work = std::max(options_.work / 4, options_.work - work_);
