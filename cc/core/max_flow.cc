@@ -74,7 +74,9 @@ double MaxFlow::Run(int source, int sink) {
   double total = 0;
   while (FindLevels(source, sink)) {
     at_ = first_;
-    for (double flow = Augment(source, sink); flow > 0; flow = Augment(source, sink)) {
+    while (true) {
+      const double flow = Augment(source, sink);
+      if (flow <= 0) break;
       if (flow == kUnlimited) return kUnlimited;
       total += flow;
     }

@@ -108,7 +108,7 @@ int Run(int graphs, uint64_t first_seed) {
 }  // namespace lms
 
 int main(int argc, char** argv) {
-  const int graphs = argc > 1 ? std::atoi(argv[1]) : 20000;
+  const int graphs = argc > 1 ? static_cast<int>(std::strtol(argv[1], nullptr, 10)) : 20000;
   const uint64_t first_seed = argc > 2 ? std::strtoull(argv[2], nullptr, 10) : 1;
   return lms::Run(graphs, first_seed);
 }

@@ -25,18 +25,16 @@ PlannerOptions Unhurried() {
   return options;
 }
 
-const PlannerOptions kUnhurried = Unhurried();
-
 TEST(ParetoTest, EachPointIsAPlanAndNoneIsDominated) {
   int points = 0;
   for (uint64_t seed = 1; seed <= 25; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     const MemGraph graph = RandomGraph(seed, 10 + static_cast<int>(seed));
-    const std::vector<ParetoPoint> table = ParetoTable(graph, {12, kUnhurried});
+    const std::vector<ParetoPoint> table = ParetoTable(graph, {12, Unhurried()});
     ASSERT_FALSE(table.empty());
     EXPECT_LE(table.front().budget_bytes, Simulate(graph, Plan()).peak_bytes);
     EXPECT_EQ(table.front().added_us, 0);
-    EXPECT_LE(table.back().peak_bytes, PlanForLeastPeak(graph, kUnhurried).peak_bytes);
+    EXPECT_LE(table.back().peak_bytes, PlanForLeastPeak(graph, Unhurried()).peak_bytes);
     for (size_t i = 0; i < table.size(); ++i) {
       const ParetoPoint& point = table[i];
       EXPECT_EQ(ValidatePlan(graph, point.plan), "");
@@ -57,11 +55,11 @@ TEST(ParetoTest, IsNeverWorseThanThePlannerAtItsBudgets) {
   for (uint64_t seed = 1; seed <= 25; ++seed) {
     const MemGraph graph = RandomGraph(seed, 20);
     const int64_t most = Simulate(graph, Plan()).peak_bytes;
-    const int64_t least = PlanForLeastPeak(graph, kUnhurried).peak_bytes;
-    const std::vector<ParetoPoint> table = ParetoTable(graph, {5, kUnhurried});
+    const int64_t least = PlanForLeastPeak(graph, Unhurried()).peak_bytes;
+    const std::vector<ParetoPoint> table = ParetoTable(graph, {5, Unhurried()});
     for (const double share : {0.75, 0.5, 0.25}) {
       const int64_t budget = least + static_cast<int64_t>(share * static_cast<double>(most - least));
-      const PlannerResult alone = PlanForLimit(graph, budget, kUnhurried);
+      const PlannerResult alone = PlanForLimit(graph, budget, Unhurried());
       ASSERT_TRUE(alone.feasible);
       double cheapest = graph.TotalCostUs() * 1000;
       for (const ParetoPoint& point : table) {
@@ -75,7 +73,7 @@ TEST(ParetoTest, IsNeverWorseThanThePlannerAtItsBudgets) {
 TEST(ParetoTest, AChainGoesFromNothingToTheLeastPeak) {
   const MemGraph graph = Chain(40, 4096);
   const int64_t peak = Simulate(graph, Plan()).peak_bytes;
-  const std::vector<ParetoPoint> table = ParetoTable(graph, {8, kUnhurried});
+  const std::vector<ParetoPoint> table = ParetoTable(graph, {8, Unhurried()});
   EXPECT_GE(table.size(), 6u);
   EXPECT_EQ(table.front().budget_bytes, peak);
   EXPECT_TRUE(table.front().plan.steps.empty());
@@ -86,7 +84,7 @@ TEST(ParetoTest, WhereNothingHelpsThereIsOnePoint) {
   MemGraph graph;
   const BufferId made = OutputOf(graph, AddOp(&graph, {}, 100));
   AddOp(&graph, {made}, 50);
-  const std::vector<ParetoPoint> table = ParetoTable(graph, {10, kUnhurried});
+  const std::vector<ParetoPoint> table = ParetoTable(graph, {10, Unhurried()});
   ASSERT_EQ(table.size(), 1u);
   EXPECT_EQ(table[0].budget_bytes, Simulate(graph, Plan()).peak_bytes);
   EXPECT_EQ(table[0].added_us, 0);

@@ -11,7 +11,6 @@ namespace {
 
 using testing::AddBuffer;
 using testing::AddOp;
-using testing::Chain;
 using testing::OutputOf;
 
 // Blocks of two ops, a wide one and a narrow one.
