@@ -91,8 +91,9 @@ tensorflow::DeviceProperties AsWide(tensorflow::DeviceProperties device) {
   return device;
 }
 
-// How much longer some kernels take than the estimator says, beside a matrix product of which it says the same. Measured
-// on a CPU with AVX-512, 6 MB of floats: functions that are not vectorised, and a batched Einsum, which transposes.
+// How much longer some kernels take than the estimator says, beside a matrix product of which it says the same.
+// Measured on a CPU with AVX-512, 6 MB of floats: functions that are not vectorised, and a batched Einsum, which
+// transposes.
 double DearerThanEstimated(const std::string& op_type) {
   static const auto* const factors =
       new std::unordered_map<std::string, double>{{"Erf", 2}, {"Erfc", 8}, {"Exp", 2.5}, {"Einsum", 2.5}};
