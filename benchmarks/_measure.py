@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-import datetime
 import functools
 import json
-import os
 import pathlib
-import platform
 import resource
 import statistics
 import subprocess
@@ -20,6 +17,7 @@ from typing import Any, Protocol
 
 import lms
 import tensorflow as tf
+from _machine import machine_facts
 
 RESULTS = pathlib.Path(__file__).parent / "results"
 
@@ -130,23 +128,12 @@ def spread(values: Sequence[float]) -> str:
 
 
 def machine() -> dict[str, Any]:
-    model = "unknown"
-    for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines():
-        if line.startswith("model name"):
-            model = line.split(":", 1)[1].strip()
-            break
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    return {
-        "cpu": model,
-        "cores": os.cpu_count(),
-        "memory_gib": round(memory / 2**30, 1),
-        "gpus": [device.name for device in tf.config.list_physical_devices("GPU")],
-        "python": platform.python_version(),
-        "tensorflow": tf.__version__,
-        "keras": tf.keras.__version__,
-        "lms": lms.__version__,
-        "date": datetime.date.today().isoformat(),
-    }
+    return machine_facts(
+        gpus=[device.name for device in tf.config.list_physical_devices("GPU")],
+        tensorflow=tf.__version__,
+        keras=tf.keras.__version__,
+        lms=lms.__version__,
+    )
 
 
 def machine_line(facts: dict[str, Any]) -> str:

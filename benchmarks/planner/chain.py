@@ -53,7 +53,7 @@ def reversal(length: int, checkpoints: int) -> tuple[int, int]:
 
 
 def plan(graph: Graph, n: int, slots: int) -> Plan:
-    """A plan with `added_runs` recomputations, for `graphs.chain(n)`."""
+    """A plan with `added_runs` recomputations, for `plain.chain(n)`."""
     steps: list[Step] = []
 
     def place(i: int) -> int:

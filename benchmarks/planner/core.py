@@ -15,11 +15,12 @@ from planner.memgraph import Graph, Plan
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
-def program() -> pathlib.Path | None:
-    """The newest lms-core that was built here."""
-    built = [ROOT / "build" / name / "lms-core" for name in ("dev", "core")]
-    built = [path for path in built if path.exists()]
-    return max(built, key=lambda path: path.stat().st_mtime, default=None)
+def program() -> pathlib.Path:
+    """The lms-core that was built last."""
+    built = list(ROOT.glob("build/*/lms-core"))
+    if not built:
+        raise FileNotFoundError("no build/*/lms-core: ./run build makes it")
+    return max(built, key=lambda path: path.stat().st_mtime)
 
 
 @dataclasses.dataclass
@@ -29,13 +30,10 @@ class Planned:
 
 
 def _call(*words: object) -> dict[str, Any]:
-    path = program()
-    if path is None:
-        raise FileNotFoundError("lms-core is not built")
     # A process's peak memory begins with that of the process it was forked from: a small one here.
     shell = ["/bin/sh", "-c", '"$@"; exit $?', "sh"]
     done = subprocess.run(
-        [*shell, str(path), *map(str, words)], capture_output=True, text=True, check=False
+        [*shell, str(program()), *map(str, words)], capture_output=True, text=True, check=False
     )
     if done.returncode > 1:
         raise RuntimeError(done.stderr.strip())

@@ -18,23 +18,21 @@ from __future__ import annotations
 import argparse
 import csv
 import dataclasses
-import datetime
 import importlib.metadata
 import json
 import math
-import os
 import pathlib
-import platform
 import statistics
 import time
 from collections.abc import Sequence
 from typing import Any
 
+from _machine import machine_facts
 from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
-from planner import chain, core, graphs, store, textio
+from planner import chain, core, graphs, plain, store, textio
 from planner.memgraph import Graph, simulate
 from planner.oracle import DEPTHS, Result
 
@@ -90,24 +88,11 @@ class Row:
 
 
 def machine() -> dict[str, Any]:
-    model = "unknown"
-    for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines():
-        if line.startswith("model name"):
-            model = line.split(":", 1)[1].strip()
-            break
     try:
         highs = importlib.metadata.version("highspy")
     except importlib.metadata.PackageNotFoundError:
         highs = "none"
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    return {
-        "cpu": model,
-        "cores": os.cpu_count(),
-        "memory_gib": round(memory / 2**30, 1),
-        "python": platform.python_version(),
-        "highs": highs,
-        "date": datetime.date.today().isoformat(),
-    }
+    return machine_facts(highs=highs)
 
 
 def chain_optimum(name: str, graph: Graph, limit: int) -> Result | None:
@@ -115,7 +100,7 @@ def chain_optimum(name: str, graph: Graph, limit: int) -> Result | None:
     if not name.startswith("chain-"):
         return None
     n = len(graph.ops) // 2
-    runs = chain.added_runs(n, (limit - graph.resident_bytes()) // graphs.MIB)
+    runs = chain.added_runs(n, (limit - graph.resident_bytes()) // plain.MIB)
     if runs is None:
         return Result("infeasible", None, None, None, 0.0, DEPTHS[-1])
     return Result("optimal", float(runs), float(runs), limit, 0.0, DEPTHS[-1])

@@ -83,11 +83,9 @@ int CountMoves(const Plan& plan) {
 int CountRecomputations(const Plan& plan) { return static_cast<int>(plan.steps.size()) - CountMoves(plan); }
 
 PlannerOptions PlannerFor(const Arguments& arguments) {
-  PlannerOptions options;
+  PlannerOptions options = PlannerOptionsFor(arguments.seconds);
   options.move = arguments.moves;
   options.single_start = arguments.single_start;
-  options.seconds = arguments.seconds;
-  options.work = static_cast<int64_t>(arguments.seconds * kWorkPerSecond);
   return options;
 }
 

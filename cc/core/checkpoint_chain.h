@@ -34,7 +34,6 @@ class CheckpointChain {
   // Fewer than two stages: nothing to decide.
   bool usable() const { return stages_.size() >= 2; }
   int stages() const { return static_cast<int>(stages_.size()); }
-  OpId turn() const { return turn_; }
 
   // Solves for all amounts of memory up to `most_bytes` (resident excluded). O(stages^3 * units).
   void Solve(int64_t most_bytes);

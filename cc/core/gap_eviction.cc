@@ -97,9 +97,6 @@ bool GapEviction::Run(const EvictionRule& rule, Random* random) {
 
 bool GapEviction::RunAlike(const EvictionRule& rule, const std::vector<std::vector<BufferId>>& groups) {
   Prepare(rule, nullptr);
-  const auto by_score = [](const Gap& a, const Gap& b) {
-    return std::tie(a.score, a.buffer, a.before) < std::tie(b.score, b.buffer, b.before);
-  };
   for (int round = 0; round < kMostRounds && state_.bytes().Max() > limit_; ++round) {
     if (interrupt_ && interrupt_()) break;
     if (forget_) state_.ForgetHistory();
@@ -109,15 +106,15 @@ bool GapEviction::RunAlike(const EvictionRule& rule, const std::vector<std::vect
     for (size_t g = 0; g < groups.size(); ++g) {
       gaps.clear();
       AddGaps(groups[g][groups[g].size() / 2], excess, &gaps);
-      if (!gaps.empty()) best.emplace_back(*std::min_element(gaps.begin(), gaps.end(), by_score), g);
+      if (!gaps.empty()) best.emplace_back(*std::min_element(gaps.begin(), gaps.end()), g);
     }
-    std::sort(best.begin(), best.end(), [&](const auto& a, const auto& b) { return by_score(a.first, b.first); });
+    std::sort(best.begin(), best.end());
     bool any = false;
     for (size_t i = 0; i < best.size() && !any; ++i) {
       for (const BufferId b : groups[best[i].second]) {
         gaps.clear();
         AddGaps(b, excess, &gaps);
-        if (!gaps.empty()) any |= Evict(*std::min_element(gaps.begin(), gaps.end(), by_score), excess, false);
+        if (!gaps.empty()) any |= Evict(*std::min_element(gaps.begin(), gaps.end()), excess, false);
         if (state_.bytes().Max() <= limit_) break;
       }
     }
@@ -188,9 +185,7 @@ std::vector<GapEviction::Gap> GapEviction::FindGaps(const Excess& excess) {
   std::vector<Gap> gaps;
   state_.AddWork(state_.slots() / 2 + static_cast<int64_t>(candidates_.size()));
   for (const BufferId b : candidates_) AddGaps(b, excess, &gaps);
-  std::sort(gaps.begin(), gaps.end(), [](const Gap& a, const Gap& b) {
-    return std::tie(a.score, a.buffer, a.before) < std::tie(b.score, b.buffer, b.before);
-  });
+  std::sort(gaps.begin(), gaps.end());
   return gaps;
 }
 

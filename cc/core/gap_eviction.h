@@ -14,6 +14,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <tuple>
 #include <vector>
 
 #include "cc/core/closure.h"
@@ -60,6 +61,10 @@ class GapEviction {
     bool early;
     ClosureRule rule;
     double score;
+
+    bool operator<(const Gap& other) const {  // better
+      return std::tie(score, buffer, before) < std::tie(other.score, other.buffer, other.before);
+    }
   };
   class Excess;
 

@@ -43,7 +43,7 @@ class LocalSearch {
       const bool good =
           excess > 0 ? new_excess <= excess * (1 + luck) : under && state_.cost_us() <= cost_us + best_us * luck;
       if (!good) {
-        state_.UndoTo(0);
+        state_.UndoAll();
         continue;
       }
       state_.ForgetHistory();
@@ -118,7 +118,7 @@ class LocalSearch {
     rule.crowd = state_.graph().ops.size() <= kMostOpsToCrowd;
     rule.noise = 0.2 + 1.3 * random_.Unit();
     if (!eviction_.Run(rule, &random_)) return false;
-    const std::vector<BufferId> changed = state_.ChangedSince(0);
+    const std::vector<BufferId> changed = state_.Changed();
     eviction_.TakeBack(&changed);
     return true;
   }

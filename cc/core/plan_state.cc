@@ -12,22 +12,27 @@ int StartIndex(const PlanState::Life& life, int slot) {
   return static_cast<int>(after - life.starts.begin()) - 1;
 }
 
+template <typename Accesses>
+auto FirstAccess(Accesses* accesses, int slot) {
+  return std::lower_bound(accesses->begin(), accesses->end(), slot,
+                          [](const PlanState::Access& access, int s) { return access.slot < s; });
+}
+
+// The op's step among those of a closure slot, or where it belongs.
+template <typename Steps>
+auto FindStep(Steps* steps, OpId op) {
+  return std::lower_bound(steps->begin(), steps->end(), op, [](const PlanState::Step& s, OpId o) { return s.op < o; });
+}
+
 // Last slot in which the instance with this start index is needed.
 int InstanceEnd(const PlanState::Life& life, int index) {
   const int start = life.starts[index];
   auto end = life.accesses.end();
   if (index + 1 < static_cast<int>(life.starts.size())) {
-    end = std::lower_bound(life.accesses.begin(), life.accesses.end(), life.starts[index + 1],
-                           [](const PlanState::Access& access, int slot) { return access.slot < slot; });
+    end = FirstAccess(&life.accesses, life.starts[index + 1]);
   }
   if (end == life.accesses.begin()) return start;
   return std::max(start, (end - 1)->slot);
-}
-
-template <typename Accesses>
-auto FirstAccess(Accesses* accesses, int slot) {
-  return std::lower_bound(accesses->begin(), accesses->end(), slot,
-                          [](const PlanState::Access& access, int s) { return access.slot < s; });
 }
 
 void SortUnique(std::vector<OpId>* ids) {
@@ -137,7 +142,7 @@ void PlanState::FindLatestMoves() {
 
 bool PlanState::HasStep(OpId before, OpId op) const {
   const std::vector<Step>& steps = steps_[before];
-  const auto at = std::lower_bound(steps.begin(), steps.end(), op, [](const Step& s, OpId o) { return s.op < o; });
+  const auto at = FindStep(&steps, op);
   return at != steps.end() && at->op == op;
 }
 
@@ -245,7 +250,7 @@ void PlanState::Recompute(BufferId buffer, OpId before) {
   const OpId op = graph_->buffers[buffer].producer;
   move_candidates_.insert(op);
   std::vector<Step>& steps = steps_[before];
-  auto step = std::lower_bound(steps.begin(), steps.end(), op, [](const Step& s, OpId o) { return s.op < o; });
+  auto step = FindStep(&steps, op);
   const bool new_step = step == steps.end() || step->op != op;
   if (new_step) step = steps.insert(step, {op, {}});
   step->provides.insert(std::upper_bound(step->provides.begin(), step->provides.end(), buffer), buffer);
@@ -257,7 +262,7 @@ void PlanState::Recompute(BufferId buffer, OpId before) {
 void PlanState::Retain(BufferId buffer, OpId before) {
   const OpId op = graph_->buffers[buffer].producer;
   std::vector<Step>& steps = steps_[before];
-  const auto step = std::lower_bound(steps.begin(), steps.end(), op, [](const Step& s, OpId o) { return s.op < o; });
+  const auto step = FindStep(&steps, op);
   if (step == steps.end() || step->op != op) return;
   const auto provided = std::find(step->provides.begin(), step->provides.end(), buffer);
   if (provided == step->provides.end()) return;
@@ -343,18 +348,15 @@ void PlanState::SetMoved(OpId op, bool moved) {
   }
 }
 
-bool PlanState::ResolveMoves() {
+void PlanState::ResolveMoves() {
   // Readers come after what they read: from the last op to the first, every op is judged by what its readers do.
-  bool any = false;
   while (!move_candidates_.empty()) {
     const OpId op = *move_candidates_.begin();
     move_candidates_.erase(move_candidates_.begin());
     if (ShouldMove(op) == moved_[op]) continue;
     SetMoved(op, !moved_[op]);
     move_candidates_.erase(op);
-    any = true;
   }
-  return any;
 }
 
 void PlanState::Commit() {
@@ -391,14 +393,14 @@ void PlanState::Undo() {
   RefreshDirty();
 }
 
-void PlanState::UndoTo(size_t mark) {
-  while (history_.size() > mark) Undo();
+void PlanState::UndoAll() {
+  while (!history_.empty()) Undo();
 }
 
-std::vector<BufferId> PlanState::ChangedSince(size_t mark) const {
+std::vector<BufferId> PlanState::Changed() const {
   std::vector<BufferId> changed;
-  for (size_t i = mark; i < history_.size(); ++i) {
-    for (const auto& [b, life] : history_[i].lives) changed.push_back(b);
+  for (const Change& change : history_) {
+    for (const auto& [b, life] : change.lives) changed.push_back(b);
   }
   SortUnique(&changed);
   return changed;

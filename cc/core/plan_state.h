@@ -84,17 +84,16 @@ class PlanState {
 
   // Undoes the last commit that has not been forgotten.
   void Undo();
-  // The number of commits that can be undone, and the way back to when it was `mark`.
-  size_t Mark() const { return history_.size(); }
-  void UndoTo(size_t mark);
+  // Undoes all of these.
+  void UndoAll();
   void ForgetHistory() { history_.clear(); }
 
   // Steps of computation so far, each of some tens of nanoseconds: a measure of time that is the same everywhere.
   int64_t work() const { return work_; }
   void AddWork(int64_t steps) { work_ += steps; }
 
-  // Buffers changed by the commits after `mark`, sorted.
-  std::vector<BufferId> ChangedSince(size_t mark) const;
+  // Buffers changed by the commits in the history, sorted.
+  std::vector<BufferId> Changed() const;
 
   Plan ToPlan() const;
   // Replaces what has been decided by a valid plan, in one commit.
@@ -119,8 +118,8 @@ class PlanState {
   void UnreadInputs(OpId op, int slot);
   // Takes back recomputations that nothing reads any more; true if there were any.
   bool DropUnread();
-  // Moves ops that can be moved, and moves back those that cannot; true if there were any.
-  bool ResolveMoves();
+  // Moves ops that can be moved, and moves back those that cannot.
+  void ResolveMoves();
   bool ShouldMove(OpId op) const;
   void SetMoved(OpId op, bool moved);
   void RefreshDirty();

@@ -29,8 +29,8 @@ constexpr int kFewStarts = 3;
 constexpr double kChainSlack[] = {1.15, 1.4, 1.8, 2.5};
 constexpr size_t kRepeats = 4;     // as many alike buffers are a reason for a start that treats them alike
 constexpr size_t kKeptStarts = 3;  // that local search starts from
-constexpr double kHopeless = 2;
-constexpr size_t kHuge = 30000;  // ops: no local search, and stages as a last resort
+constexpr double kHopeless = 2;    // a chain so many times dearer than the best plan is not refined
+constexpr size_t kHuge = 30000;    // ops: no local search, and stages as a last resort
 constexpr int kMostStages = 128;
 constexpr uint64_t kSeed = 1;
 
@@ -183,7 +183,7 @@ class Planner {
       for (int i = 0; i < kChainTries && level < chain_->levels() && (i == 0 || !Late()); ++i) {
         chain_->Apply(static_cast<int>(level), &state);
         if (state.bytes().Max() + resident_ < best.peak_bytes) best = Evaluate(graph_, state.ToPlan(), kNoLimit);
-        state.UndoTo(0);
+        state.UndoAll();
         level = std::max(level + 1, level * 1.15);
       }
     }
@@ -247,7 +247,7 @@ class Planner {
       const int middle = low + (high - low) / 2;
       chain_->Apply(middle, state);
       const bool under = state->bytes().Max() <= limit;
-      state->UndoTo(0);
+      state->UndoAll();
       if (under) {
         good = middle;
         low = middle + 1;
@@ -267,6 +267,13 @@ class Planner {
 };
 
 }  // namespace
+
+PlannerOptions PlannerOptionsFor(double seconds) {
+  PlannerOptions options;
+  options.seconds = seconds;
+  options.work = static_cast<int64_t>(seconds * kWorkPerSecond);
+  return options;
+}
 
 PlannerResult PlanForLimit(const MemGraph& graph, int64_t limit_bytes, const PlannerOptions& options) {
   if (!options.recompute) return Evaluate(graph, Plan(), limit_bytes);

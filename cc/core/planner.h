@@ -31,6 +31,9 @@ struct PlannerOptions {
   bool single_start = false;      // gap eviction once, no more
 };
 
+// Options with `seconds`, and as much work as that takes.
+PlannerOptions PlannerOptionsFor(double seconds);
+
 struct PlannerResult {
   Plan plan;
   bool feasible = false;   // peak_bytes <= the limit

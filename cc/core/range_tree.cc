@@ -35,8 +35,6 @@ int RangeTree::FirstAbove(int node, int low, int high, int from, int64_t limit) 
   return left >= 0 ? left : FirstAbove(2 * node + 1, middle + 1, high, from, limit - added_[node]);
 }
 
-int RangeTree::ArgMax() const { return FirstAbove(0, max_[1] - 1); }
-
 void RangeTree::Add(int first, int last, int64_t value) {
   if (first <= last && value != 0) Add(1, 0, size_ - 1, first, last, value);
 }

@@ -20,7 +20,6 @@ class RangeTree {
   int64_t Max() const { return max_[1]; }
   // The first position from `from` on whose value is above `limit`; -1 if there is none.
   int FirstAbove(int from, int64_t limit) const;
-  int ArgMax() const;                   // the first position of the maximum
   std::vector<int64_t> Values() const;  // O(n)
 
  private:

@@ -50,6 +50,9 @@ class OrderKeeper {
   void Passed(EventId event);
 
  private:
+  using Set = std::vector<uint64_t>;  // of readers, as bits by their number
+
+  void AddImplied(EventId by, Set* implied) const;
   void MakeEvents(const Plan& plan);
   void FindDepsAndReleases(const Plan& plan);
   void Release(BufferId buffer, std::vector<EventId>* readers);
@@ -64,9 +67,7 @@ class OrderKeeper {
   std::vector<std::vector<EventId>> deps_;
   std::vector<std::vector<EventId>> releases_;  // readers of the large buffers that are done with after the event
   std::vector<std::vector<EventId>> sharers_;   // other readers of the input whose storage it takes over
-  // Readers have numbers in the order of events; the sets are bits by that number.
-  using Set = std::vector<uint64_t>;
-  void AddImplied(EventId by, Set* implied) const;
+  // Readers have numbers in the order of events.
   std::vector<int> number_;      // of the event; kNone where it releases nothing
   std::vector<EventId> reader_;  // by number
   std::vector<Set> implied_;     // per event passed: the readers that have ended before it starts

@@ -240,11 +240,9 @@ class StepPass {
   }
 
   PlannerOptions Planner() const {
-    PlannerOptions planner;
+    PlannerOptions planner = PlannerOptionsFor(options_.planner_seconds);
     planner.recompute = options_.recompute;
     planner.move = options_.schedule;
-    planner.seconds = options_.planner_seconds;
-    planner.work = static_cast<int64_t>(options_.planner_seconds * kWorkPerSecond);
     return planner;
   }
 

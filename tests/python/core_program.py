@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
 
-
-def program() -> Path:
-    built = sorted(ROOT.glob("build/*/lms-core"), key=lambda path: path.stat().st_mtime)
-    assert built, "no build/*/lms-core: ./run build makes it"
-    return built[-1]
+from planner.core import ROOT, program
 
 
 def run_core(

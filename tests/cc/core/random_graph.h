@@ -10,24 +10,14 @@
 #include <vector>
 
 #include "cc/core/mem_graph.h"
+#include "cc/core/random.h"
 
 namespace lms::testing {
 
-// A small generator of our own: the standard's distributions differ between libraries.
-class Random {
+class Random : public lms::Random {
  public:
-  explicit Random(uint64_t seed) : state_(seed * 2654435761u + 88172645463325252u) {}
-  uint64_t Next() {
-    state_ ^= state_ << 13;
-    state_ ^= state_ >> 7;
-    state_ ^= state_ << 17;
-    return state_;
-  }
-  int Below(int n) { return static_cast<int>(Next() % static_cast<uint64_t>(n)); }
+  using lms::Random::Random;
   bool OneIn(int n) { return Below(n) == 0; }
-
- private:
-  uint64_t state_;
 };
 
 // Helpers to build graphs by hand, in execution order.
