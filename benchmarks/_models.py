@@ -158,3 +158,26 @@ def unet(batch: int, size: int = 160, channels: int = 32) -> Problem:
     labels = np.random.default_rng(1).integers(0, 10, size=(batch, size, size)).astype("int32")
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     return Problem(keras.Model(inputs, x), loss, keras.optimizers.SGD(0.01), pixels, labels)
+
+
+def application(name: str, batch: int, size: int) -> Problem:
+    """A model of keras.applications at `size` x `size` px, 1000 classes, SGD."""
+    keras.utils.set_random_seed(1)
+    make = getattr(keras.applications, name)
+    model = make(weights=None, classes=1000, input_shape=(size, size, 3))
+    loss = keras.losses.SparseCategoricalCrossentropy()
+    return Problem(model, loss, keras.optimizers.SGD(0.01), *images(batch, size, 1000))
+
+
+def lstm(batch: int, length: int = 100, units: int = 256) -> Problem:
+    """Two LSTM layers (loops) over a vocabulary of 8,000, a class per sequence; Adam."""
+    keras.utils.set_random_seed(1)
+    inputs = keras.Input((length,), dtype="int32")
+    x = layers.Embedding(8000, units)(inputs)
+    x = layers.LSTM(units)(layers.LSTM(units, return_sequences=True)(x))
+    x = layers.Dense(10)(x)
+    rng = np.random.default_rng(0)
+    tokens = rng.integers(0, 8000, size=(batch, length)).astype("int32")
+    labels = rng.integers(0, 10, size=(batch,)).astype("int32")
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    return Problem(keras.Model(inputs, x), loss, keras.optimizers.Adam(1e-3), tokens, labels)

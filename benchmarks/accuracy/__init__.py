@@ -1,0 +1,1 @@
+"""Are the predictions true? See __main__.py."""

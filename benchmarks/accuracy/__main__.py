@@ -1,0 +1,92 @@
+"""Predicted and measured: memory, and added time, of training steps, stock and rewritten.
+
+./run bench accuracy [--models NAME,...|families|all] [--budgets 75%,50%,35%] [--rounds 5]
+                     [--options JSON] [--out FILE] [--calibrate]
+
+Each model runs in a process of its own: stock (a budget that it fits) and each budget, with the
+default options and TensorFlow's default threads, steps of stock and lms in turn. Memory is the
+activation peak by the allocator, the highest of the steps. With --calibrate the step is timed
+once with lms.calibrate() beforehand. All models take about an hour on two cores; the rows so far
+are written as they come, to benchmarks/results where all models were asked for.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import pathlib
+from typing import Any
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+
+from _measure import in_child, machine, write_results
+
+from accuracy import zoo
+from accuracy.rows import rows_of
+from accuracy.table import show, verdict
+
+MAIN = str(pathlib.Path(__file__))
+
+
+def names_of(text: str) -> list[str]:
+    if text in ("all", "families"):
+        return list(zoo.NAMES if text == "all" else zoo.FAMILIES)
+    names = text.split(",")
+    unknown = sorted(set(names) - set(zoo.NAMES))
+    if unknown:
+        raise SystemExit(f"unknown model {', '.join(unknown)}; known: {', '.join(zoo.NAMES)}")
+    return names
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--models", default="all", help="names, 'families' or 'all' (default)")
+    parser.add_argument("--budgets", default="75%,50%,35%")
+    parser.add_argument("--rounds", type=int, default=5, help="steps of each, in turn")
+    parser.add_argument("--options", default="{}", help="for lms.enable(), as JSON")
+    parser.add_argument("--calibrate", action="store_true", help="time the step's ops beforehand")
+    parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--out", help="write the figures here, as JSON")
+    args = parser.parse_args()
+    budgets = [budget for budget in args.budgets.split(",") if budget]
+    if args.child:
+        rows = rows_of(args.models, budgets, args.rounds, json.loads(args.options))
+        pathlib.Path(args.out).write_text(json.dumps(rows))
+        return
+
+    rows: list[dict[str, Any]] = []
+    failed = []
+    names = names_of(args.models)
+    facts = machine()
+    for number, name in enumerate(names, 1):
+        print(f"[{number}/{len(names)}] {name}", flush=True)
+        words = ["--child", "--models", name, "--budgets", args.budgets, "--options", args.options]
+        words += ["--rounds", str(args.rounds)] + ["--calibrate"] * args.calibrate
+        try:
+            rows += in_child(MAIN, words)
+        except Exception as error:
+            failed.append(name)
+            print(f"  failed: {error}", flush=True)
+            continue
+        for row in rows[-1 - len(budgets) :]:
+            peak = max(row["measured_bytes"]) / 1e6
+            print(
+                f"  {row['budget']:>6} {row['status']:10} {peak:7.1f} MB, predicted "
+                f"{row['accuracy']:.3f} of it; added {row['measured_added_cpu']:+.1%} CPU, "
+                f"predicted {row['predicted_added']:+.1%}",
+                flush=True,
+            )
+        if args.out:
+            pathlib.Path(args.out).write_text(json.dumps({"machine": facts, "rows": rows}) + "\n")
+        elif args.models == "all":
+            write_results("accuracy", facts, rows)
+    show(rows, facts)
+    for line in verdict(rows):
+        print(line)
+    if failed:
+        raise SystemExit(f"no rows for {', '.join(failed)}")
+
+
+if __name__ == "__main__":
+    main()

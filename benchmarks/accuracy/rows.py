@@ -1,0 +1,65 @@
+"""One model measured: a row for stock TensorFlow and one for each budget. Runs in a child process.
+
+Activation peaks and budgets here are without what is resident, in bytes. With several inter-op
+threads the order of execution, and so the peak, differs from step to step: all peaks are kept,
+and the highest is what a prediction is held against.
+"""
+
+from __future__ import annotations
+
+import statistics
+from typing import Any
+
+import lms
+import tensorflow as tf
+from _measure import largest_report, measured_in_turn, ratios
+from _models import FunctionTrainer
+
+from accuracy import zoo
+
+HUGE = "1000GiB"  # a budget that every step fits
+
+
+def rows_of(name: str, budgets: list[str], rounds: int, options: dict[str, Any]) -> Any:
+    """The rows of one model; `options` are added to lms.enabled()'s."""
+    lms.memory.reset_peak()
+    if name in zoo.WITHOUT_REMAPPING:
+        tf.config.optimizer.set_experimental_options({"remapping": False})
+    trainer = FunctionTrainer(zoo.problem(name), {})
+    trainer.step(False)
+    rows = []
+    for budget in ["stock", *budgets]:
+        trainer.options = {"memory_budget": HUGE if budget == "stock" else budget, **options}
+        lms.clear_reports()
+        trainer.step(True)
+        rows.append(_row(name, budget, trainer, rounds, largest_report()))
+    return rows
+
+
+def _row(
+    name: str, budget: str, trainer: FunctionTrainer, rounds: int, report: lms.Report
+) -> dict[str, Any]:
+    for with_lms in (False, True):
+        trainer.step(with_lms)
+    steps = measured_in_turn(trainer, rounds)
+    peaks = [step["peak"] for step in steps["lms"]]
+    predicted = report.peak_after_bytes - report.resident_bytes
+    row: dict[str, Any] = {
+        "model": name,
+        "budget": budget,
+        "status": report.status,
+        "reason": report.reason,
+        "warnings": list(report.warnings),
+        "nodes": report.nodes_before,
+        "planner_seconds": report.planner_seconds,
+        "budget_bytes": report.budget_bytes - report.resident_bytes,
+        "predicted_bytes": predicted,
+        "measured_bytes": peaks,
+        "accuracy": predicted / max(peaks),
+        "predicted_step_seconds": report.step_time_us / 1e6,
+        "stock_seconds": [step["wall"] for step in steps["stock"]],
+        "predicted_added": report.predicted_time_overhead,
+    }
+    for field in ("wall", "cpu"):
+        row[f"measured_added_{field}"] = statistics.median(ratios(steps, field)) - 1
+    return row
