@@ -1,4 +1,4 @@
-// The order in which TensorFlow's executor runs a graph with one thread: a model of it, to be run many times.
+// The order in which TensorFlow's executor runs a graph: a model of it, to be run many times.
 //
 // One thread leaves the executor no choice but one. A node that has run hands on to its readers, those of its tensors
 // first and then those that only wait for it, each in the order of the readers' numbers. What becomes ready and is
@@ -7,6 +7,9 @@
 // eight outgoing edges keeps them in a hash table of pointers, whose order changes with every instance of the graph, in
 // one process too. One such node is the source, on which every constant and argument hangs. So a graph has not one
 // order but a set of them, and Run() draws one.
+//
+// With several threads each has a pool of its own: it takes the newest of that, or where there is none the oldest of
+// another's. What runs beside what then depends on how long kernels take.
 //
 // oneDNN's layout pass, which comes after Grappler, has its part in it: the nodes that it replaces get higher numbers,
 // and it fuses gradients of biases into those of filters. Left out: constants folded later, kernels that complete
@@ -33,6 +36,14 @@ class ExecutorModel {
   // where some never become ready. Linear.
   std::vector<int> Run(uint32_t seed) const;
 
+  struct Event {
+    int node;
+    bool ends;
+  };
+  // The same on `threads` threads, where a node takes so many microseconds: the live nodes as they begin and end.
+  // O(n (log n + threads)).
+  std::vector<Event> RunOnThreads(uint32_t seed, int threads, const std::vector<double>& microseconds) const;
+
  private:
   struct Node {
     std::vector<int> data;     // readers of its tensors, once per input
@@ -42,6 +53,7 @@ class ExecutorModel {
     bool runs_inline = false;
   };
   class Execution;
+  class TimedExecution;
 
   std::vector<Node> nodes_;
   std::vector<int> roots_;

@@ -57,6 +57,7 @@ class Importer {
     for (const int node : order_) AddBuffers(node);
     for (const int node : order_) AddReads(node);
     for (const int node : order_) AddVariableWrites(node);
+    for (const int node : order_) AddHeldReads(node);
     FixSums();
     for (const int node : order_) JudgeOp(node);
     for (size_t b = 0; b < out_.graph.buffers.size(); ++b) JudgeBuffer(static_cast<BufferId>(b));
@@ -183,7 +184,18 @@ class Importer {
       op.anchor = !index_[i].in_frame && !index_[i].conditional && OnDevice(i) && !IsControlFlow(op.type) && !result;
       unordered.ops.push_back(std::move(op));
     }
-    const std::vector<OpId> order = ExecutionOrder(unordered);
+    out_.variable_waits = FindVariableWaits(graph_, index_);
+    MemGraph waiting = unordered;
+    for (const VariableWait& wait : out_.variable_waits) {
+      AddOnce(&waiting.ops[op_of[wait.update]].deps, op_of[wait.reader]);
+    }
+    std::vector<OpId> order = ExecutionOrder(waiting);
+    if (order.size() == live.size()) {
+      unordered = std::move(waiting);
+    } else {  // some waits close a cycle together
+      out_.variable_waits.clear();
+      order = ExecutionOrder(unordered);
+    }
     if (order.size() != live.size()) return absl::InvalidArgumentError("the graph has a cycle outside its loops");
     out_.graph = Reordered(unordered, order);
     out_.op_of_node.assign(index_.size(), kNone);
@@ -345,6 +357,32 @@ class Importer {
       if (type != tensorflow::DT_RESOURCE && !tensorflow::IsRefType(type)) continue;
       const BufferId b = BufferOf(index_[node].inputs[i]);
       if (b != kNone) AddOnce(&out_.graph.buffers[b].overwritten_by, out_.op_of_node[node]);
+    }
+  }
+
+  // The ReadVariableOp behind a tensor that is one, or a view of one; -1 for others.
+  int ReadBehind(TensorRef tensor) const {
+    for (int steps = 0; steps < index_.size(); ++steps) {
+      const NodeDef& node = Node(tensor.node);
+      if (IsVariableRead(node.op())) return tensor.node;
+      const int shared = SharedInput(node, tensor.port);
+      if (shared < 0 || IsControlFlow(node.op()) || shared >= static_cast<int>(index_[tensor.node].inputs.size())) {
+        return -1;
+      }
+      tensor = index_[tensor.node].inputs[shared];
+    }
+    return -1;
+  }
+
+  void AddHeldReads(int node) {
+    if (index_[node].in_frame) return;
+    for (size_t i = 0; i < index_[node].inputs.size(); ++i) {
+      const BufferId b = BufferOf(index_[node].inputs[i]);
+      if (b == kNone || !out_.graph.buffers[b].resident || out_.graph.buffers[b].overwritten_by.empty()) continue;
+      if (IsViewOfInput(Node(node), static_cast<int>(i))) continue;
+      const int read = ReadBehind(index_[node].inputs[i]);
+      if (read < 0 || read == node || index_[read].in_frame) continue;
+      out_.held_reads.push_back({b, out_.op_of_node[read], out_.op_of_node[node]});
     }
   }
 

@@ -11,8 +11,10 @@
 
 #include "absl/status/status.h"
 #include "cc/core/mem_graph.h"
+#include "cc/core/overlap.h"
 #include "cc/tf/graph_index.h"
 #include "cc/tf/tensor_sizes.h"
+#include "cc/tf/variable_waits.h"
 #include "tensorflow/core/grappler/grappler_item.h"
 
 namespace lms {
@@ -22,6 +24,8 @@ struct ImportedGraph {
   std::vector<int> node_of_op;                        // index into the GraphDef's nodes
   std::vector<OpId> op_of_node;                       // kNone for nodes that never run
   std::vector<std::vector<BufferId>> buffer_of_port;  // per node and output port; kNone for ports without storage
+  std::vector<HeldRead> held_reads;                   // of variables that the step changes
+  std::vector<VariableWait> variable_waits;           // which the order assumes: a rewrite makes edges of them
   std::string device;                                 // the one that is planned
   int assumed_tensors = 0;                            // whose size rests on an unknown dimension
   std::string assumed_example;                        // the largest of them

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "cc/core/report_store.h"
+#include "cc/tf/execution.h"
 #include "cc/tf/failure.h"
 #include "cc/tf/step_pass.h"
 #include "cc/tf/sum_order.h"
@@ -64,11 +65,11 @@ void Log(const Report& report, bool relative) {
 }
 
 // The stages, on the graph with its sums held to stock TensorFlow's order. False: the graph is to stay as it came.
-bool Rewrite(const Options& options, grappler::Cluster* cluster, const grappler::GrapplerItem& item,
+bool Rewrite(const Options& options, grappler::Cluster* cluster, const grappler::GrapplerItem& item, int threads,
              tensorflow::GraphDef* output, Report* report) {
   report->stage = "sums";
   FailIfInjected(report->stage);
-  if (!AddsInOrderOfArrival(item.graph)) return RunStepPass(options, cluster, item, output, report);
+  if (!AddsInOrderOfArrival(item.graph)) return RunStepPass(options, cluster, item, threads, output, report);
   grappler::GrapplerItem held = item;
   SumOrder sums;
   const absl::Status status = HoldSums(&held, &sums);
@@ -77,7 +78,7 @@ bool Rewrite(const Options& options, grappler::Cluster* cluster, const grappler:
     report->reason = report->stage + ": " + std::string(status.message());
     return false;
   }
-  const bool changed = RunStepPass(options, cluster, held, output, report);
+  const bool changed = RunStepPass(options, cluster, held, threads, output, report);
   if (changed && sums.hidden > 0) {
     report->warnings.push_back(std::to_string(sums.hidden) +
                                " sums in loops or branches are added up in the order of arrival, in which their last "
@@ -144,7 +145,7 @@ absl::Status LmsOptimizer::Optimize(grappler::Cluster* cluster, const grappler::
   const double start = Now();
   try {
     if (problems_.empty()) {
-      changed = Rewrite(options_, cluster, item, optimized_graph, &report);
+      changed = Rewrite(options_, cluster, item, InterOpThreads(config_proto_), optimized_graph, &report);
     } else {
       report.stage = "options";
       report.status = ReportStatus::kFailed;

@@ -62,6 +62,9 @@ class Rewriter {
       Redirect(node, graph_->mutable_node(node));
       if (order_) KeepOrder(op);
     }
+    for (const VariableWait& wait : imported_.variable_waits) {
+      AddControl(Original(wait.reader).name(), graph_->mutable_node(wait.update));
+    }
     return absl::OkStatus();
   }
 

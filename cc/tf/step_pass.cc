@@ -12,6 +12,7 @@
 #include "cc/core/planner.h"
 #include "cc/core/report_store.h"
 #include "cc/tf/budget.h"
+#include "cc/tf/execution.h"
 #include "cc/tf/failure.h"
 #include "cc/tf/graph_index.h"
 #include "cc/tf/import.h"
@@ -40,10 +41,12 @@ double Now() { return std::chrono::duration<double>(std::chrono::steady_clock::n
 
 class StepPass {
  public:
-  StepPass(const Options& options, grappler::Cluster* cluster, const grappler::GrapplerItem& item, Report* report)
+  StepPass(const Options& options, grappler::Cluster* cluster, const grappler::GrapplerItem& item, int threads,
+           Report* report)
       : options_(options),
         cluster_(cluster),
         item_(item),
+        threads_(threads),
         sizes_(item, options.unknown_dim > 0 ? options.unknown_dim : kAssumedDim),
         report_(*report) {}
 
@@ -125,8 +128,10 @@ class StepPass {
   }
 
   void Measure() {
+    Enter("costs");
+    EstimateCosts();
     Enter("liveness");
-    const MemoryProfile profile = Simulate(imported_.graph, Plan());
+    const MemoryProfile profile = PredictMemory(item_.graph, index_, imported_, threads_);
     report_.resident_bytes = profile.resident_bytes;
     report_.peak_before_bytes = report_.peak_after_bytes = profile.peak_bytes;
     report_.timeline_before = profile.op_bytes;
@@ -138,10 +143,8 @@ class StepPass {
   }
 
   void EstimateCosts() {
-    if (costs_known_) return;
     sizes_.EstimateCosts(cluster_);
     ImportCosts(item_, sizes_, &imported_);
-    costs_known_ = true;
   }
 
   // What goes wrong while graphs are written is no reason to leave a step as it is.
@@ -162,7 +165,6 @@ class StepPass {
   void DumpGraph() {
     Dump([this] {
       report_.sequence = ReportStore::Global().NextSequence();  // which the files' names hold
-      EstimateCosts();
       return DumpFile().Write(imported_.graph);
     });
   }
@@ -204,8 +206,6 @@ class StepPass {
   bool PlanAndRewrite(tensorflow::GraphDef* output) {
     const std::string waits = HiddenWait();
     if (!waits.empty()) return Skip(waits + " may wait for another op of the step: lms changes no order around it");
-    Enter("costs");
-    EstimateCosts();
     report_.step_time_us = imported_.graph.TotalCostUs();
     report_.kept = SummariseKept(imported_.graph);
     const bool least = options_.memory_budget.kind == Budget::Kind::kMin;
@@ -252,7 +252,7 @@ class StepPass {
     absl::Status status = RewriteForRecompute(imported_, index_, plan, options_.schedule, &rewritten->graph, &applied_);
     if (!status.ok()) return Fail(status);
     Enter("verify");
-    status = VerifyRewrite(item_, *rewritten, sizes_, profile);
+    status = VerifyRewrite(item_, *rewritten, sizes_, threads_, profile);
     return status.ok() || Fail(status);
   }
 
@@ -314,12 +314,12 @@ class StepPass {
   const Options& options_;
   grappler::Cluster* cluster_;
   const grappler::GrapplerItem& item_;
+  const int threads_;  // inter-op
   TensorSizes sizes_;
   Report& report_;
   GraphIndex index_;
   ImportedGraph imported_;
   RewriteResult applied_;
-  bool costs_known_ = false;
   int64_t least_verified_ = 0;  // peak of the best rewritten graph that was still over the budget; 0: there was none
   std::string hidden_;          // words on what no figure includes
 };
@@ -327,8 +327,8 @@ class StepPass {
 }  // namespace
 
 bool RunStepPass(const Options& options, grappler::Cluster* cluster, const grappler::GrapplerItem& item,
-                 tensorflow::GraphDef* output, Report* report) {
-  return StepPass(options, cluster, item, report).Run(output);
+                 int threads, tensorflow::GraphDef* output, Report* report) {
+  return StepPass(options, cluster, item, threads, report).Run(output);
 }
 
 }  // namespace lms

@@ -14,7 +14,8 @@ namespace lms {
 // Fills *report, and *output where the return value is true; otherwise the graph is to stay as it is. May throw; stages
 // report their errors through the report's status kFailed.
 bool RunStepPass(const Options& options, tensorflow::grappler::Cluster* cluster,
-                 const tensorflow::grappler::GrapplerItem& item, tensorflow::GraphDef* output, Report* report);
+                 const tensorflow::grappler::GrapplerItem& item, int threads, tensorflow::GraphDef* output,
+                 Report* report);
 
 }  // namespace lms
 

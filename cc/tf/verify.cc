@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "cc/tf/execution.h"
 #include "cc/tf/graph_index.h"
 #include "cc/tf/import.h"
 #include "cc/tf/node_names.h"
@@ -146,7 +147,7 @@ absl::Status CheckVariableOrder(const GraphDef& graph, const ImportedGraph& impo
 }  // namespace
 
 absl::Status VerifyRewrite(const tensorflow::grappler::GrapplerItem& original,
-                           const tensorflow::grappler::GrapplerItem& rewritten, const TensorSizes& sizes,
+                           const tensorflow::grappler::GrapplerItem& rewritten, const TensorSizes& sizes, int threads,
                            MemoryProfile* profile) {
   GraphIndex old_index;
   GraphIndex index;
@@ -156,7 +157,9 @@ absl::Status VerifyRewrite(const tensorflow::grappler::GrapplerItem& original,
   ImportedGraph imported;
   if (status.ok()) status = ImportGraph(rewritten, index, sizes, &imported);
   if (status.ok()) status = CheckVariableOrder(rewritten.graph, imported);
-  if (status.ok()) *profile = Simulate(imported.graph, Plan());
+  if (!status.ok()) return status;
+  ImportCosts(rewritten, sizes, &imported);
+  *profile = PredictMemory(rewritten.graph, index, imported, threads);
   return status;
 }
 

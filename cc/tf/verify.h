@@ -21,9 +21,9 @@ namespace lms {
 // original node is missing, moved or changed in more than its inputs; a node reads another value than the node that it
 // is or copies read before, or no longer waits for what it waited for; a result was rerouted; an added node never runs,
 // or runs in a loop or branch, or may read a variable after it has changed; there is a cycle. *profile is the new
-// graph's memory over time.
+// graph's memory over time on so many inter-op threads, which takes the costs that `sizes` knows.
 absl::Status VerifyRewrite(const tensorflow::grappler::GrapplerItem& original,
-                           const tensorflow::grappler::GrapplerItem& rewritten, const TensorSizes& sizes,
+                           const tensorflow::grappler::GrapplerItem& rewritten, const TensorSizes& sizes, int threads,
                            MemoryProfile* profile);
 
 }  // namespace lms

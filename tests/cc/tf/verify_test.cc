@@ -39,7 +39,7 @@ class VerifyRewriteTest : public ::testing::Test {
     return nullptr;
   }
 
-  absl::Status Verify() { return VerifyRewrite(step_.item(), rewritten_, step_.sizes(), &profile_); }
+  absl::Status Verify() { return VerifyRewrite(step_.item(), rewritten_, step_.sizes(), 1, &profile_); }
 
   void ExpectRefused(const std::string& reason) {
     const absl::Status status = Verify();
@@ -133,7 +133,7 @@ TEST_F(VerifyRewriteTest, ALostControlInput) {
   const Imported step(b.item());
   tensorflow::grappler::GrapplerItem rewritten = step.item();
   rewritten.graph.mutable_node(2)->mutable_input()->RemoveLast();
-  EXPECT_EQ(VerifyRewrite(step.item(), rewritten, step.sizes(), &profile_).message(), "node z no longer waits for y");
+  EXPECT_EQ(VerifyRewrite(step.item(), rewritten, step.sizes(), 1, &profile_).message(), "node z no longer waits for y");
 }
 
 TEST_F(VerifyRewriteTest, ACycle) {
@@ -185,9 +185,9 @@ class VerifyPlaces : public ::testing::Test {
     ASSERT_TRUE(step.status().ok()) << step.status().message();
     tensorflow::grappler::GrapplerItem rewritten = step.item();
     MemoryProfile profile;
-    ASSERT_TRUE(VerifyRewrite(step.item(), rewritten, step.sizes(), &profile).ok());
+    ASSERT_TRUE(VerifyRewrite(step.item(), rewritten, step.sizes(), 1, &profile).ok());
     change(&rewritten.graph);
-    const absl::Status status = VerifyRewrite(step.item(), rewritten, step.sizes(), &profile);
+    const absl::Status status = VerifyRewrite(step.item(), rewritten, step.sizes(), 1, &profile);
     EXPECT_NE(status.message().find(reason), std::string::npos) << status.message();
   }
 

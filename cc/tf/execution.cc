@@ -1,0 +1,56 @@
+#include "cc/tf/execution.h"
+
+#include <utility>
+#include <vector>
+
+#include "cc/core/overlap.h"
+#include "cc/tf/executor_model.h"
+#include "tensorflow/core/platform/cpu_info.h"
+#include "tensorflow/core/util/env_var.h"
+#include "tensorflow/core/util/util.h"
+
+namespace lms {
+namespace {
+
+constexpr uint32_t kDraws = 8;
+constexpr double kLate = 10;
+
+}  // namespace
+
+int InterOpThreads(const tensorflow::ConfigProto& config) {
+  if (config.use_per_session_threads() && config.inter_op_parallelism_threads() < 0) return 1;
+  if (config.inter_op_parallelism_threads() > 0) return config.inter_op_parallelism_threads();
+  int64_t threads = 0;
+  if (tensorflow::ReadInt64FromEnvVar("TF_NUM_INTEROP_THREADS", 0, &threads).ok() && threads > 0) {
+    return static_cast<int>(threads);
+  }
+  return tensorflow::port::MaxParallelism();
+}
+
+MemoryProfile PredictMemory(const tensorflow::GraphDef& graph, const GraphIndex& index, const ImportedGraph& imported,
+                            int threads) {
+  const ExecutorModel model(graph, index, tensorflow::IsMKLEnabled());
+  std::vector<double> microseconds(index.size(), 0);
+  for (size_t i = 0; i < imported.node_of_op.size(); ++i) {
+    microseconds[imported.node_of_op[i]] = imported.graph.ops[i].cost_us;
+  }
+  // Whether a variable is updated while it is still being read is a race: every other run has it lost.
+  std::vector<double> readers_late = microseconds;
+  for (const HeldRead& held : imported.held_reads) {
+    readers_late[imported.node_of_op[held.reader]] *= kLate;
+  }
+  MemoryProfile highest;
+  for (uint32_t seed = 0; seed < kDraws; ++seed) {
+    std::vector<RunEvent> run;
+    const std::vector<double>& durations = seed % 2 == 0 || threads == 1 ? microseconds : readers_late;
+    for (const ExecutorModel::Event& event : model.RunOnThreads(seed, threads, durations)) {
+      run.push_back({imported.op_of_node[event.node], event.ends});
+    }
+    if (run.size() != 2 * imported.graph.ops.size()) return Simulate(imported.graph, Plan());
+    MemoryProfile profile = SimulateRun(imported.graph, run, imported.held_reads);
+    if (profile.peak_bytes > highest.peak_bytes) highest = std::move(profile);
+  }
+  return highest;
+}
+
+}  // namespace lms

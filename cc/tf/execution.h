@@ -1,0 +1,26 @@
+// What memory a graph takes when the executor runs it: a model of the executor, run several times, and of memory.
+//
+// With several inter-op threads no two runs are alike: the prediction is the highest of kDraws of them.
+
+#ifndef LMS_CC_TF_EXECUTION_H_
+#define LMS_CC_TF_EXECUTION_H_
+
+#include "cc/core/liveness.h"
+#include "cc/tf/graph_index.h"
+#include "cc/tf/import.h"
+#include "tensorflow/core/framework/graph.pb.h"
+#include "tensorflow/core/protobuf/config.pb.h"
+
+namespace lms {
+
+// Threads that run ops side by side under such a configuration.
+int InterOpThreads(const tensorflow::ConfigProto& config);
+
+// `index` and `imported` belong to the graph; the ops' costs are known. Falls back on the import's own order where the
+// model does not get to the end of the graph.
+MemoryProfile PredictMemory(const tensorflow::GraphDef& graph, const GraphIndex& index, const ImportedGraph& imported,
+                            int threads);
+
+}  // namespace lms
+
+#endif  // LMS_CC_TF_EXECUTION_H_

@@ -1,0 +1,128 @@
+#include "cc/tf/variable_waits.h"
+
+#include <algorithm>
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+#include <utility>
+
+#include "cc/tf/op_traits.h"
+#include "cc/tf/tensor_sizes.h"
+#include "tensorflow/core/framework/op.h"
+
+namespace lms {
+namespace {
+
+// Copies of smaller variables are not worth an edge.
+constexpr int64_t kLeastBytes = 64 << 10;
+// Of nodes that depend on an update. Updates that more depends on (clipping that reads weights back, say) are left alone.
+constexpr size_t kMostFollowers = 2000;
+
+class WaitFinder {
+ public:
+  WaitFinder(const tensorflow::GraphDef& graph, const GraphIndex& index) : graph_(graph), index_(index) {}
+
+  std::vector<VariableWait> Run() {
+    for (int i = 0; i < index_.size(); ++i) {
+      if (!Plain(i) || !Updates(i)) continue;
+      const int variable = Variable(index_[i].inputs[0]);
+      if (variable >= 0 && VariableBytes(graph_.node(variable)) >= kLeastBytes) updates_[variable].push_back(i);
+    }
+    if (updates_.empty()) return {};
+    std::vector<VariableWait> waits;
+    for (int i = 0; i < index_.size(); ++i) {
+      if (!Plain(i) || !IsVariableRead(graph_.node(i).op()) || index_[i].inputs.empty()) continue;
+      const auto found = updates_.find(Variable(index_[i].inputs[0]));
+      if (found == updates_.end()) continue;
+      std::vector<int> readers;
+      AddReaders(i, &readers);
+      for (const int update : found->second) {
+        for (const int reader : readers) {
+          if (reader != update && MayWait(update, reader)) waits.push_back({update, reader});
+        }
+      }
+    }
+    return waits;
+  }
+
+ private:
+  bool Plain(int node) const { return index_[node].live && !index_[node].in_frame && !index_[node].conditional; }
+
+  bool Updates(int node) const {
+    const std::string& op = graph_.node(node).op();
+    if (IsVariableRead(op) || IsVariableQuery(op) || index_[node].inputs.empty()) return false;
+    return op.rfind("Assign", 0) == 0 || op.rfind("ResourceApply", 0) == 0;
+  }
+
+  // The node that makes the handle, or -1.
+  int Variable(TensorRef tensor) const {
+    for (int steps = 0; steps < index_.size(); ++steps) {
+      const std::string& op = graph_.node(tensor.node).op();
+      if (op == "VarHandleOp" || op == "_Arg") return tensor.node;
+      if (!IsPassThrough(graph_.node(tensor.node)) || index_[tensor.node].inputs.empty()) return -1;
+      tensor = index_[tensor.node].inputs[0];
+    }
+    return -1;
+  }
+
+  // Those that read the tensor of `node`, through views too.
+  void AddReaders(int node, std::vector<int>* readers) const {
+    for (const int reader : index_[node].readers) {
+      if (!Plain(reader)) continue;
+      const std::vector<TensorRef>& inputs = index_[reader].inputs;
+      const auto reads = std::find_if(inputs.begin(), inputs.end(),
+                                      [node](const TensorRef& input) { return input.node == node; });
+      if (reads == inputs.end()) continue;
+      const std::string& op = graph_.node(reader).op();
+      if (IsViewOfInput(graph_.node(reader), static_cast<int>(reads - inputs.begin()))) {
+        AddReaders(reader, readers);
+      } else if (op != "_Retval" && op != "_DeviceRetval" && !IsControlFlow(op) && !index_.Preserved(reader)) {
+        readers->push_back(reader);
+      }
+    }
+  }
+
+  bool MayWait(int update, int reader) {
+    const std::vector<int>& controls = index_[update].controls;
+    const std::vector<TensorRef>& inputs = index_[update].inputs;
+    if (std::find(controls.begin(), controls.end(), reader) != controls.end()) return false;
+    if (std::any_of(inputs.begin(), inputs.end(), [reader](const TensorRef& i) { return i.node == reader; })) {
+      return false;
+    }
+    const std::unordered_set<int>* followers = Followers(update);
+    return followers != nullptr && followers->count(reader) == 0;
+  }
+
+  // Nodes that depend on the update; nullptr where they are too many to tell.
+  const std::unordered_set<int>* Followers(int update) {
+    if (update == follower_of_) return too_many_ ? nullptr : &followers_;
+    follower_of_ = update;
+    too_many_ = false;
+    followers_ = {};
+    std::vector<int> next = {update};
+    while (!next.empty() && !too_many_) {
+      const int node = next.back();
+      next.pop_back();
+      for (const int reader : index_[node].readers) {
+        if (followers_.insert(reader).second) next.push_back(reader);
+      }
+      too_many_ = followers_.size() > kMostFollowers;
+    }
+    return too_many_ ? nullptr : &followers_;
+  }
+
+  const tensorflow::GraphDef& graph_;
+  const GraphIndex& index_;
+  std::unordered_map<int, std::vector<int>> updates_;  // by the node of the handle
+  int follower_of_ = -1;
+  bool too_many_ = false;
+  std::unordered_set<int> followers_;
+};
+
+}  // namespace
+
+std::vector<VariableWait> FindVariableWaits(const tensorflow::GraphDef& graph, const GraphIndex& index) {
+  return WaitFinder(graph, index).Run();
+}
+
+}  // namespace lms
