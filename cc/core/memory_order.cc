@@ -1,6 +1,7 @@
 #include "cc/core/memory_order.h"
 
 #include <algorithm>
+#include <bitset>
 #include <limits>
 #include <numeric>
 #include <tuple>
@@ -15,9 +16,11 @@
 namespace lms {
 namespace {
 
-constexpr int kWindow = 6000;     // places on either side of an op in which a cut is sought
+constexpr int kWindow = 20000;    // places on either side of an op in which a cut is sought
 constexpr int kMostFailures = 12;  // places that could not be relieved, one after the other, before giving up
-constexpr int kLimits = 12;       // that the search for the least peak tries from each start
+constexpr int kLimits = 12;        // that the search for the least peak tries from each start
+constexpr int kBoundPlaces = 8;    // parts of the order in which the bound is looked for
+constexpr int64_t kTight = 1 << 16;  // a share of the peak: what is left between it and the bound is not worth a search
 
 class Search {
  public:
@@ -35,22 +38,25 @@ class Search {
     const int64_t limit = limit_bytes - space_.resident_bytes();
     for (int start = 0; start < kStarts && best_peak_ > limit && bound_ <= limit; ++start) {
       if (!Start(start)) break;
-      Relieve(limit, WorkFor(start));
+      if (Relieve(limit, WorkFor(start))) break;
+      if (start == 0) RaiseBound(limit);
     }
     return Result(limit);
   }
 
   MemoryOrder ForLeastPeak() {
-    for (int start = 0; start < kStarts && bound_ < best_peak_; ++start) {
+    RaiseBound(std::numeric_limits<int64_t>::max());
+    for (int start = 0; start < kStarts && !Tight(); ++start) {
       if (!Start(start)) break;
       const int64_t until = WorkFor(start);
-      double share = 0.5;  // of the way from the peak down to the bound
-      for (int i = 0; i < kLimits && bound_ < best_peak_ && work_left_ > until; ++i) {
+      const std::vector<OpId> start_order = order_;
+      double share = 0.9;  // of the way from the peak down to the bound
+      for (int i = 0; i < kLimits && !Tight() && work_left_ > until; ++i) {
         const int64_t limit = best_peak_ - std::max<int64_t>(1, static_cast<int64_t>(share * (best_peak_ - bound_)));
-        const std::vector<OpId> from = order_;
         if (Relieve(limit, until)) continue;
         share /= 2;
-        if (profile_.peak() > best_peak_) Load(best_);
+        // Sometimes what was gained so far is in the way.
+        Load(i % 2 == 0 ? start_order : best_);
         if (share * static_cast<double>(best_peak_) < static_cast<double>(best_peak_) / 2048) break;
       }
     }
@@ -80,6 +86,68 @@ class Search {
     Note();
   }
 
+  // What no order can do without: cuts at some ops, until the bound is above the limit. Ops at which much is in use are
+  // good for that, and ops that leave little choice: nearly all others come before them or after them, like the loss.
+  void RaiseBound(int64_t limit) {
+    FindPlaces();
+    const int n = space_.size();
+    const std::vector<int> related = Related();
+    work_left_ -= 2 * space_.sweep();
+    for (int part = 0; part < kBoundPlaces; ++part) {
+      const int first = static_cast<int>(static_cast<int64_t>(n) * part / kBoundPlaces);
+      const int last = static_cast<int>(static_cast<int64_t>(n) * (part + 1) / kBoundPlaces);
+      if (first == last) continue;
+      int highest = first;
+      int strictest = first;
+      for (int i = first; i < last; ++i) {
+        if (profile_.bytes()[i] > profile_.bytes()[highest]) highest = i;
+        if (std::make_pair(related[i], profile_.bytes()[i]) >
+            std::make_pair(related[strictest], profile_.bytes()[strictest])) {
+          strictest = i;
+        }
+      }
+      for (const int i : {strictest, highest}) {
+        if (Tight() || bound_ > limit || work_left_ < work_ / 2) return;
+        if (profile_.bytes()[i] > bound_ || i == strictest) Cut(order_[i]);
+      }
+    }
+  }
+
+  // Per place: how many of some ops spread over the order come before or after that op in every order.
+  std::vector<int> Related() const {
+    const int n = space_.size();
+    std::vector<uint64_t> ancestors(n, 0);
+    std::vector<uint64_t> descendants(n, 0);
+    for (int i = 0; i < 64; ++i) {
+      const OpId op = n == 0 ? kNone : order_[static_cast<int64_t>(n) * i / 64];
+      if (op != kNone) ancestors[op] = descendants[op] = ancestors[op] | uint64_t{1} << i;
+    }
+    for (const OpId op : order_) {
+      for (const OpId dep : space_.before()[op]) ancestors[op] |= ancestors[dep];
+    }
+    std::vector<int> related(n, 0);
+    for (int i = n - 1; i >= 0; --i) {
+      for (const OpId other : space_.after()[order_[i]]) descendants[order_[i]] |= descendants[other];
+      related[i] = static_cast<int>(std::bitset<64>(ancestors[order_[i]] | descendants[order_[i]]).count());
+    }
+    return related;
+  }
+
+  // Is there nothing left to gain?
+  bool Tight() const { return best_peak_ - bound_ <= best_peak_ / kTight; }
+
+  void FindPlaces() {
+    place_.resize(order_.size());
+    for (int i = 0; i < space_.size(); ++i) place_[order_[i]] = i;
+  }
+
+  OrderCut Cut(OpId op) {
+    OrderCut cut = cutter_.Find(order_, place_, op, kWindow);
+    work_left_ -= cut.work;
+    bound_ = std::max(bound_, cut.bound_bytes);
+    return cut;
+  }
+
   void Note() {
     if (profile_.peak() >= best_peak_) return;
     best_peak_ = profile_.peak();
@@ -101,11 +169,8 @@ class Search {
       }
       if (at < 0) return false;
       const OpId op = order_[at];
-      place_.resize(order_.size());
-      for (int i = 0; i < space_.size(); ++i) place_[order_[i]] = i;
-      const OrderCut cut = cutter_.Find(order_, place_, op, kWindow);
-      work_left_ -= cut.work;
-      bound_ = std::max(bound_, cut.bound_bytes);
+      FindPlaces();
+      const OrderCut cut = Cut(op);
       if (bound_ > limit) return false;
       if (Apply(cut, at, limit, &excess) || Stretch(at, limit, &excess)) {
         failed.clear();

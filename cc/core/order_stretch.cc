@@ -12,6 +12,9 @@ namespace {
 // Partial orders that are kept, times the length of the stretch.
 constexpr int kBeam = 2048;
 constexpr int kWidest = 96;
+// Steps of work: for a partial order that is kept, and for a next op that is weighed and sorted among the others.
+constexpr int64_t kStateWork = 60;
+constexpr int64_t kEffectWork = 20;
 
 class Beam {
  public:
@@ -82,7 +85,6 @@ class Beam {
         }
       }
       std::sort(nexts.begin(), nexts.end());
-      work_ += 4 * static_cast<int64_t>(nexts.size());
       std::vector<State> kept;
       std::vector<Made> made;
       std::vector<uint64_t> seen;
@@ -142,12 +144,12 @@ class Beam {
         break;
       }
     }
-    work_ += static_cast<int64_t>(inputs_[op].size() + outputs_[op].size());
+    work_ += kEffectWork + static_cast<int64_t>(inputs_[op].size() + outputs_[op].size());
     return {during, live};
   }
 
   void Do(int op, int64_t peak, int64_t live, State* state) {
-    work_ += static_cast<int64_t>(ops_.size() + bytes_.size()) / 8;
+    work_ += kStateWork + static_cast<int64_t>(ops_.size() + bytes_.size()) / 4;
     state->peak = peak;
     state->live = live;
     state->done ^= hash_[op];

@@ -21,6 +21,8 @@ using testing::AddBuffer;
 using testing::AddOp;
 using testing::OutputOf;
 
+constexpr int64_t kWork = 400000;
+
 int64_t PeakOf(const MemGraph& graph, const std::vector<OpId>& order) {
   return Simulate(Reordered(graph, order), Plan()).peak_bytes;
 }
@@ -97,20 +99,20 @@ TEST(MemoryOrder, IsAllowedNeverWorseAndTheSameEachTime) {
   int better = 0;
   for (uint64_t seed = 1; seed <= 300; ++seed) {
     const MemGraph graph = RandomStep(seed, 3 + static_cast<int>(seed % 40));
-    const MemoryOrder least = OrderForLeastPeak(graph);
+    const MemoryOrder least = OrderForLeastPeak(graph, kWork);
     ASSERT_TRUE(OrderSpace(graph).Allows(least.order)) << seed;
     const int64_t peak = Simulate(graph, Plan()).peak_bytes;
     EXPECT_EQ(least.peak_bytes, PeakOf(graph, least.order)) << seed;
     EXPECT_LE(least.peak_bytes, peak) << seed;
     EXPECT_LE(least.bound_bytes, least.peak_bytes) << seed;
-    EXPECT_EQ(least.order, OrderForLeastPeak(graph).order) << seed;
+    EXPECT_EQ(least.order, OrderForLeastPeak(graph, kWork).order) << seed;
     better += least.peak_bytes < peak ? 1 : 0;
     // A limit that is known to be possible is met; one below the bound is not.
     const int64_t limit = least.peak_bytes + (peak - least.peak_bytes) / 2;
-    const MemoryOrder met = OrderForLimit(graph, limit);
+    const MemoryOrder met = OrderForLimit(graph, limit, kWork);
     EXPECT_EQ(met.peak_bytes, PeakOf(graph, met.order)) << seed;
     EXPECT_EQ(met.feasible, met.peak_bytes <= limit) << seed;
-    EXPECT_FALSE(OrderForLimit(graph, least.bound_bytes - 1).feasible) << seed;
+    EXPECT_FALSE(OrderForLimit(graph, least.bound_bytes - 1, kWork).feasible) << seed;
   }
   EXPECT_GT(better, 100);
 }
@@ -122,7 +124,7 @@ TEST(MemoryOrder, IsNearlyAlwaysTheBestOrderOfSmallGraphs) {
     const MemGraph graph = testing::RandomBranches(seed, 8 + static_cast<int>(seed % 7));
     ++graphs;
     const int64_t optimum = LeastPeak(graph);
-    const MemoryOrder found = OrderForLeastPeak(graph);
+    const MemoryOrder found = OrderForLeastPeak(graph, kWork);
     ASSERT_GE(found.peak_bytes, optimum) << seed;
     ASSERT_LE(found.bound_bytes, optimum) << seed;
     if (found.peak_bytes == optimum) {
