@@ -9,19 +9,25 @@ namespace {
 
 // Steps of a search for an order, at most: a quarter of a second.
 constexpr int64_t kOrderWork = kOrderWorkPerSecond / 4;
-// Quick plans that differ by less say nothing about thorough ones.
-constexpr double kClear = 0.1;
+// The planner's time, when it plans twice. In the order with the lowest peak plans are hardly ever dearer, so most of it
+// goes there; together they take no longer than `seconds`.
+PlannerOptions Most(PlannerOptions options) {
+  options.seconds *= 0.65;
+  return options;
+}
 
-PlannerOptions Half(PlannerOptions options) {
-  options.seconds /= 2;
+PlannerOptions Rest(PlannerOptions options) {
+  options.seconds *= 0.35;
   options.work /= 2;
   return options;
 }
 
-PlannerResult NothingPlanned(const MemoryOrder& order) {
-  PlannerResult result;
-  result.feasible = order.feasible;
-  result.peak_bytes = order.peak_bytes;
+// The order, and nothing planned.
+Strategy Alone(MemoryOrder order) {
+  Strategy result;
+  result.planned.feasible = order.feasible;
+  result.planned.peak_bytes = order.peak_bytes;
+  if (order.changed) result.order = std::move(order.order);
   return result;
 }
 
@@ -35,45 +41,27 @@ bool Better(const PlannerResult& a, const PlannerResult& b) {
 Strategy ChooseForLimit(const MemGraph& graph, int64_t limit_bytes, const StrategyOptions& options) {
   if (!options.order) return {PlanForLimit(graph, limit_bytes, options.planner), {}};
   MemoryOrder order = OrderForLimit(graph, limit_bytes, kOrderWork);
-  if (order.feasible && options.order_alone) {
-    Strategy alone{NothingPlanned(order), {}};
-    if (order.changed) alone.order = std::move(order.order);
-    return alone;
-  }
-  if (!options.planner.recompute) {
-    // What is possible at least is asked for where this is not.
-    order = OrderForLeastPeak(graph, kOrderWork);
-    order.feasible = order.peak_bytes <= limit_bytes;
-    return {NothingPlanned(order), order.changed ? std::move(order.order) : std::vector<OpId>()};
-  }
+  if (order.feasible && options.order_alone) return Alone(std::move(order));
+  // Where the limit is out of reach for order alone, the lowest peak is a good order to plan in.
+  order = OrderForLeastPeak(graph, kOrderWork);
+  order.feasible = order.peak_bytes <= limit_bytes;
+  if (!options.planner.recompute || (order.feasible && options.order_alone)) return Alone(std::move(order));
   if (!order.changed) return {PlanForLimit(graph, limit_bytes, options.planner), {}};
-  const MemGraph ordered = Reordered(graph, order.order);
-  PlannerOptions quick = options.planner;
-  quick.single_start = true;
-  const PlannerResult as_it_is = PlanForLimit(graph, limit_bytes, quick);
-  const PlannerResult in_order = PlanForLimit(ordered, limit_bytes, quick);
-  const bool both = as_it_is.feasible && in_order.feasible;
-  if (both && as_it_is.cost_us < (1 - kClear) * in_order.cost_us) {
-    return {PlanForLimit(graph, limit_bytes, options.planner), {}};
-  }
-  if (both && in_order.cost_us < (1 - kClear) * as_it_is.cost_us) {
-    return {PlanForLimit(ordered, limit_bytes, options.planner), std::move(order.order)};
-  }
-  Strategy stock{PlanForLimit(graph, limit_bytes, Half(options.planner)), {}};
-  Strategy other{PlanForLimit(ordered, limit_bytes, Half(options.planner)), std::move(order.order)};
-  return Better(other.planned, stock.planned) ? std::move(other) : std::move(stock);
+  Strategy given{PlanForLimit(graph, limit_bytes, Rest(options.planner)), {}};
+  Strategy other{PlanForLimit(Reordered(graph, order.order), limit_bytes, Most(options.planner)), {}};
+  other.order = std::move(order.order);
+  return Better(other.planned, given.planned) ? other : given;
 }
 
 Strategy ChooseForLeastPeak(const MemGraph& graph, const StrategyOptions& options) {
   if (!options.order) return {PlanForLeastPeak(graph, options.planner), {}};
   MemoryOrder order = OrderForLeastPeak(graph, kOrderWork);
-  if (!options.planner.recompute) {
-    return {NothingPlanned(order), order.changed ? std::move(order.order) : std::vector<OpId>()};
-  }
+  if (!options.planner.recompute) return Alone(std::move(order));
   if (!order.changed) return {PlanForLeastPeak(graph, options.planner), {}};
-  Strategy stock{PlanForLeastPeak(graph, Half(options.planner)), {}};
-  Strategy other{PlanForLeastPeak(Reordered(graph, order.order), Half(options.planner)), std::move(order.order)};
-  return other.planned.peak_bytes < stock.planned.peak_bytes ? std::move(other) : std::move(stock);
+  Strategy given{PlanForLeastPeak(graph, Rest(options.planner)), {}};
+  Strategy other{PlanForLeastPeak(Reordered(graph, order.order), Most(options.planner)), {}};
+  other.order = std::move(order.order);
+  return other.planned.peak_bytes < given.planned.peak_bytes ? other : given;
 }
 
 ImportedGraph InOrder(const ImportedGraph& imported, const std::vector<OpId>& order) {

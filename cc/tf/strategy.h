@@ -2,7 +2,7 @@
 //
 // The cheapest first: an order that meets the limit by itself costs nothing but freedom of the executor. Where none does,
 // recomputation is planned in the executor's own order and in the one with the lowest peak, and the cheaper plan is
-// taken. A quick plan of each says which of the two is worth the planner's time; where it does not, both get half.
+// taken.
 //
 // Deterministic, as the planners are. Thread-safe: plain functions of their arguments.
 
