@@ -17,7 +17,6 @@ import dataclasses
 import json
 import os
 import pathlib
-import statistics
 import subprocess
 import tempfile
 from collections.abc import Callable
@@ -93,6 +92,21 @@ def tied_rnn(batch: int = 64, length: int = 32, width: int = 512, classes: int =
     return Problem(model, loss, keras.optimizers.SGD(0.01), data, labels)
 
 
+def mlp(clip: float | None = None) -> Problem:
+    """Weights larger than activations: when is each gradient used up by its update?"""
+    keras.utils.set_random_seed(1)
+    batch, width = 64, 1536
+    x = inputs = keras.Input((width,))
+    for _ in range(8):
+        x = layers.Dense(width, activation="relu")(x)
+    rng = np.random.default_rng(0)
+    data = rng.normal(size=(batch, width)).astype("float32")
+    labels = rng.integers(0, 10, size=(batch,)).astype("int32")
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    optimizer = keras.optimizers.Adam(1e-3, global_clipnorm=clip)
+    return Problem(keras.Model(inputs, layers.Dense(10)(x)), loss, optimizer, data, labels)
+
+
 @dataclasses.dataclass(frozen=True)
 class Model:
     title: str
@@ -103,6 +117,8 @@ class Model:
 MODELS = {
     "branches": Model("8 heads over one feature map, 64 px, batch 16", branches),
     "rnn": Model("RNN, 32 steps unrolled, width 512, batch 64", tied_rnn),
+    "mlp": Model("MLP, 8 x 1536, batch 64, Adam", mlp),
+    "clipped": Model("the same with global_clipnorm: needs all gradients", lambda: mlp(1.0)),
     "gpt": Model("GPT, 6 layers, batch 2, no remapping", lambda: gpt(2, 6), remapping=False),
     "unet": Model("U-Net, 4 levels, 128 px, batch 4", lambda: unet(4, 128)),
     "inception": Model("InceptionV3, 224 px, batch 8", application("InceptionV3", 8, 224)),

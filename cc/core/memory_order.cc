@@ -16,10 +16,11 @@
 namespace lms {
 namespace {
 
-constexpr int kWindow = 20000;    // places on either side of an op in which a cut is sought
-constexpr int kMostFailures = 12;  // places that could not be relieved, one after the other, before giving up
-constexpr int kLimits = 12;        // that the search for the least peak tries from each start
-constexpr int kBoundPlaces = 8;    // parts of the order in which the bound is looked for
+constexpr int kWhole = 20000;        // ops up to which a cut is sought in all of the order
+constexpr int kWindow = 2000;        // places on either side of an op in which it is sought in larger ones
+constexpr int kMostFailures = 12;    // places that could not be relieved, one after the other, before giving up
+constexpr int kLimits = 12;          // that the search for the least peak tries from each start
+constexpr int kBoundPlaces = 8;      // parts of the order in which the bound is looked for
 constexpr int64_t kTight = 1 << 16;  // a share of the peak: what is left between it and the bound is not worth a search
 
 class Search {
@@ -89,6 +90,7 @@ class Search {
   // What no order can do without: cuts at some ops, until the bound is above the limit. Ops at which much is in use are
   // good for that, and ops that leave little choice: nearly all others come before them or after them, like the loss.
   void RaiseBound(int64_t limit) {
+    if (space_.size() > kWhole) return;
     FindPlaces();
     const int n = space_.size();
     const std::vector<int> related = Related();
@@ -142,7 +144,7 @@ class Search {
   }
 
   OrderCut Cut(OpId op) {
-    OrderCut cut = cutter_.Find(order_, place_, op, kWindow);
+    OrderCut cut = cutter_.Find(order_, place_, op, space_.size() <= kWhole ? space_.size() : kWindow);
     work_left_ -= cut.work;
     bound_ = std::max(bound_, cut.bound_bytes);
     return cut;

@@ -7,8 +7,8 @@
 // needs it to. Where this gets stuck, stretches of the order around the peak are scheduled anew (order_stretch.h), and
 // other orders are started from (order_starts.h).
 //
-// Deterministic; work is counted in steps of some nanoseconds, never timed. Results are what Simulate (liveness.h) says.
-// Never worse than the order given: where nothing better is found, that is the result. Thread-safe.
+// Deterministic; work is counted in steps of some nanoseconds, never timed. Results are what Simulate (liveness.h)
+// says. Never worse than the order given: where nothing better is found, that is the result. Thread-safe.
 
 #ifndef LMS_CC_CORE_MEMORY_ORDER_H_
 #define LMS_CC_CORE_MEMORY_ORDER_H_

@@ -11,8 +11,8 @@ constexpr int kSource = 0;  // before the op
 constexpr int kSink = 1;    // after it
 // The price of moving an op to the other side, as a share of the largest buffer: decides between equal cuts.
 constexpr double kMovePrice = 1e-9;
-// Steps of work for each node and edge of the network.
-constexpr int64_t kFlowWork = 20;
+// Steps of work for each node and edge of the network, beside those of the flow itself.
+constexpr int64_t kFlowWork = 10;
 
 }  // namespace
 
@@ -131,8 +131,8 @@ OrderCut OrderCutter::Find(const std::vector<OpId>& order, const std::vector<int
   }
   for (const Shared& s : shared) hold(kSource, s.buffer, s.bytes, op);
   OrderCut cut;
-  cut.work = kFlowWork * (nodes + edges) + (last - first);
   flow.Run(kSource, kSink);
+  cut.work = kFlowWork * (nodes + edges) + 2 * flow.work() + (last - first);
   for (const OpId f : free_ops) {
     const bool before = flow.OnSourceSide(node_[f]);
     if (before && place[f] > at) cut.hastened.push_back(f);
@@ -169,7 +169,8 @@ OrderCut OrderCutter::Find(const std::vector<OpId>& order, const std::vector<int
     }
   }
   cut.bytes += bytes;
-  const auto slack = static_cast<int64_t>(kMovePrice * static_cast<double>(largest) * static_cast<double>(order.size()));
+  const auto slack =
+      static_cast<int64_t>(kMovePrice * static_cast<double>(largest) * static_cast<double>(order.size()));
   cut.bound_bytes = std::max<int64_t>(0, cut.bytes - slack - 1);
   cut.work += space_.sweep();
   return cut;

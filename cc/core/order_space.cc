@@ -100,9 +100,8 @@ int64_t OrderProfile::Forwarded(OpId op, int place) const {
   int64_t bytes = 0;
   for (const BufferId out : space_.outputs()[op]) {
     if (dying.empty()) break;
-    const auto same = std::find_if(dying.begin(), dying.end(), [&](BufferId in) {
-      return graph.buffers[in].bytes == graph.buffers[out].bytes;
-    });
+    const auto same = std::find_if(dying.begin(), dying.end(),
+                                   [&](BufferId in) { return graph.buffers[in].bytes == graph.buffers[out].bytes; });
     if (same == dying.end()) continue;
     bytes += graph.buffers[out].bytes;
     dying.erase(same);

@@ -81,7 +81,8 @@ class Beam {
       for (size_t s = 0; s < states.size(); ++s) {
         for (const int op : states[s].ready) {
           const auto [during, live] = Effect(states[s], op);
-          nexts.push_back({std::max(states[s].peak, during), live, static_cast<int>(s), op, states[s].done ^ hash_[op]});
+          nexts.push_back(
+              {std::max(states[s].peak, during), live, static_cast<int>(s), op, states[s].done ^ hash_[op]});
         }
       }
       std::sort(nexts.begin(), nexts.end());

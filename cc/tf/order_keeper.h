@@ -78,7 +78,7 @@ class OrderKeeper {
   std::vector<std::vector<EventId>> deps_;
   std::vector<std::vector<EventId>> releases_;  // readers of the large buffers that are done with after the event
   std::vector<std::vector<EventId>> sharers_;   // other readers of the input whose storage it takes over
-  std::vector<int64_t> shared_bytes_;            // of those inputs
+  std::vector<int64_t> shared_bytes_;           // of those inputs
   // Instances of buffers that were released, each with its last reader, and which of them a reader has read.
   struct Released {
     int64_t bytes;

@@ -241,7 +241,7 @@ class Rewriter {
   std::vector<int> newest_;  // per buffer: the step that made its newest instance, or -1 for the original
   std::vector<bool> moved_;  // per op: runs at a step's place, not at its own
   std::vector<bool> late_;   // moved, or a view of something moved: nothing earlier may wait for it
-  std::vector<std::vector<OpId>> holders_;  // see FindHolders(); empty where order is the executor's own
+  std::vector<std::vector<OpId>> holders_;            // see FindHolders(); empty where order is the executor's own
   std::map<std::pair<int, int>, std::string> views_;  // (step, view node) -> copy of the view
   OpId trigger_ = kNone;                              // of the closure that is being added
 };

@@ -269,8 +269,8 @@ class StepPass {
   bool Rewrite(const Plan& plan, grappler::GrapplerItem* rewritten, MemoryProfile* profile) {
     Enter("rewrite");
     applied_ = RewriteResult();
-    absl::Status status = RewriteForRecompute(Planned(), index_, plan, options_.schedule, &rewritten->graph, &applied_,
-                                              order_limit_);
+    absl::Status status =
+        RewriteForRecompute(Planned(), index_, plan, options_.schedule, &rewritten->graph, &applied_, order_limit_);
     if (!status.ok()) return Fail(status);
     Enter("verify");
     status = VerifyRewrite(item_, *rewritten, sizes_, profile);

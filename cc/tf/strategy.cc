@@ -9,8 +9,8 @@ namespace {
 
 // Steps of a search for an order, at most: a quarter of a second.
 constexpr int64_t kOrderWork = kOrderWorkPerSecond / 4;
-// The planner's time, when it plans twice. In the order with the lowest peak plans are hardly ever dearer, so most of it
-// goes there; together they take no longer than `seconds`.
+// The planner's time, when it plans twice. In the order with the lowest peak plans are hardly ever dearer, so most of
+// it goes there; together they take no longer than `seconds`.
 PlannerOptions Most(PlannerOptions options) {
   options.seconds *= 0.65;
   return options;

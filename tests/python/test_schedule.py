@@ -13,7 +13,7 @@ TENSOR = BATCH * WIDE * 4  # bytes: 2 MiB
 
 
 def make_branches():
-    """A step that needs its wide tensors one after the other, and could make all of them at once."""
+    """A step that needs wide tensors one after the other, and could make all of them at once."""
     rng = tf.random.Generator.from_seed(7)
     x = rng.normal([BATCH, WIDTH])
     wide = [tf.Variable(rng.normal([WIDTH, WIDE]) / WIDTH**0.5) for _ in range(BRANCHES)]

@@ -124,8 +124,8 @@ inline MemGraph RandomGraph(uint64_t seed, int layers) {
   return graph;
 }
 
-// Ops that read one to three buffers made anywhere before, half of the time recent ones: branches that are far from each
-// other and join late, so that much depends on the order. In the executor's order.
+// Ops that read one to three buffers made anywhere before, half of the time recent ones: branches that are far from
+// each other and join late, so that much depends on the order. In the executor's order.
 inline MemGraph RandomBranches(uint64_t seed, int ops) {
   Random random(seed);
   MemGraph graph;

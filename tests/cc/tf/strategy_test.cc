@@ -51,8 +51,8 @@ int64_t Peak(const MemGraph& graph) { return Simulate(graph, Plan()).peak_bytes;
 // The graph in the order, with an empty plan and edges for the limit.
 struct Ordered {
   Ordered(const Imported& step, const std::vector<OpId>& order, int64_t limit) : item(step.item()) {
-    status = RewriteForRecompute(InOrder(step.imported(), order), step.index(), Plan(), true, &item.graph, &result,
-                                 limit);
+    status =
+        RewriteForRecompute(InOrder(step.imported(), order), step.index(), Plan(), true, &item.graph, &result, limit);
     if (status.ok()) status = VerifyRewrite(step.item(), item, step.sizes(), &profile);
   }
   tensorflow::grappler::GrapplerItem item;
@@ -103,8 +103,8 @@ TEST(Strategy, OrderIsEnforcedOnlyAsFarAsTheLimitNeeds) {
   const Imported step(Branches());
   const int64_t resident = step.graph().ResidentBytes();
   const MemoryOrder least = OrderForLeastPeak(step.graph());
-  // One at a time in the order, but room for three: the first three wait for none, the others until all but two of those
-  // before them have been read: 1 + 2 + 3 edges.
+  // One at a time in the order, but room for three: the first three wait for none, the others until all but two of
+  // those before them have been read: 1 + 2 + 3 edges.
   const int64_t limit = resident + 3 * kWide + kTile;
   const Ordered loose(step, least.order, limit);
   ASSERT_TRUE(loose.status.ok()) << loose.status.message();
