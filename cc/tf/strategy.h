@@ -1,8 +1,8 @@
 // By which means a step meets its limit: another order, recomputation, or both.
 //
 // The cheapest first: an order that meets the limit by itself costs nothing but freedom of the executor. Where none
-// does, recomputation is planned in the executor's own order and in the one with the lowest peak, and the cheaper plan
-// is taken.
+// does, recomputation is planned in the executor's own order and, if that gains anything, in the one with the lowest
+// peak; the cheaper plan is taken.
 //
 // Deterministic, as the planners are. Thread-safe: plain functions of their arguments.
 
