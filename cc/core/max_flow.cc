@@ -28,6 +28,7 @@ bool MaxFlow::FindLevels(int source, int sink) {
   std::vector<int> queue{source};
   for (size_t i = 0; i < queue.size(); ++i) {
     for (int arc = first_[queue[i]]; arc >= 0; arc = next_[arc]) {
+      ++work_;
       if (left_[arc] <= 0 || level_[to_[arc]] >= 0) continue;
       level_[to_[arc]] = level_[queue[i]] + 1;
       queue.push_back(to_[arc]);
@@ -42,7 +43,11 @@ double MaxFlow::Augment(int source, int sink) {
   int node = source;
   while (node != sink) {
     int& arc = at_[node];
-    while (arc >= 0 && (left_[arc] <= 0 || level_[to_[arc]] != level_[node] + 1)) arc = next_[arc];
+    ++work_;
+    while (arc >= 0 && (left_[arc] <= 0 || level_[to_[arc]] != level_[node] + 1)) {
+      arc = next_[arc];
+      ++work_;
+    }
     if (arc >= 0) {
       path.push_back(arc);
       node = to_[arc];
@@ -65,6 +70,7 @@ double MaxFlow::Augment(int source, int sink) {
 
 double MaxFlow::Run(int source, int sink) {
   double largest = 0;
+  work_ = 0;
   for (const double c : capacity_) {
     if (c < kUnlimited) largest = std::max(largest, c);
   }

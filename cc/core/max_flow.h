@@ -6,6 +6,7 @@
 #ifndef LMS_CC_CORE_MAX_FLOW_H_
 #define LMS_CC_CORE_MAX_FLOW_H_
 
+#include <cstdint>
 #include <limits>
 #include <vector>
 
@@ -26,6 +27,8 @@ class MaxFlow {
   double Run(int source, int sink);
   // After Run(): is the node on the source's side of the minimum cut?
   bool OnSourceSide(int node) const { return level_[node] >= 0; }
+  // Arcs looked at by the last Run(): what it took, on any machine.
+  int64_t work() const { return work_; }
 
  private:
   bool FindLevels(int source, int sink);
@@ -37,6 +40,7 @@ class MaxFlow {
   std::vector<double> left_;      // per arc: residual capacity
   std::vector<double> capacity_;  // per edge
   double nothing_ = 0;            // what is left below this is rounding
+  int64_t work_ = 0;
   std::vector<int> level_;
   std::vector<int> at_;
 };

@@ -195,10 +195,10 @@ std::vector<std::string> ParseOptions(const OptionMap& map, Options* options) {
       if (spec.name == name) problems.push_back(name + "=" + Show(value) + " " + why + "; accepted: " + spec.accepted);
     }
   }
-  if (parsed.memory_budget.kind == Budget::Kind::kMin && !parsed.recompute) {
+  if (parsed.memory_budget.kind == Budget::Kind::kMin && !parsed.recompute && !parsed.schedule) {
     problems.push_back(
-        "memory_budget='min' with recompute=False leaves nothing to lower the peak with; accepted: "
-        "recompute=True, or another budget");
+        "memory_budget='min' with recompute=False and schedule=False leaves nothing to lower the peak with; accepted: "
+        "recompute=True, schedule=True, or another budget");
   }
   if (problems.empty()) *options = std::move(parsed);
   return problems;

@@ -18,7 +18,7 @@ enum class ReportStatus { kRewritten, kFits, kSkipped, kInfeasible, kFailed };
 const char* StatusName(ReportStatus status);  // "rewritten", "fits", "skipped", "infeasible", "failed"
 
 struct Decision {
-  std::string kind;  // "recompute", or "move": runs later than it would have, once
+  std::string kind;  // "recompute"; "move": runs later than it would have, once; "order": waits, because of the order
   std::string op;
   std::string op_type;
   int64_t tensor_bytes = 0;

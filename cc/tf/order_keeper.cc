@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "cc/core/liveness.h"
-
 namespace lms {
 namespace {
 
@@ -13,9 +11,9 @@ constexpr int64_t kLargeShare = 256;
 
 }  // namespace
 
-OrderKeeper::OrderKeeper(const MemGraph& graph, const Plan& plan) : graph_(graph) {
-  const MemoryProfile profile = Simulate(graph, plan);
-  large_bytes_ = std::max<int64_t>(1, (profile.peak_bytes - profile.resident_bytes) / kLargeShare);
+OrderKeeper::OrderKeeper(const MemGraph& graph, const Plan& plan, int64_t limit_bytes)
+    : graph_(graph), limit_bytes_(limit_bytes), profile_(Simulate(graph, plan)) {
+  large_bytes_ = std::max<int64_t>(1, (profile_.peak_bytes - profile_.resident_bytes) / kLargeShare);
   MakeEvents(plan);
   FindDepsAndReleases(plan);
   number_.assign(events_.size(), kNone);
@@ -61,6 +59,8 @@ void OrderKeeper::MakeEvents(const Plan& plan) {
   deps_.resize(events_.size());
   releases_.resize(events_.size());
   sharers_.resize(events_.size());
+  shared_bytes_.assign(events_.size(), 0);
+  read_.resize(events_.size());
   implied_.resize(events_.size());
 }
 
@@ -95,17 +95,56 @@ void OrderKeeper::Release(BufferId buffer, std::vector<EventId>* readers) {
   if (readers->empty()) return;
   const EventId last = readers->back();
   releases_[last].insert(releases_[last].end(), readers->begin(), readers->end());
+  for (const EventId reader : *readers) read_[reader].push_back(static_cast<int>(instances_.size()));
+  instances_.push_back({graph_.buffers[buffer].bytes, last});
   const std::vector<BufferId>& forwardable = graph_.ops[events_[last].op].forwardable;
   if (std::find(forwardable.begin(), forwardable.end(), buffer) != forwardable.end()) {
     sharers_[last].insert(sharers_[last].end(), readers->begin(), readers->end() - 1);
+    if (readers->size() > 1) shared_bytes_[last] += graph_.buffers[buffer].bytes;
   }
   readers->clear();
+}
+
+bool OrderKeeper::Has(const Set& set, EventId reader) const {
+  return (set[number_[reader] / 64] >> (number_[reader] % 64) & 1) != 0;
 }
 
 void OrderKeeper::AddImplied(EventId by, Set* implied) const {
   const Set& more = implied_[by];
   for (size_t i = 0; i < more.size(); ++i) (*implied)[i] |= more[i];
   if (number_[by] != kNone) (*implied)[number_[by] / 64] |= uint64_t{1} << (number_[by] % 64);
+}
+
+// Takes readers out of `wanted`, the last first, as long as what they may still hold fits under the limit.
+void OrderKeeper::DropWhatFits(EventId event, const Set& implied, Set* wanted) const {
+  const Event& e = events_[event];
+  int64_t room = limit_bytes_ - (e.step == kNone ? profile_.op_bytes[e.op] : profile_.step_bytes[e.step]);
+  // What the op cannot take over has to be allocated beside it.
+  if (shared_bytes_[event] <= room) {
+    room -= shared_bytes_[event];
+  } else {
+    for (const EventId sharer : sharers_[event]) {
+      if (number_[sharer] != kNone && !Has(implied, sharer)) return;
+    }
+  }
+  std::vector<int> counted;
+  for (int i = static_cast<int>(reader_.size()) - 1; i >= 0; --i) {
+    const uint64_t bit = uint64_t{1} << (i % 64);
+    if (((*wanted)[i / 64] & ~implied[i / 64]) == 0) {
+      i -= i % 64;
+      continue;
+    }
+    if (((*wanted)[i / 64] & ~implied[i / 64] & bit) == 0) continue;
+    for (const int instance : read_[reader_[i]]) {
+      // What is done with later is live in the plan too.
+      if (instances_[instance].last >= event) continue;
+      if (std::find(counted.begin(), counted.end(), instance) != counted.end()) continue;
+      counted.push_back(instance);
+      room -= instances_[instance].bytes;
+    }
+    if (room < 0) return;
+    (*wanted)[i / 64] &= ~bit;
+  }
 }
 
 std::vector<OrderKeeper::EventId> OrderKeeper::Waits(EventId event) {
@@ -116,6 +155,7 @@ std::vector<OrderKeeper::EventId> OrderKeeper::Waits(EventId event) {
   }
   Set implied(released_.size(), 0);
   for (const EventId dep : deps_[event]) AddImplied(dep, &implied);
+  if (limit_bytes_ > 0) DropWhatFits(event, implied, &wanted);
   // Later events imply earlier ones: take them first, so that what one of them implies is not named again.
   std::vector<EventId> waits;
   for (int i = static_cast<int>(reader_.size()) - 1; i >= 0; --i) {

@@ -27,7 +27,7 @@ void AddControl(const std::string& name, NodeDef* node) {
 class Rewriter {
  public:
   Rewriter(const ImportedGraph& imported, const GraphIndex& index, const Plan& plan, bool enforce_order,
-           tensorflow::GraphDef* graph, RewriteResult* result)
+           int64_t order_limit_bytes, tensorflow::GraphDef* graph, RewriteResult* result)
       : imported_(imported),
         index_(index),
         plan_(plan),
@@ -35,7 +35,8 @@ class Rewriter {
         out_(*result),
         newest_(imported.graph.buffers.size(), -1),
         moved_(imported.graph.ops.size(), false) {
-    if (enforce_order) order_.emplace(imported.graph, plan);
+    if (enforce_order) order_.emplace(imported.graph, plan, order_limit_bytes);
+    if (enforce_order && order_limit_bytes > 0) FindHolders();
     for (const RecomputeStep& step : plan.steps) moved_[step.op] = moved_[step.op] || step.moves;
     late_ = moved_;
     for (size_t i = 0; i < late_.size(); ++i) {
@@ -193,15 +194,44 @@ class Rewriter {
     }
   }
 
+  // Per op: the reader before it of each input for which it matters who else holds it.
+  void FindHolders() {
+    const MemGraph& graph = imported_.graph;
+    holders_.resize(graph.ops.size());
+    std::vector<OpId> last(graph.buffers.size(), kNone);
+    for (OpId op = 0; op < static_cast<OpId>(graph.ops.size()); ++op) {
+      if (!graph.ops[op].anchor) continue;
+      for (const BufferId b : graph.ops[op].inputs) {
+        if (!graph.buffers[b].no_more_readers) continue;
+        if (last[b] != kNone) holders_[op].push_back(last[b]);
+        last[b] = op;
+      }
+    }
+  }
+
   void KeepOrder(OpId op) {
     const int node = imported_.node_of_op[op];
     const OrderKeeper::EventId event = order_->EventOfOp(op);
-    if (imported_.graph.ops[op].anchor && !index_.Preserved(node)) {
-      for (const OrderKeeper::EventId wait : order_->Waits(event)) {
-        AddControl(NameOfEvent(wait), graph_->mutable_node(node));
+    const MemOp& mem_op = imported_.graph.ops[op];
+    // What a read of a variable gives may depend on when it runs.
+    if (mem_op.anchor && !index_.Preserved(node) && !IsVariableRead(mem_op.type)) {
+      if (!holders_.empty()) {
+        for (const OpId holder : holders_[op]) Hold(op, order_->EventOfOp(holder));
       }
+      for (const OrderKeeper::EventId wait : order_->Waits(event)) AddOrderEdge(op, wait);
     }
     order_->Passed(event);
+  }
+
+  void Hold(OpId op, OrderKeeper::EventId holder) {
+    order_->AddWait(order_->EventOfOp(op), holder);
+    AddOrderEdge(op, holder);
+  }
+
+  void AddOrderEdge(OpId op, OrderKeeper::EventId wait) {
+    const std::string name = NameOfEvent(wait);
+    AddControl(name, graph_->mutable_node(imported_.node_of_op[op]));
+    out_.order_edges.push_back({op, name});
   }
 
   const ImportedGraph& imported_;
@@ -214,6 +244,7 @@ class Rewriter {
   std::vector<int> newest_;  // per buffer: the step that made its newest instance, or -1 for the original
   std::vector<bool> moved_;  // per op: runs at a step's place, not at its own
   std::vector<bool> late_;   // moved, or a view of something moved: nothing earlier may wait for it
+  std::vector<std::vector<OpId>> holders_;            // see FindHolders(); empty where order is the executor's own
   std::map<std::pair<int, int>, std::string> views_;  // (step, view node) -> copy of the view
   OpId trigger_ = kNone;                              // of the closure that is being added
 };
@@ -221,10 +252,11 @@ class Rewriter {
 }  // namespace
 
 absl::Status RewriteForRecompute(const ImportedGraph& imported, const GraphIndex& index, const Plan& plan,
-                                 bool enforce_order, tensorflow::GraphDef* graph, RewriteResult* result) {
+                                 bool enforce_order, tensorflow::GraphDef* graph, RewriteResult* result,
+                                 int64_t order_limit_bytes) {
   const std::string wrong = ValidatePlan(imported.graph, plan);
   if (!wrong.empty()) return absl::InternalError(wrong);
-  return Rewriter(imported, index, plan, enforce_order, graph, result).Run();
+  return Rewriter(imported, index, plan, enforce_order, order_limit_bytes, graph, result).Run();
 }
 
 }  // namespace lms

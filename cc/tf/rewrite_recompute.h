@@ -10,6 +10,7 @@
 #ifndef LMS_CC_TF_REWRITE_RECOMPUTE_H_
 #define LMS_CC_TF_REWRITE_RECOMPUTE_H_
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -21,14 +22,25 @@
 
 namespace lms {
 
+// An op that waits for a node only because of the order.
+struct OrderEdge {
+  OpId op;
+  std::string waits_for;
+};
+
 struct RewriteResult {
   std::vector<std::string> step_nodes;     // per plan step: the node that was added
   std::vector<std::string> step_triggers;  // per plan step: the node that it waits for
+  std::vector<OrderEdge> order_edges;      // by which ops at their own place wait
 };
 
 // `graph` is the one that `imported` and `index` were made from; it is changed in place, and useless after a failure.
+// Order is enforced at every large allocation, or, with a limit, where memory could exceed that otherwise. A limit also
+// says that the imported graph may be in another order than the executor's own: then the readers of what a sum's order
+// depends on keep theirs by edges.
 absl::Status RewriteForRecompute(const ImportedGraph& imported, const GraphIndex& index, const Plan& plan,
-                                 bool enforce_order, tensorflow::GraphDef* graph, RewriteResult* result);
+                                 bool enforce_order, tensorflow::GraphDef* graph, RewriteResult* result,
+                                 int64_t order_limit_bytes = 0);
 
 }  // namespace lms
 

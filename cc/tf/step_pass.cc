@@ -19,6 +19,7 @@
 #include "cc/tf/node_names.h"
 #include "cc/tf/op_traits.h"
 #include "cc/tf/rewrite_recompute.h"
+#include "cc/tf/strategy.h"
 #include "cc/tf/strict.h"
 #include "cc/tf/tensor_sizes.h"
 #include "cc/tf/verify.h"
@@ -213,16 +214,22 @@ class StepPass {
     for (int attempt = 0; attempt < kMostAttempts; ++attempt) {
       Enter("plan");
       const double start = Now();
-      PlannerResult planned =
-          least ? PlanForLeastPeak(imported_.graph, Planner()) : PlanForLimit(imported_.graph, limit, Planner());
+      const Strategy strategy = least ? ChooseForLeastPeak(imported_.graph, Ways(attempt))
+                                      : ChooseForLimit(imported_.graph, limit, Ways(attempt));
+      const PlannerResult& planned = strategy.planned;
       report_.planner_seconds += Now() - start;
       if (!planned.feasible) return Infeasible(planned, output);
-      if (planned.plan.steps.empty()) return NothingToGain();
+      if (planned.plan.steps.empty() && strategy.order.empty()) return NothingToGain();
+      order_limit_ = strategy.order.empty() ? 0 : least ? planned.peak_bytes : limit;
+      if (order_limit_ > 0) ordered_ = InOrder(imported_, strategy.order);
       MemoryProfile profile;
       grappler::GrapplerItem rewritten = item_;
       if (!Rewrite(planned.plan, &rewritten, &profile)) return false;
       if (least) {
-        if (profile.peak_bytes >= report_.peak_before_bytes) return NothingToGain();
+        if (profile.peak_bytes >= report_.peak_before_bytes) {
+          if (order_limit_ > 0 && options_.recompute) continue;  // without the order next time
+          return NothingToGain();
+        }
         report_.budget_bytes = report_.min_budget_bytes = profile.peak_bytes;
       } else if (profile.peak_bytes > report_.budget_bytes) {
         // The executor's order will not be quite the plan's: aim lower by as much as this was above.
@@ -246,10 +253,24 @@ class StepPass {
     return planner;
   }
 
+  // An order that did not hold in the verifier's eyes is given another chance beside recomputation, and then given up.
+  StrategyOptions Ways(int attempt) const {
+    StrategyOptions ways;
+    ways.planner = Planner();
+    const bool least = options_.memory_budget.kind == Budget::Kind::kMin;
+    ways.order = options_.schedule && (!options_.recompute || attempt < (least ? 1 : 2));
+    ways.order_alone = !options_.recompute || attempt < 1;
+    return ways;
+  }
+
+  // The graph in the order that is being enforced.
+  const ImportedGraph& Planned() const { return order_limit_ > 0 ? ordered_ : imported_; }
+
   bool Rewrite(const Plan& plan, grappler::GrapplerItem* rewritten, MemoryProfile* profile) {
     Enter("rewrite");
     applied_ = RewriteResult();
-    absl::Status status = RewriteForRecompute(imported_, index_, plan, options_.schedule, &rewritten->graph, &applied_);
+    absl::Status status =
+        RewriteForRecompute(Planned(), index_, plan, options_.schedule, &rewritten->graph, &applied_, order_limit_);
     if (!status.ok()) return Fail(status);
     Enter("verify");
     status = VerifyRewrite(item_, *rewritten, sizes_, threads_, profile);
@@ -269,14 +290,39 @@ class StepPass {
     if (planned.timed_out) {
       report_.warnings.push_back("planning was cut short after planner_seconds: another run may find another plan");
     }
-    report_.decisions = DescribePlan(imported_.graph, planned.plan, applied_.step_triggers);
+    report_.decisions = DescribePlan(Planned().graph, planned.plan, applied_.step_triggers);
+    if (order_limit_ > 0) DescribeOrder();
     const auto moves = std::count_if(planned.plan.steps.begin(), planned.plan.steps.end(),
                                      [](const RecomputeStep& step) { return step.moves; });
-    report_.reason = std::to_string(planned.plan.steps.size() - moves) + " recomputations and " +
-                     std::to_string(moves) + " moves lower the predicted peak from " +
-                     FormatBytes(report_.peak_before_bytes) + " to " + FormatBytes(report_.peak_after_bytes);
-    Dump([&] { return DumpFile().Write(imported_.graph, planned.plan); });
+    const std::string edges = std::to_string(applied_.order_edges.size());
+    if (planned.plan.steps.empty()) {
+      report_.reason = "another order of the same operations, held by " + edges + " control edges, lowers";
+    } else {
+      report_.reason = std::to_string(planned.plan.steps.size() - moves) + " recomputations and " +
+                       std::to_string(moves) + " moves" +
+                       (order_limit_ > 0 ? " in another order, held by " + edges + " control edges," : "") + " lower";
+    }
+    report_.reason += " the predicted peak from " + FormatBytes(report_.peak_before_bytes) + " to " +
+                      FormatBytes(report_.peak_after_bytes);
+    Dump([&] {
+      const std::string problem = order_limit_ > 0 ? DumpFile().Write(Planned().graph) : "";
+      return problem.empty() ? DumpFile().Write(Planned().graph, planned.plan) : problem;
+    });
     output->Swap(&rewritten->graph);
+  }
+
+  void DescribeOrder() {
+    const MemGraph& graph = Planned().graph;
+    for (const OrderEdge& edge : applied_.order_edges) {
+      Decision decision;
+      decision.kind = "order";
+      decision.op = graph.ops[edge.op].name;
+      decision.op_type = graph.ops[edge.op].type;
+      for (const BufferId b : graph.ops[edge.op].outputs) decision.tensor_bytes += graph.buffers[b].bytes;
+      decision.position = edge.op;
+      decision.trigger = edge.waits_for;
+      report_.decisions.push_back(std::move(decision));
+    }
   }
 
   bool NothingToGain() {
@@ -290,7 +336,7 @@ class StepPass {
     int64_t peak = std::max(planned.peak_bytes, least_verified_);
     if (Limit() < LowerBoundBytes(imported_.graph)) {
       const double start = Now();
-      peak = PlanForLeastPeak(imported_.graph, Planner()).peak_bytes;
+      peak = ChooseForLeastPeak(imported_.graph, Ways(0)).planned.peak_bytes;
       report_.planner_seconds += Now() - start;
     }
     report_.status = ReportStatus::kInfeasible;
@@ -319,6 +365,8 @@ class StepPass {
   Report& report_;
   GraphIndex index_;
   ImportedGraph imported_;
+  ImportedGraph ordered_;    // the same in another order, where the strategy wants one
+  int64_t order_limit_ = 0;  // then: where order need not be enforced
   RewriteResult applied_;
   int64_t least_verified_ = 0;  // peak of the best rewritten graph that was still over the budget; 0: there was none
   std::string hidden_;          // words on what no figure includes

@@ -36,7 +36,8 @@ class Report:
     predicted_time_overhead: added time as a share of the step's: 0.07 is 7%.
     time_overhead_bound: no plan for the budget, in any order, is predicted to add less time than
       this share; 0 where nothing is known. The gap between the two is what could still be won.
-    decisions: one mapping per operation that is run again ("recompute") or later ("move").
+    decisions: one mapping per operation that is run again ("recompute") or later ("move"), and,
+        where another order is enforced, per control edge ("order": op waits for trigger).
     timeline: bytes in use at each operation in the order assumed, "before" and "after".
     kept: what could not be dropped, and why.
     """
@@ -72,8 +73,7 @@ class Report:
             text += (
                 f"Predicted peak {format_bytes(self.peak_after_bytes)} instead of "
                 f"{format_bytes(self.peak_before_bytes)}, budget {budget}; "
-                f"{self._count('recompute')} operations are computed again and "
-                f"{self._count('move')} moved, for "
+                f"{self._means()}, for "
                 f"{self.predicted_time_overhead:+.1%} of the step's time{self._bound()}; "
                 f"planned in {self.planner_seconds:.2f} s."
             )
@@ -152,6 +152,15 @@ class Report:
         if path is not None:
             chart.savefig(path)
         return chart
+
+    def _means(self) -> str:
+        again, moved = self._count("recompute"), self._count("move")
+        ordered = self._count("order")
+        order = f"another order is held by {ordered} control edges"
+        if ordered and not again + moved:
+            return f"{order} and nothing is computed again"
+        text = f"{again} operations are computed again and {moved} moved"
+        return f"{text}, {order}" if ordered else text
 
     def _count(self, kind: str) -> int:
         return sum(decision["kind"] == kind for decision in self.decisions)

@@ -8,6 +8,9 @@
 //   - the same call gives the same plan;
 //   - a larger budget never costs more than a smaller one. (Planned with little work for speed; where it does, both are
 //     planned again with the work of the defaults, and then it counts.)
+// And of orders (memory_order.h), on branches:
+//   - an order is allowed, its peak is what the simulator says and not above that of the order given, nor below the
+//   bound; a limit that an order is known for is met, one below the bound is not.
 // Prints a line per failure and a summary; exit status 1 if there was any failure.
 
 #include <algorithm>
@@ -19,6 +22,8 @@
 
 #include "cc/core/liveness.h"
 #include "cc/core/lower_bound.h"
+#include "cc/core/memory_order.h"
+#include "cc/core/order_space.h"
 #include "cc/core/planner.h"
 #include "cc/core/text_format.h"
 #include "tests/cc/core/random_graph.h"
@@ -88,12 +93,28 @@ int CheckGraph(uint64_t seed) {
   return feasible;
 }
 
+void CheckOrder(uint64_t seed) {
+  constexpr int64_t kWork = 300000;
+  const MemGraph graph = testing::RandomBranches(seed, 5 + static_cast<int>(seed % 60));
+  const int64_t peak = Simulate(graph, Plan()).peak_bytes;
+  const MemoryOrder least = OrderForLeastPeak(graph, kWork);
+  if (!OrderSpace(graph).Allows(least.order)) Fail(seed, 0, "the order is not allowed");
+  if (Simulate(Reordered(graph, least.order), Plan()).peak_bytes != least.peak_bytes) {
+    Fail(seed, 0, "the order has another peak than simulated");
+  }
+  if (least.peak_bytes > peak) Fail(seed, 0, "the order is worse than the one given");
+  if (least.bound_bytes > least.peak_bytes) Fail(seed, 0, "the order is better than its bound");
+  if (!OrderForLimit(graph, peak, kWork).feasible) Fail(seed, peak, "the order given is not good enough");
+  if (OrderForLimit(graph, least.bound_bytes - 1, kWork).feasible) Fail(seed, 0, "an order beats the bound");
+}
+
 int Run(int graphs, uint64_t first_seed) {
   using Clock = std::chrono::steady_clock;
   Clock::time_point told = Clock::now();
   int64_t feasible = 0;
   for (int i = 0; i < graphs; ++i) {
     feasible += CheckGraph(first_seed + static_cast<uint64_t>(i));
+    CheckOrder(first_seed + static_cast<uint64_t>(i));
     if (Clock::now() - told > std::chrono::seconds(10)) {
       std::fprintf(stderr, "  %d of %d graphs, %d failures\n", i + 1, graphs, failures);
       told = Clock::now();

@@ -11,6 +11,7 @@
 
 #include "cc/core/mem_graph.h"
 #include "cc/core/random.h"
+#include "cc/core/schedule.h"
 
 namespace lms::testing {
 
@@ -121,6 +122,36 @@ inline MemGraph RandomGraph(uint64_t seed, int layers) {
   graph.buffers[made.back()].escapes = true;
   graph.buffers[made.back()].evictable = false;
   return graph;
+}
+
+// Ops that read one to three buffers made anywhere before, half of the time recent ones: branches that are far from
+// each other and join late, so that much depends on the order. In the executor's order.
+inline MemGraph RandomBranches(uint64_t seed, int ops) {
+  Random random(seed);
+  MemGraph graph;
+  std::vector<BufferId> made{AddBuffer(&graph, 1024, kNone)};
+  for (int i = 0; i < ops; ++i) {
+    const int count = 1 + random.Below(3);
+    std::vector<BufferId> inputs;
+    for (int j = 0; j < count; ++j) {
+      const int size = static_cast<int>(made.size());
+      const BufferId b = made[random.OneIn(2) ? size - 1 - random.Below(std::min(size, 3)) : random.Below(size)];
+      if (std::find(inputs.begin(), inputs.end(), b) == inputs.end()) inputs.push_back(b);
+    }
+    const OpId op = AddOp(&graph, inputs, 1 + random.Below(random.OneIn(3) ? 10000 : 1000), 1 + random.Below(10));
+    if (random.OneIn(4)) {
+      graph.buffers[OutputOf(graph, op)].bytes = graph.buffers[inputs[0]].bytes;
+      if (!graph.buffers[inputs[0]].resident) graph.ops[op].forwardable.push_back(inputs[0]);
+    }
+    if (random.OneIn(8)) graph.ops[op].outputs.push_back(AddBuffer(&graph, 1 + random.Below(3000), op));
+    if (random.OneIn(8)) graph.ops[op].workspace_bytes = random.Below(4000);
+    if (random.OneIn(20)) {
+      graph.buffers[OutputOf(graph, op)].escapes = true;
+      graph.buffers[OutputOf(graph, op)].evictable = false;
+    }
+    for (const BufferId b : graph.ops[op].outputs) made.push_back(b);
+  }
+  return Reordered(graph, ExecutionOrder(graph));
 }
 
 }  // namespace lms::testing

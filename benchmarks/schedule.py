@@ -1,0 +1,262 @@
+"""What another order of the same operations saves, alone and beside recomputation.
+
+./run bench schedule [--models unet,...] [--rounds 5] [--share 50] [--out FILE]
+
+For each model a child process trains it with TensorFlow's default threads, stock and lms in turn:
+  - order alone: recompute=False, memory_budget="min". The peak is the worst of lms against the best
+    of stock, activations only, and the times are what the control edges cost;
+  - with recomputation: the added time that is predicted at --share percent of the activation peak,
+    with order as a means (the default) and with the plan for the executor's own order
+    (lms-core plan, on the graph that lms wrote down, for the same planner_seconds).
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import os
+import pathlib
+import subprocess
+import tempfile
+from collections.abc import Callable
+from typing import Any
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+
+import keras
+import lms
+import numpy as np
+import tensorflow as tf
+from _measure import (
+    in_child,
+    largest_report,
+    machine,
+    machine_line,
+    measured_in_turn,
+    ratios,
+    spread,
+)
+from _models import FunctionTrainer, Problem, gpt, images, unet
+
+CORE = pathlib.Path(__file__).parents[1] / "build" / "dev" / "lms-core"
+SECONDS = 2  # for the planner
+layers = keras.layers
+
+
+def application(name: str, batch: int, size: int) -> Callable[[], Problem]:
+    def make() -> Problem:
+        keras.utils.set_random_seed(1)
+        model = getattr(keras.applications, name)(
+            weights=None, classes=100, input_shape=(size, size, 3)
+        )
+        loss = keras.losses.SparseCategoricalCrossentropy()
+        return Problem(model, loss, keras.optimizers.SGD(0.01), *images(batch, size, 100))
+
+    return make
+
+
+def branches(batch: int = 16, size: int = 64, count: int = 8) -> Problem:
+    """Heads of two convolutions over one feature map, joined at the end."""
+    keras.utils.set_random_seed(1)
+    inputs = keras.Input((size, size, 3))
+    x = layers.Conv2D(16, 3, padding="same", activation="relu")(inputs)
+    heads = []
+    for _ in range(count):
+        y = x
+        for _ in range(2):
+            y = layers.Conv2D(64, 3, padding="same", activation="relu")(y)
+        heads.append(layers.GlobalAveragePooling2D()(layers.Conv2D(16, 1)(y)))
+    x = layers.Dense(10)(layers.Concatenate()(heads))
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    optimizer = keras.optimizers.SGD(0.01)
+    return Problem(keras.Model(inputs, x), loss, optimizer, *images(batch, size, 10))
+
+
+def tied_rnn(batch: int = 64, length: int = 32, width: int = 512, classes: int = 1000) -> Problem:
+    """An RNN unrolled by hand: the gradient of each weight is a sum over all time steps."""
+    keras.utils.set_random_seed(1)
+    inputs = keras.Input((length, width))
+    of_input = layers.Dense(width)
+    of_state = layers.Dense(width, use_bias=False)
+    head = layers.Dense(classes)
+    state, outputs = layers.ReLU()(of_input(inputs[:, 0])), []
+    for step in range(length):
+        state = layers.Activation("tanh")(of_input(inputs[:, step]) + of_state(state))
+        outputs.append(layers.Reshape((1, classes))(head(state)))
+    rng = np.random.default_rng(0)
+    labels = rng.integers(0, classes, size=(batch, length)).astype("int32")
+    data = rng.normal(size=(batch, length, width)).astype("float32")
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    model = keras.Model(inputs, layers.Concatenate(axis=1)(outputs))
+    return Problem(model, loss, keras.optimizers.SGD(0.01), data, labels)
+
+
+def mlp(clip: float | None = None) -> Problem:
+    """Weights larger than activations: when is each gradient used up by its update?"""
+    keras.utils.set_random_seed(1)
+    batch, width = 64, 1536
+    x = inputs = keras.Input((width,))
+    for _ in range(8):
+        x = layers.Dense(width, activation="relu")(x)
+    rng = np.random.default_rng(0)
+    data = rng.normal(size=(batch, width)).astype("float32")
+    labels = rng.integers(0, 10, size=(batch,)).astype("int32")
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    optimizer = keras.optimizers.Adam(1e-3, global_clipnorm=clip)
+    return Problem(keras.Model(inputs, layers.Dense(10)(x)), loss, optimizer, data, labels)
+
+
+@dataclasses.dataclass(frozen=True)
+class Model:
+    title: str
+    problem: Callable[[], Problem]
+    remapping: bool = True  # Grappler's, for stock and lms alike
+
+
+MODELS = {
+    "branches": Model("8 heads over one feature map, 64 px, batch 16", branches),
+    "rnn": Model("RNN, 32 steps unrolled, width 512, batch 64", tied_rnn),
+    "mlp": Model("MLP, 8 x 1536, batch 64, Adam", mlp),
+    "clipped": Model("the same with global_clipnorm: needs all gradients", lambda: mlp(1.0)),
+    "gpt": Model("GPT, 6 layers, batch 2, no remapping", lambda: gpt(2, 6), remapping=False),
+    "unet": Model("U-Net, 4 levels, 128 px, batch 4", lambda: unet(4, 128)),
+    "inception": Model("InceptionV3, 224 px, batch 8", application("InceptionV3", 8, 224)),
+    "nasnet": Model("NASNetMobile, 224 px, batch 8", application("NASNetMobile", 8, 224)),
+    "densenet": Model("DenseNet121, 224 px, batch 8", application("DenseNet121", 8, 224)),
+    "xception": Model("Xception, 224 px, batch 8", application("Xception", 8, 224)),
+    "efficientnet": Model("EfficientNetB0, 224 px, batch 8", application("EfficientNetB0", 8, 224)),
+}
+
+
+def report_of(trainer: FunctionTrainer, **options: Any) -> lms.Report:
+    trainer.options = options
+    lms.clear_reports()
+    trainer.step(True)
+    return largest_report()
+
+
+def overhead_in_own_order(trainer: FunctionTrainer, share: float) -> float | None:
+    """Predicted by the planner alone, for the graph as the executor runs it; None: not possible."""
+    with tempfile.TemporaryDirectory() as directory:
+        report_of(trainer, memory_budget="100000 GiB", dump_graphs=directory)
+        graphs = list(pathlib.Path(directory).glob("*.lmsgraph"))
+        graph = max(graphs, key=lambda path: path.stat().st_size)
+        command = [str(CORE), "plan", str(graph), "--budget", f"{share:g}%", "--json"]
+        run = subprocess.run(
+            [*command, "--seconds", str(SECONDS)], stdout=subprocess.PIPE, text=True, check=False
+        )
+    figures = json.loads(run.stdout)
+    return figures["added_share"] if figures["feasible"] else None
+
+
+def child(model: Model, args: argparse.Namespace) -> dict[str, Any]:
+    if not model.remapping:
+        tf.config.optimizer.set_experimental_options({"remapping": False})
+    lms.memory.reset_peak()
+    trainer = FunctionTrainer(model.problem(), {})
+    trainer.step(False)
+    own = overhead_in_own_order(trainer, args.share)
+    share = report_of(
+        trainer, memory_budget=f"{args.share:g}%", safety_margin=0.0, planner_seconds=SECONDS
+    )
+    order = report_of(trainer, memory_budget="min", recompute=False)
+    trainer.step(False)
+    trainer.step(True)
+    steps = measured_in_turn(trainer, args.rounds)
+    return {
+        "steps": steps,
+        "overhead_own_order": own,
+        "overhead_any_order": share.predicted_time_overhead
+        if share.status == "rewritten"
+        else None,
+        "share": json.loads(share.to_json()),
+        "order": json.loads(order.to_json()),
+    }
+
+
+def summary(name: str, result: dict[str, Any]) -> dict[str, Any]:
+    steps, order = result["steps"], result["order"]
+    resident = order["resident_bytes"]
+    stock = [step["peak"] for step in steps["stock"]]
+    ours = [step["peak"] for step in steps["lms"]]
+    return {
+        "model": name,
+        "title": MODELS[name].title,
+        "status": order["status"],
+        "stock_peaks": stock,
+        "lms_peaks": ours,
+        "share": max(ours) / min(stock),
+        "predicted_share": (order["peak_after_bytes"] - resident)
+        / (order["peak_before_bytes"] - resident),
+        "edges": len(order["decisions"]),
+        "cpu": ratios(steps, "cpu"),
+        "wall": ratios(steps, "wall"),
+        "overhead_own_order": result["overhead_own_order"],
+        "overhead_any_order": result["overhead_any_order"],
+        "reason": result["share"]["reason"],
+    }
+
+
+def show(rows: list[dict[str, Any]], share: float, facts: dict[str, Any]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(
+        title="Order as a means: activation peak, worst of lms / best of stock, and time ratios",
+        caption=machine_line(facts),
+    )
+    columns = ("model", "stock MB", "order alone MB", "share", "predicted", "edges", "CPU", "wall")
+    for column in (*columns, f"added at {share:g}%, own order", "any order"):
+        table.add_column(column)
+
+    def megabytes(peaks: list[int]) -> str:
+        return f"{min(peaks) / 1e6:.1f} to {max(peaks) / 1e6:.1f}"
+
+    def percent(value: float | None) -> str:
+        return "not possible" if value is None else f"{value:+.2%}"
+
+    for row in rows:
+        table.add_row(
+            row["title"],
+            megabytes(row["stock_peaks"]),
+            megabytes(row["lms_peaks"]) if row["status"] == "rewritten" else row["status"],
+            f"{row['share']:.1%}",
+            f"{row['predicted_share']:.1%}",
+            str(row["edges"]),
+            spread(row["cpu"]),
+            spread(row["wall"]),
+            percent(row["overhead_own_order"]),
+            percent(row["overhead_any_order"]),
+        )
+    Console(width=220).print(table)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--models", default=",".join(MODELS), help="default: all")
+    parser.add_argument("--rounds", type=int, default=5, help="steps of each, in turn")
+    parser.add_argument("--share", type=float, default=50, help="percent, with recomputation")
+    parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--out", help="write the figures here, as JSON")
+    args = parser.parse_args()
+    unknown = set(args.models.split(",")) - set(MODELS)
+    if unknown:
+        parser.error(f"unknown model {', '.join(sorted(unknown))}; known: {', '.join(MODELS)}")
+    if args.child:
+        result = child(MODELS[args.models], args)
+        pathlib.Path(args.out).write_text(json.dumps(result) + "\n")
+        return
+    rows = []
+    for name in args.models.split(","):
+        words = ["--child", "--models", name, "--rounds", str(args.rounds)]
+        rows.append(summary(name, in_child(__file__, [*words, "--share", f"{args.share:g}"])))
+        print(f"{name}: order alone {rows[-1]['share']:.1%}; {rows[-1]['reason']}", flush=True)
+    facts = machine()
+    show(rows, args.share, facts)
+    if args.out:
+        pathlib.Path(args.out).write_text(json.dumps({"machine": facts, "rows": rows}) + "\n")
+
+
+if __name__ == "__main__":
+    main()
