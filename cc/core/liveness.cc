@@ -144,6 +144,14 @@ class Simulator {
 
 }  // namespace
 
+std::vector<int64_t> MemoryProfile::Timeline() const {
+  if (order.empty()) return op_bytes;
+  std::vector<int64_t> timeline;
+  timeline.reserve(order.size());
+  for (const OpId op : order) timeline.push_back(op_bytes[op]);
+  return timeline;
+}
+
 MemoryProfile Simulate(const MemGraph& graph, const Plan& plan) { return Simulator(graph, plan).Run(); }
 
 }  // namespace lms

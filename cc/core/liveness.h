@@ -24,6 +24,10 @@ struct MemoryProfile {
   OpId peak_op = kNone;             // the op at which (or before which) it occurs
   std::vector<int64_t> op_bytes;    // per op: bytes in use while it runs, resident included
   std::vector<int64_t> step_bytes;  // per plan step, likewise
+  std::vector<OpId> order;          // in which the ops ran, where it is not that of the graph
+
+  // Bytes in use at one op after the other, as they ran.
+  std::vector<int64_t> Timeline() const;
 };
 
 // `graph` is in execution order and `plan` valid for it.

@@ -40,6 +40,7 @@ class RunSimulator {
       }
       Begin(event.op);
       profile.op_bytes[event.op] = live_;
+      profile.order.push_back(event.op);
       if (live_ > profile.peak_bytes) {
         profile.peak_bytes = live_;
         profile.peak_op = event.op;

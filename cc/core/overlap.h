@@ -33,7 +33,7 @@ struct HeldRead {
 };
 
 // Each op of the graph begins and ends once, after those it depends on. The profile's op_bytes are per op, bytes in use
-// when it has begun.
+// when it has begun; its order is that in which they begin.
 MemoryProfile SimulateRun(const MemGraph& graph, const std::vector<RunEvent>& run,
                           const std::vector<HeldRead>& held_reads);
 

@@ -135,7 +135,7 @@ class StepPass {
     const MemoryProfile profile = PredictMemory(item_.graph, index_, imported_, threads_);
     report_.resident_bytes = profile.resident_bytes;
     report_.peak_before_bytes = report_.peak_after_bytes = profile.peak_bytes;
-    report_.timeline_before = profile.op_bytes;
+    report_.timeline_before = profile.Timeline();
     Enter("budget");
     const ResolvedBudget budget =
         ResolveBudget(options_.memory_budget, profile.resident_bytes, profile.peak_bytes, imported_.device, cluster_);
@@ -219,9 +219,16 @@ class StepPass {
       const PlannerResult& planned = strategy.planned;
       report_.planner_seconds += Now() - start;
       if (!planned.feasible) return Infeasible(planned, output);
-      if (planned.plan.steps.empty() && strategy.order.empty()) return NothingToGain();
-      order_limit_ = strategy.order.empty() ? 0 : least ? planned.peak_bytes : limit;
-      if (order_limit_ > 0) ordered_ = InOrder(imported_, strategy.order);
+      // Ops side by side may take more than one after the other: then the order at hand is what is enforced.
+      const bool as_it_is = planned.plan.steps.empty() && strategy.order.empty();
+      if (as_it_is && !options_.schedule && !least) {
+        limit = planned.peak_bytes - std::max<int64_t>(report_.peak_before_bytes - planned.peak_bytes, limit / 200);
+        continue;
+      }
+      if (as_it_is && planned.peak_bytes >= report_.peak_before_bytes) return NothingToGain();
+      const bool ordered = as_it_is || !strategy.order.empty();
+      order_limit_ = !ordered ? 0 : least ? planned.peak_bytes : limit;
+      if (ordered) ordered_ = as_it_is ? imported_ : InOrder(imported_, strategy.order);
       MemoryProfile profile;
       grappler::GrapplerItem rewritten = item_;
       if (!Rewrite(planned.plan, &rewritten, &profile)) return false;
@@ -281,7 +288,7 @@ class StepPass {
               tensorflow::GraphDef* output) {
     report_.status = ReportStatus::kRewritten;
     report_.peak_after_bytes = profile.peak_bytes;
-    report_.timeline_after = profile.op_bytes;
+    report_.timeline_after = profile.Timeline();
     report_.nodes_after = rewritten->graph.node_size();
     if (report_.step_time_us > 0) {
       report_.predicted_time_overhead = planned.cost_us / report_.step_time_us;

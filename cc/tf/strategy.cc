@@ -86,6 +86,10 @@ ImportedGraph InOrder(const ImportedGraph& imported, const std::vector<OpId>& or
     result.node_of_op[i] = imported.node_of_op[order[i]];
     result.op_of_node[result.node_of_op[i]] = static_cast<OpId>(i);
   }
+  for (HeldRead& held : result.held_reads) {
+    held.read = result.op_of_node[imported.node_of_op[held.read]];
+    held.reader = result.op_of_node[imported.node_of_op[held.reader]];
+  }
   return result;
 }
 

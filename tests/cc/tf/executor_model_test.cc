@@ -31,6 +31,17 @@ class Model {
     return order;
   }
 
+  // The same on threads, with what begins and ends: "+1" and "-1".
+  std::string OnThreads(char letter, int threads, double microseconds) const {
+    std::string order;
+    const std::vector<double> durations(graph_.node_size(), microseconds);
+    for (const ExecutorModel::Event& event : model_->RunOnThreads(0, threads, durations)) {
+      const std::string& name = graph_.node(event.node).name();
+      if (name[0] == letter) order += (event.ends ? "-" : "+") + name.substr(1);
+    }
+    return order;
+  }
+
   size_t Nodes() const { return model_->Run(0).size(); }
 
  private:
@@ -50,6 +61,39 @@ TEST(ExecutorModelTest, OneThreadTakesTheLastThatBecameReadyFirstAndGoesDeep) {
   b.Fetch("n5");
   // x hands on to 1, 2 and 3: the last goes on, with 4 behind it, while 1 and 2 wait in the pool, the newer in front.
   EXPECT_EQ(Model(&b).Order('n'), "34215");
+}
+
+TEST(ExecutorModelTest, SeveralThreadsTakeWhatOthersLeave) {
+  GraphBuilder b;
+  b.Feed("x", {8});
+  b.Float("n1", "Neg", {"x"});
+  b.Float("n2", "Neg", {"x"});
+  b.Float("n3", "Neg", {"x"});
+  b.Float("n4", "AddN", {"n1", "n2", "n3"}, {testing::Int("N", 3)});
+  b.Fetch("n4");
+  EXPECT_EQ(Model(&b).OnThreads('n', 1, 50), "+3-3+2-2+1-1+4-4");  // as with one thread
+  // The one that ran x goes on with 3, another takes the oldest that it has left, a third the other one.
+  EXPECT_EQ(Model(&b).OnThreads('n', 2, 50).substr(0, 4), "+3+1");
+  EXPECT_EQ(Model(&b).OnThreads('n', 3, 50).substr(0, 6), "+3+1+2");
+  EXPECT_EQ(Model(&b).OnThreads('n', 3, 50).substr(12), "+4-4");  // waits for all
+}
+
+TEST(ExecutorModelTest, ThreadsRunAllNodesOnce) {
+  const testing::Imported step(testing::TrainChain(5));
+  const ExecutorModel model(step.item().graph, step.index(), false);
+  for (uint32_t seed = 0; seed < 5; ++seed) {
+    std::vector<int> begun(step.index().size(), 0);
+    std::vector<int> ended(step.index().size(), 0);
+    for (const ExecutorModel::Event& event :
+         model.RunOnThreads(seed, 3, std::vector<double>(step.index().size(), 20))) {
+      (event.ends ? ended : begun)[event.node]++;
+      for (const TensorRef& input : step.index()[event.node].inputs) EXPECT_EQ(ended[input.node], 1);
+    }
+    for (int i = 0; i < step.index().size(); ++i) {
+      EXPECT_EQ(begun[i], step.index()[i].live ? 1 : 0);
+      EXPECT_EQ(ended[i], begun[i]);
+    }
+  }
 }
 
 TEST(ExecutorModelTest, CheapNodesGoFirst) {

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -181,8 +182,9 @@ TEST_F(OptimizerTest, GraphsAndPlansAreDumpedUnderTheReportsNumber) {
   ASSERT_EQ(ReadTextFile(name + ".lmsgraph", &text), "");
   ASSERT_EQ(ReadGraph(text, "graph", {}, &graph), "");
   EXPECT_EQ(WriteGraph(graph), text);
-  EXPECT_EQ(Simulate(graph, Plan()).peak_bytes, report.peak_before_bytes);
-  EXPECT_EQ(Simulate(graph, Plan()).op_bytes, report.timeline_before);
+  EXPECT_EQ(graph.ResidentBytes(), report.resident_bytes);
+  EXPECT_EQ(graph.ops.size(), report.timeline_before.size());
+  EXPECT_EQ(*std::max_element(report.timeline_before.begin(), report.timeline_before.end()), report.peak_before_bytes);
   EXPECT_EQ(graph.TotalCostUs(), report.step_time_us);
   Plan plan;
   ASSERT_EQ(ReadTextFile(name + ".lmsplan", &text), "");

@@ -53,7 +53,7 @@ struct Ordered {
   Ordered(const Imported& step, const std::vector<OpId>& order, int64_t limit) : item(step.item()) {
     status =
         RewriteForRecompute(InOrder(step.imported(), order), step.index(), Plan(), true, &item.graph, &result, limit);
-    if (status.ok()) status = VerifyRewrite(step.item(), item, step.sizes(), &profile);
+    if (status.ok()) status = VerifyRewrite(step.item(), item, step.sizes(), 1, &profile);
   }
   tensorflow::grappler::GrapplerItem item;
   RewriteResult result;

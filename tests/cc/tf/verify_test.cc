@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "cc/tf/execution.h"
 #include "cc/tf/node_names.h"
 #include "cc/tf/rewrite_recompute.h"
 #include "tests/cc/tf/graph_builder.h"
@@ -64,13 +65,15 @@ TEST_F(VerifyRewriteTest, ASoundGraphPassesAndIsMeasured) {
   EXPECT_EQ(before.op_bytes[step_.OpOf("tanh_grad_2")] - before.resident_bytes, 4 * kTile + 4);
   const Imported after(rewritten_);
   ASSERT_TRUE(after.status().ok());
-  EXPECT_EQ(profile_.op_bytes[after.OpOf("tanh_grad_2")] - profile_.resident_bytes, 3 * kTile + 4);
+  // The executor, with one thread, has the loss computed later.
+  EXPECT_EQ(profile_.op_bytes[after.OpOf("tanh_grad_2")] - profile_.resident_bytes, 3 * kTile);
 }
 
 TEST_F(VerifyRewriteTest, TheGraphItselfPasses) {
   rewritten_ = step_.item();
   EXPECT_TRUE(Verify().ok());
-  EXPECT_EQ(profile_.peak_bytes, Simulate(step_.graph(), Plan()).peak_bytes);
+  const MemoryProfile alone = PredictMemory(step_.item().graph, step_.index(), step_.imported(), 1);
+  EXPECT_EQ(profile_.Timeline(), alone.Timeline());
 }
 
 TEST_F(VerifyRewriteTest, AMissingNode) {
