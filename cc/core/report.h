@@ -24,9 +24,9 @@ struct Decision {
   int64_t tensor_bytes = 0;
   double cost_us = 0;
   std::string priced_by = "estimate";  // or "profile": the cost was measured
-  int position = 0;     // in the schedule
-  std::string before;   // the op that it is recomputed for
-  std::string trigger;  // the node that it waits for
+  int position = 0;                    // in the schedule
+  std::string before;                  // the op that it is recomputed for
+  std::string trigger;                 // the node that it waits for
 };
 
 struct KeptTensors {

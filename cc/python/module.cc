@@ -126,9 +126,9 @@ py::list TakeTimed(const std::string& name) {
 }
 
 // `entries`: key -> (measured microseconds, estimated, samples). Returns the problem, and what was replaced.
-std::pair<std::string, std::string> AddToProfile(const std::string& path, const std::string& device,
-                                                 const std::string& tensorflow, const std::string& version, bool onednn,
-                                                 const std::map<std::string, std::tuple<double, double, int64_t>>& entries) {
+std::pair<std::string, std::string> AddToProfile(
+    const std::string& path, const std::string& device, const std::string& tensorflow, const std::string& version,
+    bool onednn, const std::map<std::string, std::tuple<double, double, int64_t>>& entries) {
   std::map<std::string, lms::ProfileEntry> plain;
   for (const auto& [key, entry] : entries) {
     plain[key] = {std::get<0>(entry), std::get<1>(entry), std::get<2>(entry)};

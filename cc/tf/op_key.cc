@@ -14,7 +14,8 @@ namespace {
 using tensorflow::OpInfo;
 
 bool Matters(const std::string& name, const tensorflow::AttrValue& value) {
-  static const auto* const unimportant = new std::set<std::string>{"shared_name", "container", "seed", "seed2", "value"};
+  static const auto* const unimportant =
+      new std::set<std::string>{"shared_name", "container", "seed", "seed2", "value"};
   if (name.empty() || name.front() == '_' || unimportant->count(name) != 0) return false;
   switch (value.value_case()) {
     case tensorflow::AttrValue::kTensor:

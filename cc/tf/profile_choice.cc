@@ -34,8 +34,8 @@ ProfilePlace PlaceOf(const std::string& device, const grappler::Cluster* cluster
   const tensorflow::DeviceProperties properties = PropertiesOf(device, cluster);
   const int cores = static_cast<int>(properties.num_cores());
   ProfilePlace place;
-  place.device = properties.type() + " " + properties.vendor() + " " + properties.model() + " cores " +
-                 std::to_string(cores);
+  place.device =
+      properties.type() + " " + properties.vendor() + " " + properties.model() + " cores " + std::to_string(cores);
   if (properties.type() == "CPU") place.device += " threads " + std::to_string(Threads(intra_op_threads, cores));
   place.tensorflow = LMS_TF_VERSION;
   place.lms = LMS_VERSION;
@@ -56,7 +56,8 @@ ChosenProfile ChooseProfile(const std::string& option, const ProfilePlace& place
   } else {
     const std::string difference = chosen.profile->place.DifferenceTo(place);
     if (!difference.empty()) {
-      chosen.problem = "the profile " + chosen.path + " is not used: " + difference + " (lms.calibrate() makes it anew)";
+      chosen.problem =
+          "the profile " + chosen.path + " is not used: " + difference + " (lms.calibrate() makes it anew)";
       chosen.profile = nullptr;
     }
   }

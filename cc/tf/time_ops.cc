@@ -84,7 +84,8 @@ absl::Status Chain(const Options& options, grappler::Cluster* cluster, grappler:
   timed->place = PlaceOf(imported.device, cluster, options.intra_op_threads);
   const std::string waits = HiddenWait(*item, index);
   if (!waits.empty()) {
-    return absl::FailedPreconditionError(waits + " may wait for another op of the step: its ops cannot be put in a row");
+    return absl::FailedPreconditionError(waits +
+                                         " may wait for another op of the step: its ops cannot be put in a row");
   }
   const Profile none;
   const ProfilePrices estimates(none);

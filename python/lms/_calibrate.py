@@ -6,6 +6,7 @@ import dataclasses
 import itertools
 import os
 import statistics
+import threading
 import time
 from collections import defaultdict
 from collections.abc import Mapping
@@ -19,6 +20,7 @@ from lms import _native, _options, _switch, _tf_compat, _verify
 _WARM_UPS = 2  # kernels are made, memory is touched for the first time
 _ROWS = 15
 _numbers = itertools.count()
+_lock = threading.Lock()  # two calibrations at once would time each other
 
 
 @dataclasses.dataclass(frozen=True)
@@ -132,7 +134,6 @@ def calibrate(
         called = tf.function(called)
     traced = called if _verify._is_concrete(called) else called.get_concrete_function(*args)
     variables = list(_verify._variables(traced, args).values())
-    start = [np.array(variable.numpy()) for variable in variables]
     in_force = _switch.current()
     token = f"calibration {next(_numbers)}"
     plain = None if in_force is None else _tf_compat.Entry(_options.as_entry(in_force))
@@ -148,23 +149,23 @@ def calibrate(
             call()
             return (time.perf_counter() - begin) * 1e6
 
-    try:
-        _tf_compat.forget_optimized_functions()
-        for _ in range(_WARM_UPS):
-            run(plain)
-            run(chained)
-        told = _Told(_native.take_timed(token))
-        steps, runs = [], []
-        for _ in range(repeats):
-            steps.append(run(plain))
-            times: list[float] = []
-            events = _tf_compat.traced(lambda times=times: times.append(run(chained)))  # type: ignore[misc]
-            runs.append((times[0], events))
-    finally:
-        _native.take_timed(token)
-        for variable, value in zip(variables, start):
-            variable.assign(value)
-        _tf_compat.forget_optimized_functions()
+    with _lock:
+        start = [np.array(variable.numpy()) for variable in variables]
+        try:
+            _tf_compat.forget_optimized_functions()
+            for _ in range(_WARM_UPS):
+                run(plain)
+                run(chained)
+            told = _Told(_native.take_timed(token))
+            steps, runs = [], []
+            for _ in range(repeats):
+                steps.append(run(plain))
+                runs.append(_tf_compat.traced(lambda: run(chained)))
+        finally:
+            _native.take_timed(token)
+            for variable, value in zip(variables, start):
+                variable.assign(value)
+            _tf_compat.forget_optimized_functions()
     return _kept(told, steps, runs, target)
 
 

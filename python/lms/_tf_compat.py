@@ -225,8 +225,8 @@ def forget_optimized_functions() -> None:
     _context.context().clear_kernel_cache()
 
 
-def traced(call: Callable[[], Any]) -> list[tuple[str, float]]:
-    """Runs `call`: (name, microseconds) of each node that ran on the host meanwhile.
+def traced(call: Callable[[], float]) -> tuple[float, list[tuple[str, float]]]:
+    """What `call` returns, and (name, microseconds) of each node that ran on the host meanwhile.
 
     Kernels that take next to no time (views, arguments) are left out.
     Raises:
@@ -240,7 +240,7 @@ def traced(call: Callable[[], Any]) -> list[tuple[str, float]]:
     except tf.errors.AlreadyExistsError as error:
         raise RuntimeError("a profiler of TensorFlow's is running: stop it first") from error
     try:
-        call()
+        result = call()
     finally:
         trace = _trace_events.Trace.FromString(session.stop())
     found = []
@@ -248,7 +248,7 @@ def traced(call: Callable[[], Any]) -> list[tuple[str, float]]:
         if "long_name" in event.args and trace.devices[event.device_id].name.startswith("/host:"):
             name = event.args["long_name"].rpartition(":")[0]
             found.append((name, event.duration_ps / 1e6))
-    return found
+    return result, found
 
 
 # ---- Keras ----
