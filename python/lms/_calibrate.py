@@ -100,7 +100,8 @@ def calibrate(
     used by itself for every function on this device (see the option `profile`); operations that
     were not timed are estimated, in proportion to what was. Calibrating more functions
     adds to the same file. Where lms is enabled, the function runs as lms rewrites it, so that
-    a step that does not fit otherwise can be calibrated.
+    a step that does not fit otherwise can be calibrated; and dimensions that the graph leaves
+    unknown have the size that `unknown_dim` gives them there, which belongs to what is kept.
 
     The function runs 2 * (repeats + 2) times. Its variables are put back afterwards, those of
     optimizers and random generators included. Of the repeats, the faster half counts: nothing else
@@ -112,8 +113,8 @@ def calibrate(
       *args: its arguments; use functools.partial for keyword arguments.
       repeats: how often each operation is timed, after two runs that do not count.
       path: the profile's file; None for the device's own ($LMS_PROFILE_DIR, or lms/profiles in
-        the user's cache directory). One of another device or version, or that is damaged, is moved to
-        the same name with ".old" first.
+        the user's cache directory). One of another device or version, or that is damaged, is
+        moved to the same name with ".old" first.
 
     Raises:
       RuntimeError: where operations cannot be timed: inside a graph, on a GPU, in a function
@@ -193,7 +194,8 @@ class _Told:
         self.place = max(self.functions, key=lambda one: len(one["ops"]))
         if not self.place["device"].startswith("CPU"):
             raise RuntimeError(
-                f"lms.calibrate times operations on CPUs; this function runs on {self.place['device']}"
+                "lms.calibrate times operations on CPUs; this function runs on "
+                + self.place["device"]
             )
         self.key: dict[str, str] = {}  # of a node's name
         self.estimate: dict[str, float] = {}  # of a key
@@ -235,8 +237,8 @@ def _kept(
         key: (statistics.median(values), told.estimate[key], len(values))
         for key, values in samples.items()
     }
-    # oneDNN joins some operations into one (a convolution's gradient and its bias'): the time is
-    # the survivor's. Others need no kernel (constants), or next to no time.
+    # No kernel ran: constants, views, and what oneDNN joins with another operation, whose time
+    # is the survivor's.
     for key in told.always - set(entries):
         entries[key] = (0.0, told.estimate[key], len(quiet))
     place = told.place
