@@ -64,6 +64,14 @@ class OptimizerTest : public ::testing::Test {
     return reports.empty() ? Report() : reports.back();
   }
 
+  // What the last report says about a profile; "" for nothing.
+  std::string ProfileWarning() const {
+    for (const std::string& warning : Last().warnings) {
+      if (warning.find("profile") != std::string::npos) return warning;
+    }
+    return "";
+  }
+
   static int OwnNodes(const GraphDef& graph) {
     int own = 0;
     for (const auto& node : graph.node()) own += IsOwnName(node.name()) ? 1 : 0;
@@ -331,7 +339,7 @@ TEST_F(OptimizerTest, AProfileOfTheStepPricesIt) {
   }
   EXPECT_GT(recomputed, 0);
   EXPECT_DOUBLE_EQ(report.predicted_time_overhead, 7.0 * recomputed / report.step_time_us);
-  EXPECT_TRUE(report.warnings.empty());
+  EXPECT_EQ(ProfileWarning(), "");
 }
 
 TEST_F(OptimizerTest, TheDevicesOwnProfileIsUsedByItself) {
@@ -361,7 +369,7 @@ TEST_F(OptimizerTest, AProfileThatDoesNotBelongHereIsRefusedWithTheReason) {
     EXPECT_TRUE(Optimize(item));
     EXPECT_EQ(Last().profile, "");
     EXPECT_EQ(Last().profiled_share, 0);
-    return Last().warnings.empty() ? std::string() : Last().warnings.back();
+    return ProfileWarning();
   };
   EXPECT_NE(warning().find("does not exist"), std::string::npos);
   ProfilePlace other = here;
