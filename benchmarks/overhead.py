@@ -1,7 +1,7 @@
 """Predicted added time beside measured, with static estimates and after lms.calibrate().
 
-./run python benchmarks/overhead.py [--models resnet50,...] [--budgets 75,50,35] [--rounds 7]
-                                    [--out FILE]
+./run bench overhead [--models resnet50,...] [--budgets 75,50,35] [--rounds 7]
+                     [--out FILE]
 
 For each model a child process calibrates the step, then measures steps of stock, of the plan made
 with estimates and of the plan made with the profile in turn, with TensorFlow's default threads.
