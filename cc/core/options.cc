@@ -95,6 +95,17 @@ bool AsDirectory(const OptionValue& value, std::string* out) {
   return true;
 }
 
+// True, "auto" and nothing: the device's own. False and "none": none.
+bool AsProfile(const OptionValue& value, std::string* out) {
+  if (const bool* b = std::get_if<bool>(&value)) {
+    *out = *b ? "" : "none";
+    return true;
+  }
+  if (!AsDirectory(value, out)) return false;
+  if (*out == "auto") out->clear();
+  return true;
+}
+
 int EditDistance(const std::string& a, const std::string& b) {
   std::vector<int> row(b.size() + 1);
   for (size_t j = 0; j <= b.size(); ++j) row[j] = static_cast<int>(j);
@@ -153,6 +164,8 @@ const std::vector<OptionSpec>& OptionSpecs() {
       {"memory_budget", "str or int", "'auto'",
        "'auto', 'min', a positive number of bytes, a size such as '6GiB' or '500 MB', or a percentage such as '60%'"},
       {"planner_seconds", "float", "1.0", "a number of seconds above 0 and below 3600"},
+      {"profile", "bool or str", "'auto'",
+       "'auto', 'none', or the path of a file that lms.calibrate() wrote ('~' is not expanded)"},
       {"recompute", "bool", "True", "True or False"},
       {"safety_margin", "float", "0.05", "a share from 0 to below 1, for example 0.05"},
       {"schedule", "bool", "True", "True or False"},
@@ -178,6 +191,10 @@ std::vector<std::string> ParseOptions(const OptionMap& map, Options* options) {
       good = AsBool(value, &parsed.schedule);
     } else if (name == "dump_graphs") {
       good = AsDirectory(value, &parsed.dump_graphs);
+    } else if (name == "profile") {
+      good = AsProfile(value, &parsed.profile);
+    } else if (name == "time_ops" && std::holds_alternative<std::string>(value)) {
+      parsed.time_ops = std::get<std::string>(value);
     } else if (name == "strict") {
       good = AsBool(value, &parsed.strict);
     } else if (name == "unknown_dim") {

@@ -42,6 +42,10 @@ struct Options {
   double safety_margin = 0.05;  // share of the activations' budget that the planner leaves unused
   bool strict = false;          // a step whose budget cannot be met fails instead of running over it
   std::string dump_graphs;      // directory that the graph and the plan of each step are written to; "": none
+  std::string profile;          // file of measured times; "": the device's own, "none": estimates alone
+  // Not for users, in no list of options:
+  std::string time_ops;      // lms.calibrate(): ops run one at a time, and their keys are kept under this name
+  int intra_op_threads = 0;  // from TensorFlow's configuration; 0: its default
 };
 
 // Name, type, default and accepted values of one option, for messages and documents.

@@ -23,9 +23,10 @@ struct Decision {
   std::string op_type;
   int64_t tensor_bytes = 0;
   double cost_us = 0;
-  int position = 0;     // in the schedule
-  std::string before;   // the op that it is recomputed for
-  std::string trigger;  // the node that it waits for
+  std::string priced_by = "estimate";  // or "profile": the cost was measured
+  int position = 0;                    // in the schedule
+  std::string before;                  // the op that it is recomputed for
+  std::string trigger;                 // the node that it waits for
 };
 
 struct KeptTensors {
@@ -50,6 +51,8 @@ struct Report {
   double predicted_time_overhead = 0;
   double time_overhead_bound = 0;  // no plan for the budget is predicted to add less (lower_bound.h); 0: not known
   double step_time_us = 0;         // predicted, without lms
+  std::string profile;             // the file that prices came from; "": none
+  double profiled_share = 0;       // of step_time_us: ops that the profile has measured
   double planner_seconds = 0;
   double optimizer_seconds = 0;  // everything that lms did
   int nodes_before = 0;

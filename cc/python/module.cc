@@ -7,14 +7,18 @@
 
 #include <map>
 #include <string>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "cc/core/options.h"
+#include "cc/core/profile_file.h"
 #include "cc/core/report.h"
 #include "cc/core/report_store.h"
 #include "cc/tf/failure.h"
 #include "cc/tf/memory_counter.h"
 #include "cc/tf/optimizer.h"
+#include "cc/tf/time_ops.h"
 #include "lms_build_facts.h"
 
 namespace py = pybind11;
@@ -47,6 +51,7 @@ py::dict ToDict(const lms::Report& report) {
     decision["op_type"] = d.op_type;
     decision["tensor_bytes"] = d.tensor_bytes;
     decision["cost_us"] = d.cost_us;
+    decision["priced_by"] = d.priced_by;
     decision["position"] = d.position;
     decision["before"] = d.before;
     decision["trigger"] = d.trigger;
@@ -79,6 +84,8 @@ py::dict ToDict(const lms::Report& report) {
   result["predicted_time_overhead"] = report.predicted_time_overhead;
   result["time_overhead_bound"] = report.time_overhead_bound;
   result["step_time_us"] = report.step_time_us;
+  result["profile"] = report.profile;
+  result["profiled_share"] = report.profiled_share;
   result["planner_seconds"] = report.planner_seconds;
   result["optimizer_seconds"] = report.optimizer_seconds;
   result["nodes_before"] = report.nodes_before;
@@ -94,6 +101,44 @@ py::list Reports() {
   py::list reports;
   for (const lms::Report& report : lms::ReportStore::Global().All()) reports.append(ToDict(report));
   return reports;
+}
+
+// What the optimizer noted of the functions that it optimised with this `time_ops`.
+py::list TakeTimed(const std::string& name) {
+  py::list functions;
+  for (const lms::TimedFunction& timed : lms::TimedStore::Global().Take(name)) {
+    py::list ops;
+    for (const lms::TimedOp& op : timed.ops) {
+      ops.append(py::make_tuple(op.name, op.key, op.estimated_us, op.always));
+    }
+    py::dict function;
+    function["function"] = timed.function;
+    function["problem"] = timed.problem;
+    function["device"] = timed.place.device;
+    function["tensorflow"] = timed.place.tensorflow;
+    function["lms"] = timed.place.lms;
+    function["onednn"] = timed.place.onednn;
+    function["path"] = lms::DefaultProfilePath(timed.place.device);
+    function["ops"] = ops;
+    functions.append(function);
+  }
+  return functions;
+}
+
+// `entries`: key -> (measured microseconds, estimated, samples). Returns the problem, and what was replaced.
+std::pair<std::string, std::string> AddToProfile(
+    const std::string& path, const std::string& device, const std::string& tensorflow, const std::string& version,
+    bool onednn, const std::map<std::string, std::tuple<double, double, int64_t>>& entries) {
+  std::map<std::string, lms::ProfileEntry> plain;
+  for (const auto& [key, entry] : entries) {
+    plain[key] = {std::get<0>(entry), std::get<1>(entry), std::get<2>(entry)};
+  }
+  lms::ProfileWritten written;
+  {
+    const py::gil_scoped_release released;  // another process may hold the file
+    written = lms::AddToProfile(path, {device, tensorflow, version, onednn}, plain);
+  }
+  return {written.problem, written.replaced};
 }
 
 void InjectFailure(const std::string& stage) {
@@ -144,6 +189,9 @@ PYBIND11_MODULE(_native, m) {
   m.def("report_count", [] { return lms::ReportStore::Global().count(); });
   m.def("stages", &lms::Stages);
   m.def("inject_failure", &InjectFailure, py::arg("stage"));
+  m.def("take_timed", &TakeTimed, py::arg("name"));
+  m.def("add_to_profile", &AddToProfile, py::arg("path"), py::arg("device"), py::arg("tensorflow"), py::arg("lms"),
+        py::arg("onednn"), py::arg("entries"));
   m.def("memory_error", &lms::StartCounting);
   m.def("memory_reset_peak", [] {
     lms::StartCounting();

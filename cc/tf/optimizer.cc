@@ -10,6 +10,7 @@
 #include "cc/tf/failure.h"
 #include "cc/tf/step_pass.h"
 #include "cc/tf/sum_order.h"
+#include "cc/tf/time_ops.h"
 #include "tensorflow/core/framework/attr_value.pb.h"
 #include "tensorflow/core/grappler/optimizers/custom_graph_optimizer_registry.h"
 #include "tensorflow/core/platform/logging.h"
@@ -145,7 +146,13 @@ absl::Status LmsOptimizer::Optimize(grappler::Cluster* cluster, const grappler::
   const double start = Now();
   try {
     if (problems_.empty()) {
+      options_.intra_op_threads = config_proto_.intra_op_parallelism_threads();
+      if (!options_.time_ops.empty()) {
+        options_.strict = false;
+        options_.dump_graphs.clear();
+      }
       changed = Rewrite(options_, cluster, item, InterOpThreads(config_proto_), optimized_graph, &report);
+      if (!options_.time_ops.empty()) return TimeOps(options_, cluster, item, changed, optimized_graph);
     } else {
       report.stage = "options";
       report.status = ReportStatus::kFailed;

@@ -15,16 +15,15 @@
 #include "cc/tf/execution.h"
 #include "cc/tf/failure.h"
 #include "cc/tf/graph_index.h"
+#include "cc/tf/hidden_wait.h"
 #include "cc/tf/import.h"
 #include "cc/tf/node_names.h"
-#include "cc/tf/op_traits.h"
+#include "cc/tf/profile_choice.h"
 #include "cc/tf/rewrite_recompute.h"
 #include "cc/tf/strategy.h"
 #include "cc/tf/strict.h"
 #include "cc/tf/tensor_sizes.h"
 #include "cc/tf/verify.h"
-#include "tensorflow/core/framework/function.h"
-#include "tensorflow/core/framework/op.h"
 
 namespace lms {
 namespace {
@@ -144,8 +143,25 @@ class StepPass {
   }
 
   void EstimateCosts() {
-    sizes_.EstimateCosts(cluster_);
+    const ChosenProfile chosen =
+        ChooseProfile(options_.profile, PlaceOf(imported_.device, cluster_, options_.intra_op_threads));
+    if (!chosen.problem.empty()) report_.warnings.push_back(chosen.problem + ": times are estimates");
+    if (chosen.profile == nullptr) {
+      sizes_.EstimateCosts(cluster_);
+    } else {
+      const ProfilePrices prices(*chosen.profile);
+      sizes_.EstimateCosts(cluster_, &prices);
+      report_.profile = chosen.path;
+    }
     ImportCosts(item_, sizes_, &imported_);
+    NoteProfiledShare();
+  }
+
+  void NoteProfiledShare() {
+    double profiled_us = 0;
+    for (const MemOp& op : imported_.graph.ops) profiled_us += sizes_.Of(op.name).profiled ? op.cost_us : 0;
+    const double total_us = imported_.graph.TotalCostUs();
+    report_.profiled_share = total_us > 0 ? profiled_us / total_us : 0;
   }
 
   // What goes wrong while graphs are written is no reason to leave a step as it is.
@@ -191,21 +207,8 @@ class StepPass {
 
   int64_t Limit() const { return PlanningLimit(report_.budget_bytes, report_.resident_bytes, options_.safety_margin); }
 
-  // The first live node that may wait for another one in a way that no edge shows; "" when there is none. An order
-  // enforced between the two could keep both waiting for ever.
-  std::string HiddenWait() const {
-    const tensorflow::FunctionLibraryDefinition library(tensorflow::OpRegistry::Global(), item_.graph.library());
-    for (int i = 0; i < index_.size(); ++i) {
-      const tensorflow::NodeDef& node = item_.graph.node(i);
-      const tensorflow::OpDef* op_def = nullptr;
-      if (!index_[i].live || !library.LookUpOpDef(node.op(), &op_def).ok()) continue;
-      if (MayWaitForOthers(node.op(), *op_def)) return node.name() + " (" + node.op() + ")";
-    }
-    return "";
-  }
-
   bool PlanAndRewrite(tensorflow::GraphDef* output) {
-    const std::string waits = HiddenWait();
+    const std::string waits = HiddenWait(item_, index_);
     if (!waits.empty()) return Skip(waits + " may wait for another op of the step: lms changes no order around it");
     report_.step_time_us = imported_.graph.TotalCostUs();
     report_.kept = SummariseKept(imported_.graph);
@@ -298,6 +301,9 @@ class StepPass {
       report_.warnings.push_back("planning was cut short after planner_seconds: another run may find another plan");
     }
     report_.decisions = DescribePlan(Planned().graph, planned.plan, applied_.step_triggers);
+    for (Decision& decision : report_.decisions) {
+      if (sizes_.Of(decision.op).profiled) decision.priced_by = "profile";
+    }
     if (order_limit_ > 0) DescribeOrder();
     const auto moves = std::count_if(planned.plan.steps.begin(), planned.plan.steps.end(),
                                      [](const RecomputeStep& step) { return step.moves; });

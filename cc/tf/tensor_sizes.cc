@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "cc/tf/node_names.h"
+#include "cc/tf/op_key.h"
 #include "tensorflow/core/framework/types.h"
 #include "tensorflow/core/grappler/clusters/utils.h"
 #include "tensorflow/core/grappler/costs/op_context.h"
@@ -41,6 +42,11 @@ void BindUnknownDims(int64_t unknown_dim, OpInfo::TensorProperties* properties) 
   for (auto& dim : *properties->mutable_shape()->mutable_dim()) {
     if (dim.size() < 0) dim.set_size(unknown_dim);
   }
+}
+
+std::vector<OpInfo::TensorProperties> Bound(std::vector<OpInfo::TensorProperties> tensors, int64_t unknown_dim) {
+  for (auto& tensor : tensors) BindUnknownDims(unknown_dim, &tensor);
+  return tensors;
 }
 
 int64_t BytesOf(const std::vector<OpInfo::TensorProperties>& tensors, int64_t unknown_dim) {
@@ -180,13 +186,20 @@ absl::Status TensorSizes::Infer() {
   return status;
 }
 
-void TensorSizes::EstimateCosts(grappler::Cluster* cluster) {
+void TensorSizes::EstimateCosts(grappler::Cluster* cluster, const ProfilePrices* prices) {
   std::unordered_map<std::string, const tensorflow::NodeDef*> nodes;
   for (const auto& node : item_.graph.node()) nodes[node.name()] = &node;
   const Costs costs(cluster);
   for (const auto& node : item_.graph.node()) {
-    figures_[node.name()].cost_us = costs.MicrosecondsOf(node, nodes, properties_.GetInputProperties(node.name()),
-                                                         properties_.GetOutputProperties(node.name()), unknown_dim_);
+    NodeFigures& figures = figures_[node.name()];
+    const auto& inputs = properties_.GetInputProperties(node.name());
+    const auto& outputs = properties_.GetOutputProperties(node.name());
+    figures.cost_us = costs.MicrosecondsOf(node, nodes, inputs, outputs, unknown_dim_);
+    if (prices == nullptr) continue;
+    figures.op_key = OpKey(node, Bound(inputs, unknown_dim_), Bound(outputs, unknown_dim_));
+    const ProfilePrices::Price price = prices->Of(figures.op_key, figures.cost_us);
+    figures.cost_us = price.us;
+    figures.profiled = price.measured;
   }
 }
 

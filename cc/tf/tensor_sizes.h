@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "cc/core/profile.h"
 #include "tensorflow/core/grappler/clusters/cluster.h"
 #include "tensorflow/core/grappler/costs/graph_properties.h"
 #include "tensorflow/core/grappler/grappler_item.h"
@@ -29,6 +30,8 @@ struct TensorSize {
 struct NodeFigures {
   std::vector<TensorSize> outputs;
   double cost_us = 0;
+  bool profiled = false;  // the cost was measured
+  std::string op_key;     // "" where costs are estimated without a profile
 };
 
 // Bytes of the variable that the node makes a handle to, or is handed as an argument; 0 where its type and shape are
@@ -43,8 +46,9 @@ class TensorSizes {
   // Shapes and sizes of all tensors.
   absl::Status Infer();
 
-  // Costs of all ops, for the devices of `cluster`, which may be null. Only worth the time where something is planned.
-  void EstimateCosts(tensorflow::grappler::Cluster* cluster);
+  // Costs of all ops, for the devices of `cluster`, which may be null: estimates, or prices by what was measured where
+  // that is given. Only worth the time where something is planned.
+  void EstimateCosts(tensorflow::grappler::Cluster* cluster, const ProfilePrices* prices = nullptr);
 
   // Figures of the node or of the one that it copies; none known for nodes that were not there.
   const NodeFigures& Of(const std::string& node_name) const;

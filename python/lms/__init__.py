@@ -18,6 +18,7 @@ _loader.load()
 
 # The native library is in place: the rest of the package may import it.
 from lms import memory  # noqa: E402
+from lms._calibrate import Calibration, calibrate  # noqa: E402
 from lms._loader import version as _version  # noqa: E402
 from lms._options import OptionError  # noqa: E402
 from lms._report import Report, clear_reports, report, reports  # noqa: E402
@@ -27,11 +28,13 @@ from lms._verify import Difference, VerifyResult, verify  # noqa: E402
 __version__ = _version()
 
 __all__ = [
+    "Calibration",
     "Difference",
     "OptionError",
     "Report",
     "VerifyResult",
     "__version__",
+    "calibrate",
     "clear_reports",
     "configure",
     "disable",

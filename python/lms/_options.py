@@ -104,7 +104,7 @@ def _plain(name: str, value: object) -> OptionValue | None:
         return bool(value)
     if isinstance(value, str):
         return str(value)
-    if isinstance(value, os.PathLike) and name == "dump_graphs":
+    if isinstance(value, os.PathLike) and name in ("dump_graphs", "profile"):
         return _plain(name, os.fspath(value))
     if isinstance(value, numbers.Integral):
         whole = operator.index(value)

@@ -7,7 +7,7 @@ import io
 import json
 import os
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from lms import _native
@@ -24,6 +24,17 @@ def format_bytes(count: float) -> str:
     return f"{count:.4g} TiB"
 
 
+def render(parts: Iterable[Any]) -> str:
+    """Rich's tables as plain text of at most 100 columns."""
+    from rich import console
+
+    text = io.StringIO()
+    out = console.Console(file=text, width=100, color_system=None, markup=False)
+    for part in parts:
+        out.print(part)
+    return "\n".join(line.rstrip() for line in text.getvalue().splitlines()) + "\n"
+
+
 @dataclasses.dataclass(frozen=True)
 class Report:
     """What was decided for one function. Memory is in bytes, what is resident included.
@@ -37,7 +48,10 @@ class Report:
     time_overhead_bound: no plan for the budget, in any order, is predicted to add less time than
       this share; 0 where nothing is known. The gap between the two is what could still be won.
     decisions: one mapping per operation that is run again ("recompute") or later ("move"), and,
-        where another order is enforced, per control edge ("order": op waits for trigger).
+      where another order is enforced, per control edge ("order": op waits for trigger);
+      "priced_by" says whether its "cost_us" was measured ("profile") or not ("estimate").
+    profile: the file of measured times (lms.calibrate) that prices came from; "" for none.
+    profiled_share: the share of the step's predicted time whose operations were measured.
     timeline: bytes in use at each operation in the order assumed, "before" and "after".
     kept: what could not be dropped, and why.
     """
@@ -62,6 +76,8 @@ class Report:
     nodes_before: int
     nodes_after: int
     warnings: tuple[str, ...] = ()
+    profile: str = ""
+    profiled_share: float = 0.0
     decisions: tuple[Mapping[str, Any], ...] = ()
     timeline: Mapping[str, list[int]] = dataclasses.field(default_factory=dict)
     kept: tuple[Mapping[str, Any], ...] = ()
@@ -74,7 +90,8 @@ class Report:
                 f"Predicted peak {format_bytes(self.peak_after_bytes)} instead of "
                 f"{format_bytes(self.peak_before_bytes)}, budget {budget}; "
                 f"{self._means()}, for "
-                f"{self.predicted_time_overhead:+.1%} of the step's time{self._bound()}; "
+                f"{self.predicted_time_overhead:+.1%} of the step's time{self._bound()}, "
+                f"{self._priced_by_in_short()}; "
                 f"planned in {self.planner_seconds:.2f} s."
             )
         elif self.status == "fits":
@@ -96,7 +113,7 @@ class Report:
 
     def table(self) -> str:
         """The report as a text table, for a terminal."""
-        from rich import box, console, table
+        from rich import box, table
 
         summary = table.Table(title=self.function, box=box.SIMPLE, show_header=False)
         summary.add_column(no_wrap=True)
@@ -114,11 +131,7 @@ class Report:
             for item in self.kept:
                 kept.add_row(format_bytes(item["bytes"]), str(item["tensors"]), item["reason"])
             parts.append(kept)
-        text = io.StringIO()
-        out = console.Console(file=text, width=100, color_system=None, markup=False)
-        for part in parts:
-            out.print(part)
-        return "\n".join(line.rstrip() for line in text.getvalue().splitlines()) + "\n"
+        return render(parts)
 
     def to_json(self, path: str | os.PathLike[str] | None = None) -> str:
         """All fields as JSON text, which is written to `path` as well where one is given."""
@@ -170,6 +183,14 @@ class Report:
             return self.budget
         return f"{format_bytes(self.budget_bytes)} (asked: {self.budget})"
 
+    def _priced_by_in_short(self) -> str:
+        return f"{self.profiled_share:.0%} of it measured" if self.profile else "estimated"
+
+    def _priced_by(self) -> str:
+        if not self.profile:
+            return "estimates" if self.step_time_us else ""
+        return f"{self.profiled_share:.0%} measured times ({self.profile})"
+
     def _bound(self) -> str:
         if self.time_overhead_bound <= 0:
             return ""
@@ -188,6 +209,7 @@ class Report:
             ("predicted peak, after", format_bytes(self.peak_after_bytes)),
             ("least feasible budget", format_bytes(self.min_budget_bytes)),
             ("predicted time", f"{self.predicted_time_overhead:+.1%}{self._bound()}"),
+            ("priced by", self._priced_by()),
             ("planning", f"{self.planner_seconds:.2f} s of {self.optimizer_seconds:.2f} s"),
             ("nodes", nodes),
         ]

@@ -31,6 +31,7 @@ def enable(
     safety_margin: float | None = None,
     strict: bool | None = None,
     dump_graphs: str | os.PathLike[str] | None = None,
+    profile: bool | str | os.PathLike[str] | None = None,
     **unknown: object,
 ) -> None:
     """From now on, rewrites every training step whose memory would exceed the budget.
@@ -61,6 +62,9 @@ def enable(
         (default False).
       dump_graphs: a directory that the graph of each step, and the plan that was applied to
         it, are written to as text, for the program lms-core (default: not given).
+      profile: the file of measured times that operations are priced by. "auto" (default): the
+        device's own, where lms.calibrate() has made it; "none" or False: estimates alone; or
+        the path of a file.
 
     Raises:
       OptionError: with every unknown name, bad value and bad combination.
@@ -103,6 +107,7 @@ def enabled(
     safety_margin: float | None = None,
     strict: bool | None = None,
     dump_graphs: str | os.PathLike[str] | None = None,
+    profile: bool | str | os.PathLike[str] | None = None,
     **unknown: object,
 ) -> Iterator[None]:
     """`with lms.enabled(...):` enables for the block, then restores what was before.
@@ -130,6 +135,7 @@ def rewriter_config(
     safety_margin: float | None = None,
     strict: bool | None = None,
     dump_graphs: str | os.PathLike[str] | None = None,
+    profile: bool | str | os.PathLike[str] | None = None,
     **unknown: object,
 ) -> _tf_compat.RewriterConfig:
     """A RewriterConfig that holds the optimizer's entry and nothing else.
@@ -152,6 +158,7 @@ def configure(
     safety_margin: float | None = None,
     strict: bool | None = None,
     dump_graphs: str | os.PathLike[str] | None = None,
+    profile: bool | str | os.PathLike[str] | None = None,
     **unknown: object,
 ) -> tf.compat.v1.ConfigProto:
     """A copy of `config_proto` (an empty one where None) with the optimizer's entry.

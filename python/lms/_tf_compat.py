@@ -9,6 +9,8 @@ What it relies on (the same in TensorFlow 2.16 to 2.21 and Keras 3.0 to 3.15):
   state of TensorFlow's is written, so taking the wrapper away restores everything.
 - `session.BaseSession.__init__` takes the ConfigProto of a v1 session.
 - `polymorphic_function.Function` keeps what the user asked about XLA in `_jit_compile`.
+- `_pywrap_profiler.ProfilerSession` traces operations, and returns the events as a
+  `trace_events_pb2.Trace`, in which those of kernels have a `long_name`, "node:type".
 - Keras' `Trainer._resolve_auto_jit_compile()` answers what jit_compile="auto" means.
 
 A wrapper is in place only while somebody needs it. One exception: Keras' `compile` and
@@ -34,6 +36,8 @@ from tensorflow.core.protobuf.rewriter_config_pb2 import RewriterConfig as Rewri
 from tensorflow.python.client import session as _session
 from tensorflow.python.eager import context as _context
 from tensorflow.python.eager.polymorphic_function import polymorphic_function as _function
+from tensorflow.python.profiler.internal import _pywrap_profiler
+from tensorflow.tsl.profiler.protobuf import trace_events_pb2 as _trace_events
 
 OPTIMIZER = "LmsOptimizer"
 _CACHED_CONFIGS = 64
@@ -219,6 +223,32 @@ def override(entry: Entry | None) -> Iterator[None]:
 def forget_optimized_functions() -> None:
     """Drops what the runtime keeps of functions that ran: the next call optimises afresh."""
     _context.context().clear_kernel_cache()
+
+
+def traced(call: Callable[[], float]) -> tuple[float, list[tuple[str, float]]]:
+    """What `call` returns, and (name, microseconds) of each node that ran on the host meanwhile.
+
+    Kernels that take next to no time (views, arguments) are left out.
+    Raises:
+      RuntimeError: where a profiler is at work already.
+    """
+    session = _pywrap_profiler.ProfilerSession()
+    try:
+        # Level 2: the kernels that TensorFlow counts as expensive.
+        levels = {"host_tracer_level": 2, "python_tracer_level": 0, "device_tracer_level": 0}
+        session.start("", levels)
+    except tf.errors.AlreadyExistsError as error:
+        raise RuntimeError("a profiler of TensorFlow's is running: stop it first") from error
+    try:
+        result = call()
+    finally:
+        trace = _trace_events.Trace.FromString(session.stop())
+    found = []
+    for event in trace.trace_events:
+        if "long_name" in event.args and trace.devices[event.device_id].name.startswith("/host:"):
+            name = event.args["long_name"].rpartition(":")[0]
+            found.append((name, event.duration_ps / 1e6))
+    return result, found
 
 
 # ---- Keras ----

@@ -1,11 +1,15 @@
 """One TensorFlow for all tests, with one intra-op thread: its kernels repeat bit for bit."""
 
 import os
+import tempfile
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 os.environ["CUDA_VISIBLE_DEVICES"] = ""
 for _name in [name for name in os.environ if name.startswith("LMS_")]:
     del os.environ[_name]
+# Whatever the user has measured on this machine has no part in the tests.
+_profiles = tempfile.TemporaryDirectory(prefix="lms-profiles-")
+os.environ["LMS_PROFILE_DIR"] = _profiles.name
 
 import pytest  # noqa: E402
 import tensorflow as tf  # noqa: E402

@@ -65,6 +65,9 @@ def test_every_way_in_checks(call):
         {"dump_graphs": 7},
         {"dump_graphs": b"/tmp/graphs"},
         {"unknown_dim": pathlib.Path("/tmp")},
+        {"profile": ""},
+        {"profile": "~/profile"},
+        {"profile": 7},
     ],
 )
 def test_bad_values(options):
@@ -87,6 +90,8 @@ def test_bad_values(options):
         ({"unknown_dim": np.int32(4)}, {"unknown_dim": 4}),
         ({"dump_graphs": "graphs"}, {"dump_graphs": "graphs"}),
         ({"dump_graphs": pathlib.Path("/tmp/graphs")}, {"dump_graphs": "/tmp/graphs"}),
+        ({"profile": False}, {"profile": False}),
+        ({"profile": pathlib.Path("/tmp/p")}, {"profile": "/tmp/p"}),
     ],
 )
 def test_good_values(given, kept):
@@ -104,6 +109,7 @@ def test_the_environment_fills_in_what_is_not_given(monkeypatch):
     monkeypatch.setenv("LMS_PLANNER_SECONDS", "0.25")
     monkeypatch.setenv("LMS_STRICT", "")
     monkeypatch.setenv("LMS_DUMP_GRAPHS", "2026")
+    monkeypatch.setenv("LMS_PROFILE", "none")
     lms.enable(recompute=True)
     assert _switch.current() == {
         "memory_budget": "55%",
@@ -111,6 +117,7 @@ def test_the_environment_fills_in_what_is_not_given(monkeypatch):
         "unknown_dim": 16,
         "planner_seconds": 0.25,
         "dump_graphs": "2026",
+        "profile": "none",
     }
     lms.enable("60%", recompute=True, unknown_dim=1, planner_seconds=1)
     assert _switch.current()["memory_budget"] == "60%"

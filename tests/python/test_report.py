@@ -26,6 +26,8 @@ RAW = {
     "predicted_time_overhead": 0.07,
     "time_overhead_bound": 0.06,
     "step_time_us": 1e5,
+    "profile": "",
+    "profiled_share": 0.0,
     "planner_seconds": 0.125,
     "optimizer_seconds": 0.25,
     "nodes_before": 4400,
@@ -38,6 +40,7 @@ RAW = {
             "op_type": f"Relu{index % 14}",
             "tensor_bytes": MIB,
             "cost_us": 1000.0,
+            "priced_by": "estimate",
             "position": index,
             "before": "grad",
             "trigger": "conv",
@@ -126,6 +129,13 @@ def test_str_of_other_statuses(changes, expected):
     text = str(make(**changes))
     assert changes["status"] in text and expected in text
     assert "computed again" not in text
+
+
+def test_what_priced_the_plan_is_said():
+    assert "+7.0% of the step's time (no plan adds less than 6.0%), estimated;" in str(make())
+    measured = make(profile="/p", profiled_share=0.981)
+    assert ", 98% of it measured;" in str(measured)
+    assert "98% measured times (/p)" in measured.table()
 
 
 def test_table_has_the_figures():

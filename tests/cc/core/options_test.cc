@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 #include <string>
+#include <utility>
 
 namespace lms {
 namespace {
@@ -96,9 +97,22 @@ TEST(Options, WrongValuesOfTheOthers) {
   EXPECT_NE(ProblemWith("safety_margin", 1.0).find("from 0 to below 1"), std::string::npos);
   for (const std::string& path : {std::string(), std::string("~/graphs"), std::string("a\0b", 3)}) {
     EXPECT_NE(ProblemWith("dump_graphs", path).find("the path of a directory"), std::string::npos);
+    EXPECT_NE(ProblemWith("profile", path).find("'auto', 'none', or the path"), std::string::npos);
   }
+  EXPECT_NE(ProblemWith("profile", int64_t{1}).find("'auto', 'none', or the path"), std::string::npos);
   EXPECT_NE(ProblemWith("dump_graphs", true).find("the path of a directory"), std::string::npos);
   EXPECT_NE(ProblemWith("safety_margin", std::nan("")).find("from 0 to below 1"), std::string::npos);
+}
+
+TEST(Options, AProfileIsTheDevicesOwnNoneOrAFile) {
+  const std::vector<std::pair<OptionValue, std::string>> expected = {
+      {true, ""}, {std::string("auto"), ""}, {false, "none"}, {std::string("none"), "none"}, {std::string("/p"), "/p"}};
+  EXPECT_EQ(Options().profile, "");
+  for (const auto& [value, profile] : expected) {
+    Options options;
+    EXPECT_TRUE(ParseOptions({{"profile", value}}, &options).empty());
+    EXPECT_EQ(options.profile, profile);
+  }
 }
 
 TEST(Options, AnUnknownOneNamesTheNearestIfItIsNear) {

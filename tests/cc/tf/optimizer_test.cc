@@ -3,16 +3,21 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
+#include <map>
 #include <string>
 #include <vector>
 
 #include "cc/core/liveness.h"
+#include "cc/core/profile_file.h"
 #include "cc/core/report_store.h"
 #include "cc/core/text_file.h"
 #include "cc/core/text_format.h"
 #include "cc/tf/failure.h"
 #include "cc/tf/node_names.h"
+#include "cc/tf/profile_choice.h"
+#include "cc/tf/time_ops.h"
 #include "tensorflow/core/grappler/optimizers/custom_graph_optimizer_registry.h"
 #include "tensorflow/core/protobuf/rewriter_config.pb.h"
 #include "tests/cc/tf/graph_builder.h"
@@ -27,7 +32,10 @@ using Config = tensorflow::RewriterConfig_CustomGraphOptimizer;
 
 class OptimizerTest : public ::testing::Test {
  protected:
-  void SetUp() override { ReportStore::Global().Clear(); }
+  void SetUp() override {
+    ReportStore::Global().Clear();
+    ::setenv("LMS_PROFILE_DIR", "/nonexistent", 1);  // whatever this machine's user has measured
+  }
   void TearDown() override { InjectFailure(""); }
 
   void Set(const std::string& option, const std::string& value) {
@@ -55,6 +63,14 @@ class OptimizerTest : public ::testing::Test {
     const std::vector<Report> reports = ReportStore::Global().All();
     EXPECT_FALSE(reports.empty());
     return reports.empty() ? Report() : reports.back();
+  }
+
+  // What the last report says about a profile; "" for nothing.
+  std::string ProfileWarning() const {
+    for (const std::string& warning : Last().warnings) {
+      if (warning.find("profile") != std::string::npos) return warning;
+    }
+    return "";
   }
 
   static int OwnNodes(const GraphDef& graph) {
@@ -284,6 +300,95 @@ TEST(OptimizerRegistration, ASecondCopyFindsTheNameTaken) {
 TEST(Failure, AStageThatDoesNotExistIsRefused) {
   EXPECT_FALSE(InjectFailure("nonsense"));
   EXPECT_NO_THROW(FailIfInjected("plan"));
+}
+
+// What every op of the step is measured to take, as a profile.
+std::string ProfileOf(const GrapplerItem& item, double us, const std::string& name) {
+  Options options;
+  options.time_ops = "profile";
+  GraphDef graph;
+  EXPECT_TRUE(TimeOps(options, nullptr, item, false, &graph).ok());
+  const std::vector<TimedFunction> timed = TimedStore::Global().Take("profile");
+  std::map<std::string, ProfileEntry> entries;
+  for (const TimedOp& op : timed.at(0).ops) entries[op.key] = {us, op.estimated_us, 5};
+  const std::string path = (std::filesystem::path(::testing::TempDir()) / name).string();
+  std::filesystem::remove(path);
+  EXPECT_EQ(AddToProfile(path, timed[0].place, entries).problem, "");
+  return path;
+}
+
+TEST_F(OptimizerTest, AProfileOfTheStepPricesIt) {
+  const GrapplerItem item = testing::TrainChain(8);
+  const std::string path = ProfileOf(item, 7, "lms_step.profile");
+  SetBudget(9 * kTile);
+  Set("profile", "none");
+  ASSERT_TRUE(Optimize(item));
+  EXPECT_EQ(Last().profile, "");
+  EXPECT_EQ(Last().profiled_share, 0);
+  for (const Decision& decision : Last().decisions) EXPECT_EQ(decision.priced_by, "estimate");
+  Set("profile", path);
+  ASSERT_TRUE(Optimize(item));
+  const Report report = Last();
+  EXPECT_EQ(report.profile, path);
+  EXPECT_DOUBLE_EQ(report.profiled_share, 1);
+  EXPECT_DOUBLE_EQ(report.step_time_us, 7.0 * item.graph.node_size());
+  int recomputed = 0;
+  for (const Decision& decision : report.decisions) {
+    EXPECT_EQ(decision.priced_by, "profile");
+    if (decision.kind != "recompute") continue;
+    EXPECT_EQ(decision.cost_us, 7);
+    ++recomputed;
+  }
+  EXPECT_GT(recomputed, 0);
+  EXPECT_DOUBLE_EQ(report.predicted_time_overhead, 7.0 * recomputed / report.step_time_us);
+  EXPECT_EQ(ProfileWarning(), "");
+}
+
+TEST_F(OptimizerTest, TheDevicesOwnProfileIsUsedByItself) {
+  const GrapplerItem item = testing::TrainChain(8);
+  const std::filesystem::path directory = std::filesystem::path(::testing::TempDir()) / "lms_own_profiles";
+  std::filesystem::create_directories(directory);
+  const ProfilePlace place = PlaceOf("", nullptr, 0);
+  ::setenv("LMS_PROFILE_DIR", directory.c_str(), 1);
+  const std::string own = DefaultProfilePath(place.device);
+  std::filesystem::rename(ProfileOf(item, 7, "lms_moved.profile"), own);
+  SetBudget(9 * kTile);
+  ASSERT_TRUE(Optimize(item));
+  EXPECT_EQ(Last().profile, own);
+  EXPECT_DOUBLE_EQ(Last().profiled_share, 1);
+  // With another number of threads it is another place, which has no profile.
+  EXPECT_NE(DefaultProfilePath(PlaceOf("", nullptr, 1000).device), own);
+  std::filesystem::remove_all(directory);
+}
+
+TEST_F(OptimizerTest, AProfileThatDoesNotBelongHereIsRefusedWithTheReason) {
+  const GrapplerItem item = testing::TrainChain(8);
+  const std::string path = (std::filesystem::path(::testing::TempDir()) / "lms_foreign.profile").string();
+  SetBudget(9 * kTile);
+  Set("profile", path);
+  const ProfilePlace here = PlaceOf("", nullptr, 0);
+  const auto warning = [this, &item] {
+    EXPECT_TRUE(Optimize(item));
+    EXPECT_EQ(Last().profile, "");
+    EXPECT_EQ(Last().profiled_share, 0);
+    return ProfileWarning();
+  };
+  EXPECT_NE(warning().find("does not exist"), std::string::npos);
+  ProfilePlace other = here;
+  other.device = "CPU of another make";
+  ASSERT_EQ(AddToProfile(path, other, {{"Tanh()", {1, 1, 1}}}).problem, "");
+  EXPECT_NE(warning().find("measured on CPU of another make"), std::string::npos);
+  other = here;
+  other.tensorflow = "1.0";
+  ASSERT_EQ(AddToProfile(path, other, {{"Tanh()", {1, 1, 1}}}).problem, "");
+  EXPECT_NE(warning().find("with TensorFlow 1.0, this is"), std::string::npos);
+  ASSERT_EQ(WriteTextFile(path, "lms-profile 1\nnonsense\n"), "");
+  EXPECT_NE(warning().find(path + ":2: there is no statement \"nonsense\""), std::string::npos);
+  ASSERT_EQ(AddToProfile(path, here, {{"Tanh()", {1, 1, 1}}}).problem, "");
+  EXPECT_TRUE(Optimize(item));
+  EXPECT_EQ(Last().profile, path);
+  std::filesystem::remove(path);
+  std::filesystem::remove(path + ".old");
 }
 
 }  // namespace

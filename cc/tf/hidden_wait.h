@@ -1,0 +1,19 @@
+// Ops that may wait for another op of the step in a way that no edge shows.
+
+#ifndef LMS_CC_TF_HIDDEN_WAIT_H_
+#define LMS_CC_TF_HIDDEN_WAIT_H_
+
+#include <string>
+
+#include "cc/tf/graph_index.h"
+#include "tensorflow/core/grappler/grappler_item.h"
+
+namespace lms {
+
+// The first live node that does, in words; "" when there is none. An order enforced between the two could keep both
+// waiting for ever. Linear in the graph.
+std::string HiddenWait(const tensorflow::grappler::GrapplerItem& item, const GraphIndex& index);
+
+}  // namespace lms
+
+#endif  // LMS_CC_TF_HIDDEN_WAIT_H_
