@@ -54,6 +54,7 @@ struct Report {
   double optimizer_seconds = 0;  // everything that lms did
   int nodes_before = 0;
   int nodes_after = 0;
+  std::vector<std::string> sizes;  // of dimensions that the function leaves unknown: "images:0 = 64 (first call)"
   std::vector<std::string> warnings;
   std::vector<Decision> decisions;
   std::vector<int64_t> timeline_before;  // bytes in use at each op, in schedule order

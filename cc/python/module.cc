@@ -6,9 +6,12 @@
 #include <pybind11/stl.h>
 
 #include <map>
+#include <optional>
 #include <string>
+#include <tuple>
 #include <vector>
 
+#include "cc/core/argument_sizes.h"
 #include "cc/core/options.h"
 #include "cc/core/report.h"
 #include "cc/core/report_store.h"
@@ -83,6 +86,7 @@ py::dict ToDict(const lms::Report& report) {
   result["optimizer_seconds"] = report.optimizer_seconds;
   result["nodes_before"] = report.nodes_before;
   result["nodes_after"] = report.nodes_after;
+  result["sizes"] = report.sizes;
   result["warnings"] = report.warnings;
   result["decisions"] = decisions;
   result["timeline"] = timeline;
@@ -130,6 +134,21 @@ std::vector<std::string> CheckOptions(const py::dict& options) {
   return problems;
 }
 
+using PyShape = std::vector<int64_t>;
+using PyArgument = std::tuple<std::string, std::string, bool, std::vector<std::optional<PyShape>>>;
+
+// What is wrong with the option, which check_options accepts, for a function that has these arguments.
+std::vector<std::string> UnknownDimProblems(const std::string& unknown_dim, const std::vector<PyArgument>& arguments) {
+  lms::UnknownDim parsed;
+  const std::optional<std::string> problem = lms::ParseUnknownDim(unknown_dim, &parsed);
+  if (problem) return {"unknown_dim " + *problem};
+  std::vector<lms::Argument> plain;
+  for (const auto& [name, user_name, iterator, shapes] : arguments) {
+    plain.push_back({name, user_name, static_cast<int>(plain.size()), iterator, shapes});
+  }
+  return lms::SizeArguments(plain, parsed, {}, 1).problems;
+}
+
 }  // namespace
 
 PYBIND11_MODULE(_native, m) {
@@ -139,6 +158,7 @@ PYBIND11_MODULE(_native, m) {
   m.def("registration", [] { return registered ? "registered" : "duplicate"; });
   m.def("option_specs", &OptionSpecs);
   m.def("check_options", &CheckOptions, py::arg("options"));
+  m.def("unknown_dim_problems", &UnknownDimProblems, py::arg("unknown_dim"), py::arg("arguments"));
   m.def("reports", &Reports);
   m.def("clear_reports", [] { lms::ReportStore::Global().Clear(); });
   m.def("report_count", [] { return lms::ReportStore::Global().count(); });

@@ -12,6 +12,7 @@
 #include "cc/core/planner.h"
 #include "cc/core/report_store.h"
 #include "cc/tf/budget.h"
+#include "cc/tf/dimensions.h"
 #include "cc/tf/failure.h"
 #include "cc/tf/graph_index.h"
 #include "cc/tf/import.h"
@@ -29,8 +30,6 @@ namespace {
 
 namespace grappler = tensorflow::grappler;
 
-// For dimensions that the graph leaves unknown, where the user has not said.
-constexpr int64_t kAssumedDim = 32;
 // Functions with less are left alone where the budget is relative to their own peak: nothing would be gained.
 constexpr int64_t kLeastActivationBytes = 256 << 10;
 // Plans are made again, for a lower limit, when the verifier finds the new graph above the budget.
@@ -44,7 +43,8 @@ class StepPass {
       : options_(options),
         cluster_(cluster),
         item_(item),
-        sizes_(item, options.unknown_dim > 0 ? options.unknown_dim : kAssumedDim),
+        dimensions_(item, options),
+        sizes_(dimensions_),
         report_(*report) {}
 
   bool Run(tensorflow::GraphDef* output) {
@@ -91,6 +91,9 @@ class StepPass {
     absl::Status status = index_.Build(item_);
     if (!status.ok()) return Fail(status);
     Enter("sizes");
+    report_.sizes = dimensions_.lines();
+    if (!dimensions_.problems().empty()) return Fail(absl::InvalidArgumentError(dimensions_.problems().front()));
+    if (!dimensions_.warning().empty()) report_.warnings.push_back(dimensions_.warning());
     status = sizes_.Infer();
     if (!status.ok()) return Fail(status);
     Enter("import");
@@ -98,10 +101,11 @@ class StepPass {
     if (!status.ok()) return Fail(status);
     report_.device = imported_.device;
     report_.nodes_before = report_.nodes_after = item_.graph.node_size();
-    if (imported_.assumed_tensors > 0 && options_.unknown_dim == 0) {
-      report_.warnings.push_back(std::to_string(imported_.assumed_tensors) + " tensors have unknown dimensions (" +
-                                 imported_.assumed_example + " for one); each was taken to be " +
-                                 std::to_string(kAssumedDim) + ": set unknown_dim, for example to the batch size");
+    if (imported_.assumed_tensors > 0 && options_.unknown_dim.everywhere == 0) {
+      report_.warnings.push_back(std::to_string(imported_.assumed_tensors) +
+                                 " tensors have dimensions that only the run decides (" + imported_.assumed_example +
+                                 " for one); each was taken to be " + std::to_string(kAssumedDim) +
+                                 ": set unknown_dim to another number");
     }
     NoteHiddenOps();
     for (const auto& node : item_.graph.node()) {
@@ -314,6 +318,7 @@ class StepPass {
   const Options& options_;
   grappler::Cluster* cluster_;
   const grappler::GrapplerItem& item_;
+  Dimensions dimensions_;
   TensorSizes sizes_;
   Report& report_;
   GraphIndex index_;

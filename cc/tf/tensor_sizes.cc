@@ -101,6 +101,12 @@ double DearerThanEstimated(const std::string& op_type) {
   return found == factors->end() ? 1 : found->second;
 }
 
+absl::Status InferShapes(grappler::GraphProperties* properties) {
+  return properties->InferStatically(
+      /*assume_valid_feeds=*/true, /*aggressive_shape_inference=*/false, /*include_input_tensor_values=*/true,
+      /*include_output_tensor_values=*/false);
+}
+
 class Costs {
  public:
   explicit Costs(grappler::Cluster* cluster) {
@@ -164,17 +170,37 @@ int64_t VariableBytes(const tensorflow::NodeDef& node) {
 }
 
 TensorSizes::TensorSizes(const grappler::GrapplerItem& item, int64_t unknown_dim)
-    : item_(item), unknown_dim_(unknown_dim), properties_(item) {}
+    : item_(item), original_(item), unknown_dim_(unknown_dim), properties_(item) {}
+
+TensorSizes::TensorSizes(const Dimensions& dimensions)
+    : item_(dimensions.item()),
+      original_(dimensions.original()),
+      unknown_dim_(dimensions.rest()),
+      properties_(dimensions.item()) {}
 
 absl::Status TensorSizes::Infer() {
-  absl::Status status = properties_.InferStatically(
-      /*assume_valid_feeds=*/true, /*aggressive_shape_inference=*/false, /*include_input_tensor_values=*/true,
-      /*include_output_tensor_values=*/false);
+  absl::Status status = InferShapes(&properties_);
   if (!status.ok()) return status;
+  bool lost = false;
   for (const auto& node : item_.graph.node()) {
     NodeFigures& figures = figures_[node.name()];
     for (const auto& output : properties_.GetOutputProperties(node.name())) {
       figures.outputs.push_back(SizeOf(output, unknown_dim_));
+      lost |= output.shape().unknown_rank();
+    }
+  }
+  return lost && &original_ != &item_ ? InferUnbound() : status;
+}
+
+absl::Status TensorSizes::InferUnbound() {
+  grappler::GraphProperties properties(original_);
+  absl::Status status = InferShapes(&properties);
+  if (!status.ok()) return status;
+  for (const auto& node : original_.graph.node()) {
+    const auto& outputs = properties.GetOutputProperties(node.name());
+    std::vector<TensorSize>& sizes = figures_[node.name()].outputs;
+    for (size_t i = 0; i < std::min(outputs.size(), sizes.size()); ++i) {
+      if (!sizes[i].known) sizes[i] = SizeOf(outputs[i], unknown_dim_);
     }
   }
   return status;

@@ -36,6 +36,8 @@ class Report:
     predicted_time_overhead: added time as a share of the step's: 0.07 is 7%.
     time_overhead_bound: no plan for the budget, in any order, is predicted to add less time than
       this share; 0 where nothing is known. The gap between the two is what could still be won.
+    sizes: of the dimensions that the function leaves unknown, and where each comes from:
+      "images:0 = 64 (first call)".
     decisions: one mapping per operation that is run again ("recompute") or later ("move").
     timeline: bytes in use at each operation in the order assumed, "before" and "after".
     kept: what could not be dropped, and why.
@@ -60,6 +62,7 @@ class Report:
     optimizer_seconds: float
     nodes_before: int
     nodes_after: int
+    sizes: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     decisions: tuple[Mapping[str, Any], ...] = ()
     timeline: Mapping[str, list[int]] = dataclasses.field(default_factory=dict)
@@ -181,6 +184,7 @@ class Report:
             ("predicted time", f"{self.predicted_time_overhead:+.1%}{self._bound()}"),
             ("planning", f"{self.planner_seconds:.2f} s of {self.optimizer_seconds:.2f} s"),
             ("nodes", nodes),
+            ("sizes", ", ".join(self.sizes)),
         ]
         if not self.min_budget_bytes:
             rows = [row for row in rows if row[0] != "least feasible budget"]
@@ -215,7 +219,7 @@ class Report:
 def from_native(raw: Mapping[str, Any]) -> Report:
     """A Report from the native library's mapping."""
     values = {field.name: raw[field.name] for field in dataclasses.fields(Report)}
-    for name in ("warnings", "decisions", "kept"):
+    for name in ("sizes", "warnings", "decisions", "kept"):
         values[name] = tuple(values[name])
     return Report(**values)
 

@@ -32,7 +32,8 @@ TEST(Options, NothingGivenIsTheDefaults) {
   EXPECT_TRUE(options.recompute);
   EXPECT_TRUE(options.schedule);
   EXPECT_FALSE(options.strict);
-  EXPECT_EQ(options.unknown_dim, 0);
+  EXPECT_EQ(options.unknown_dim.everywhere, 0);
+  EXPECT_TRUE(options.unknown_dim.named.empty());
   EXPECT_EQ(options.dump_graphs, "");
 }
 
@@ -80,7 +81,7 @@ TEST(Options, TheOthers) {
   EXPECT_FALSE(options.recompute);
   EXPECT_FALSE(options.schedule);
   EXPECT_TRUE(options.strict);
-  EXPECT_EQ(options.unknown_dim, 64);
+  EXPECT_EQ(options.unknown_dim.everywhere, 64);
   EXPECT_EQ(options.planner_seconds, 2);
   EXPECT_EQ(options.safety_margin, 0.125);
   EXPECT_EQ(options.dump_graphs, "/tmp/graphs");
@@ -112,12 +113,12 @@ TEST(Options, AnUnknownOneNamesTheNearestIfItIsNear) {
 
 TEST(Options, AllProblemsAtOnceAndNothingTaken) {
   Options options;
-  options.unknown_dim = 7;
+  options.unknown_dim.everywhere = 7;
   const std::vector<std::string> problems = ParseOptions(
       {{"memory_budget", std::string("lots")}, {"colour", true}, {"strict", 2.0}, {"unknown_dim", int64_t{5}}},
       &options);
   EXPECT_EQ(problems.size(), 3u);
-  EXPECT_EQ(options.unknown_dim, 7);
+  EXPECT_EQ(options.unknown_dim.everywhere, 7);
 }
 
 TEST(Options, TheLeastPeakNeedsAMeans) {

@@ -1,0 +1,199 @@
+#include "cc/tf/dimensions.h"
+
+#include <algorithm>
+#include <optional>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "cc/core/argument_sizes.h"
+#include "tensorflow/core/framework/attr_value.pb.h"
+#include "tensorflow/core/framework/node_def.pb.h"
+#include "tensorflow/core/framework/tensor_shape.pb.h"
+
+namespace lms {
+namespace {
+
+using tensorflow::GraphDef;
+using tensorflow::NodeDef;
+using tensorflow::TensorShapeProto;
+using Words = std::unordered_set<std::string>;
+
+constexpr size_t kMostNames = 4;  // in one warning
+
+bool IsOneOf(const Words& words, const std::string& word) { return words.count(word) != 0; }
+
+// Ops whose outputs have the shapes of their attribute output_shapes, or hold tensors of them.
+bool HandsOutElements(const NodeDef& node) {
+  static const auto* const ops =
+      new Words{"IteratorGetNext", "IteratorGetNextSync", "IteratorGetNextAsOptional", "OptionalGetValue"};
+  return IsOneOf(*ops, node.op());
+}
+
+bool HandsOn(const NodeDef& node) {
+  static const auto* const ops = new Words{
+      "Identity", "Enter", "Exit", "Switch", "Merge", "NextIteration", "IteratorGetNextAsOptional"};
+  return IsOneOf(*ops, node.op());
+}
+
+bool IsIterator(const NodeDef& node) {
+  static const auto* const ops =
+      new Words{"_Arg", "Iterator", "IteratorV2", "OneShotIterator", "AnonymousIterator", "AnonymousIteratorV2",
+                "AnonymousIteratorV3", "IteratorFromStringHandle", "IteratorFromStringHandleV2"};
+  return IsOneOf(*ops, node.op());
+}
+
+const tensorflow::AttrValue* FindAttr(const NodeDef& node, const char* name) {
+  const auto found = node.attr().find(name);
+  return found == node.attr().end() ? nullptr : &found->second;
+}
+
+std::optional<TensorShape> AsShape(const TensorShapeProto& proto) {
+  if (proto.unknown_rank()) return std::nullopt;
+  TensorShape shape;
+  for (const auto& dim : proto.dim()) shape.push_back(std::max<int64_t>(dim.size(), -1));
+  return shape;
+}
+
+// The node's shapes, where it is one that brings them into the graph; else null.
+TensorShapeProto* ShapeOfInput(NodeDef* node) {
+  const bool argument = node->op() == "_Arg";
+  if (!argument && node->op() != "Placeholder") return nullptr;
+  const auto found = node->mutable_attr()->find(argument ? "_output_shapes" : "shape");
+  if (found == node->mutable_attr()->end()) return nullptr;
+  if (!argument) return found->second.mutable_shape();
+  return found->second.list().shape_size() == 0 ? nullptr : found->second.mutable_list()->mutable_shape(0);
+}
+
+// Where shapes enter one graph.
+class Entrances {
+ public:
+  explicit Entrances(const GraphDef& graph) : graph_(graph) {
+    for (int i = 0; i < graph.node_size(); ++i) node_[graph.node(i).name()] = i;
+    for (int i = 0; i < graph.node_size(); ++i) AddInput(i);
+    for (int i = 0; i < graph.node_size(); ++i) {
+      if (HandsOutElements(graph.node(i))) AddElements(i);
+    }
+  }
+
+  const std::vector<Argument>& arguments() const { return arguments_; }
+
+  // Gives the dimensions of `graph`, a copy, their sizes.
+  void Bind(const std::vector<BoundDim>& bound, GraphDef* graph) const {
+    for (const BoundDim& dim : bound) {
+      for (const int n : places_[dim.argument]) {
+        NodeDef* node = graph->mutable_node(n);
+        TensorShapeProto* shape = ShapeOfInput(node);
+        if (HandsOutElements(*node)) {
+          auto* shapes = (*node->mutable_attr())["output_shapes"].mutable_list();
+          if (dim.tensor >= static_cast<size_t>(shapes->shape_size())) continue;
+          shape = shapes->mutable_shape(static_cast<int>(dim.tensor));
+        }
+        if (shape == nullptr || dim.dim >= static_cast<size_t>(shape->dim_size())) continue;
+        auto* const place = shape->mutable_dim(static_cast<int>(dim.dim));
+        if (place->size() < 0) place->set_size(dim.size);
+      }
+    }
+  }
+
+ private:
+  void AddInput(int n) {
+    const NodeDef& node = graph_.node(n);
+    if (node.op() != "_Arg" && node.op() != "Placeholder") return;
+    Argument argument;
+    argument.name = node.name();
+    if (const auto* name = FindAttr(node, "_user_specified_name")) argument.user_name = name->s();
+    if (const auto* index = FindAttr(node, "index")) argument.number = static_cast<int>(index->i());
+    NodeDef copy;  // for the one way to find the shape
+    *copy.mutable_attr() = node.attr();
+    copy.set_op(node.op());
+    if (const TensorShapeProto* shape = ShapeOfInput(&copy)) argument.tensors.push_back(AsShape(*shape));
+    const auto* type = FindAttr(node, "T");
+    const bool handle = type != nullptr && (type->type() == tensorflow::DT_RESOURCE || type->type() == tensorflow::DT_VARIANT);
+    if (handle) argument.tensors.clear();  // the shape of a handle says nothing
+    argument_of_[n] = arguments_.size();
+    arguments_.push_back(std::move(argument));
+    places_.push_back({n});
+  }
+
+  void AddElements(int n) {
+    const auto* shapes = FindAttr(graph_.node(n), "output_shapes");
+    const int source = Source(n);
+    if (shapes == nullptr || source < 0) return;
+    const auto [found, added] = argument_of_.emplace(source, arguments_.size());
+    if (added) {
+      arguments_.emplace_back();
+      arguments_.back().name = graph_.node(source).name();
+      places_.emplace_back();
+    }
+    Argument& argument = arguments_[found->second];
+    argument.iterator = true;
+    if (argument.tensors.empty()) {
+      for (const auto& shape : shapes->list().shape()) argument.tensors.push_back(AsShape(shape));
+    }
+    // Another element of the same iterator has the same shapes; what has others is none of it.
+    if (argument.tensors.size() != static_cast<size_t>(shapes->list().shape_size())) return;
+    places_[found->second].push_back(n);
+  }
+
+  // The node that makes, or is handed, the iterator that the node takes its elements from; -1 where that is not known.
+  int Source(int n) const {
+    int source = -1;
+    std::unordered_set<int> seen;
+    std::vector<int> open = {n};
+    while (!open.empty()) {
+      const int at = open.back();
+      open.pop_back();
+      if (!seen.insert(at).second) continue;
+      const NodeDef& node = graph_.node(at);
+      if (at != n && !HandsOn(node)) {
+        if (!IsIterator(node) || (source >= 0 && source != at)) return -1;
+        source = at;
+        continue;
+      }
+      const int inputs = node.op() == "Merge" ? node.input_size() : std::min(node.input_size(), 1);
+      for (int i = 0; i < inputs; ++i) {
+        const std::string& input = node.input(i);
+        if (input.empty() || input[0] == '^') continue;
+        const auto found = node_.find(input.substr(0, input.find(':')));
+        if (found == node_.end()) return -1;
+        open.push_back(found->second);
+      }
+    }
+    return source;
+  }
+
+  const GraphDef& graph_;
+  std::unordered_map<std::string, int> node_;
+  std::unordered_map<int, size_t> argument_of_;  // by node
+  std::vector<Argument> arguments_;
+  std::vector<std::vector<int>> places_;  // per argument: the nodes that hold its shapes
+};
+
+std::string FirstOf(const std::vector<std::string>& names) {
+  std::string text;
+  for (size_t i = 0; i < std::min(names.size(), kMostNames); ++i) text += (i == 0 ? "" : ", ") + names[i];
+  return names.size() > kMostNames ? text + " and " + std::to_string(names.size() - kMostNames) + " more" : text;
+}
+
+}  // namespace
+
+Dimensions::Dimensions(const tensorflow::grappler::GrapplerItem& item, const Options& options)
+    : item_(item), rest_(options.unknown_dim.everywhere > 0 ? options.unknown_dim.everywhere : kAssumedDim) {
+  const Entrances entrances(item.graph);
+  const ArgumentSizes sizes =
+      SizeArguments(entrances.arguments(), options.unknown_dim, options.seen_sizes, kAssumedDim);
+  lines_ = sizes.lines;
+  problems_ = sizes.problems;
+  if (!sizes.assumed.empty()) {
+    warning_ = "the size of " + FirstOf(sizes.assumed) + " is not known and was taken to be " +
+               std::to_string(kAssumedDim) + ": set unknown_dim, for example to the batch size";
+    if (!sizes.strange.empty()) {
+      warning_ += " (it names " + FirstOf(sizes.strange) + ", which is no argument of this function)";
+    }
+  }
+  if (sizes.bound.empty()) return;
+  copy_ = std::make_unique<tensorflow::grappler::GrapplerItem>(item);
+  entrances.Bind(sizes.bound, &copy_->graph);
+}
+
+}  // namespace lms
