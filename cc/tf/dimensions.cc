@@ -8,6 +8,8 @@
 #include "cc/core/argument_sizes.h"
 #include "tensorflow/core/framework/attr_value.pb.h"
 #include "tensorflow/core/framework/node_def.pb.h"
+#include "tensorflow/core/framework/tensor.h"
+#include "tensorflow/core/framework/tensor.pb.h"
 #include "tensorflow/core/framework/tensor_shape.pb.h"
 
 namespace lms {
@@ -18,7 +20,8 @@ using tensorflow::NodeDef;
 using tensorflow::TensorShapeProto;
 using Words = std::unordered_set<std::string>;
 
-constexpr size_t kMostNames = 4;  // in one warning
+constexpr size_t kMostNames = 4;     // in one warning
+constexpr int64_t kMostValues = 254;  // of a shape
 
 bool IsOneOf(const Words& words, const std::string& word) { return words.count(word) != 0; }
 
@@ -169,6 +172,91 @@ class Entrances {
   std::vector<std::vector<int>> places_;  // per argument: the nodes that hold its shapes
 };
 
+using Values = std::vector<int64_t>;
+
+// The values of a small whole-number tensor; nothing where they are not known.
+std::optional<Values> ValuesOf(const tensorflow::OpInfo::TensorProperties& properties) {
+  tensorflow::Tensor tensor;
+  if (!properties.has_value() || !tensor.FromProto(properties.value()) || tensor.NumElements() > kMostValues) {
+    return std::nullopt;
+  }
+  Values values;
+  for (int64_t i = 0; i < tensor.NumElements(); ++i) {
+    if (tensor.dtype() == tensorflow::DT_INT32) {
+      values.push_back(tensor.unaligned_flat<int32_t>()(i));
+    } else if (tensor.dtype() == tensorflow::DT_INT64) {
+      values.push_back(tensor.unaligned_flat<int64_t>()(i));
+    } else {
+      return std::nullopt;
+    }
+  }
+  return values;
+}
+
+// BroadcastGradientArgs: for each of two shapes the axes along which it was broadcast to the other one. An axis of 1 in
+// both is in both lists.
+std::vector<Values> BroadcastAxes(const std::vector<Values>& shapes) {
+  std::vector<Values> axes(2);
+  if (shapes.size() != 2) return {};
+  const size_t rank = std::max(shapes[0].size(), shapes[1].size());
+  for (size_t i = 0; i < 2; ++i) {
+    const size_t missing = rank - shapes[i].size();
+    for (size_t d = 0; d < rank; ++d) {
+      if (d < missing || shapes[i][d - missing] == 1) axes[i].push_back(static_cast<int64_t>(d));
+    }
+  }
+  return axes;
+}
+
+// DynamicStitch: the first half of the inputs says where the values of the second half belong.
+std::vector<Values> Stitch(const std::vector<Values>& inputs) {
+  Values result;
+  const size_t half = inputs.size() / 2;
+  for (size_t i = 0; i < half; ++i) {
+    const Values& places = inputs[i];
+    const Values& values = inputs[half + i];
+    if (places.size() != values.size()) return {};
+    for (size_t j = 0; j < places.size(); ++j) {
+      if (places[j] < 0 || places[j] >= kMostValues) return {};
+      result.resize(std::max(result.size(), static_cast<size_t>(places[j]) + 1));
+      result[places[j]] = values[j];
+    }
+  }
+  return {result};
+}
+
+// What the node makes of its inputs; empty where that is not known.
+std::vector<Values> Evaluate(const NodeDef& node, const tensorflow::grappler::GraphProperties& properties) {
+  const bool broadcast = node.op() == "BroadcastGradientArgs";
+  if (!broadcast && node.op() != "DynamicStitch") return {};
+  std::vector<Values> inputs;
+  for (const auto& input : properties.GetInputProperties(node.name())) {
+    std::optional<Values> values = ValuesOf(input);
+    if (!values) return {};
+    inputs.push_back(std::move(*values));
+  }
+  return broadcast ? BroadcastAxes(inputs) : Stitch(inputs);
+}
+
+void AddConstant(const std::string& name, const NodeDef& like, const Values& values, GraphDef* graph) {
+  const tensorflow::DataType type = like.attr().count("T") != 0 ? like.attr().at("T").type() : tensorflow::DT_INT32;
+  NodeDef* node = graph->add_node();
+  node->set_name(name);
+  node->set_op("Const");
+  node->set_device(like.device());
+  (*node->mutable_attr())["dtype"].set_type(type);
+  auto* tensor = (*node->mutable_attr())["value"].mutable_tensor();
+  tensor->set_dtype(type);
+  tensor->mutable_tensor_shape()->add_dim()->set_size(static_cast<int64_t>(values.size()));
+  for (const int64_t value : values) {
+    if (type == tensorflow::DT_INT64) {
+      tensor->add_int64_val(value);
+    } else {
+      tensor->add_int_val(static_cast<int32_t>(value));
+    }
+  }
+}
+
 std::string FirstOf(const std::vector<std::string>& names) {
   std::string text;
   for (size_t i = 0; i < std::min(names.size(), kMostNames); ++i) text += (i == 0 ? "" : ", ") + names[i];
@@ -194,6 +282,31 @@ Dimensions::Dimensions(const tensorflow::grappler::GrapplerItem& item, const Opt
   if (sizes.bound.empty()) return;
   copy_ = std::make_unique<tensorflow::grappler::GrapplerItem>(item);
   entrances.Bind(sizes.bound, &copy_->graph);
+}
+
+bool Dimensions::Fold(const tensorflow::grappler::GraphProperties& properties) {
+  if (copy_ == nullptr) return false;
+  GraphDef* graph = &copy_->graph;
+  std::unordered_map<std::string, std::string> instead;  // of an input
+  for (int i = 0, nodes = graph->node_size(); i < nodes; ++i) {
+    if (folded_.count(graph->node(i).name()) != 0) continue;
+    const std::vector<Values> outputs = Evaluate(graph->node(i), properties);
+    if (!outputs.empty()) folded_.insert(graph->node(i).name());
+    for (size_t port = 0; port < outputs.size(); ++port) {
+      const std::string output = graph->node(i).name() + (port == 0 ? "" : ":" + std::to_string(port));
+      const std::string name = graph->node(i).name() + "/lms_value_" + std::to_string(port);
+      AddConstant(name, graph->node(i), outputs[port], graph);
+      instead[output] = name;
+    }
+  }
+  if (instead.empty()) return false;
+  for (NodeDef& node : *graph->mutable_node()) {
+    for (std::string& input : *node.mutable_input()) {
+      const auto found = instead.find(input);
+      if (found != instead.end()) input = found->second;
+    }
+  }
+  return true;
 }
 
 }  // namespace lms

@@ -11,9 +11,11 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <unordered_set>
 #include <vector>
 
 #include "cc/core/options.h"
+#include "tensorflow/core/grappler/costs/graph_properties.h"
 #include "tensorflow/core/grappler/grappler_item.h"
 
 namespace lms {
@@ -30,6 +32,11 @@ class Dimensions {
   const tensorflow::grappler::GrapplerItem& item() const { return copy_ == nullptr ? item_ : *copy_; }
   const tensorflow::grappler::GrapplerItem& original() const { return item_; }
 
+  // In the copy: replaces what ops make of shapes, as far as `properties`, inferred on it, have the values and shape
+  // inference cannot tell itself (the axes over which a gradient is summed where an operand was broadcast). True where
+  // that was anything; the shapes are to be inferred again then.
+  bool Fold(const tensorflow::grappler::GraphProperties& properties);
+
   // What dimensions are taken for that are unknown even so.
   int64_t rest() const { return rest_; }
 
@@ -40,6 +47,7 @@ class Dimensions {
  private:
   const tensorflow::grappler::GrapplerItem& item_;
   std::unique_ptr<tensorflow::grappler::GrapplerItem> copy_;
+  std::unordered_set<std::string> folded_;  // names of nodes
   int64_t rest_;
   std::vector<std::string> lines_;
   std::vector<std::string> problems_;

@@ -44,7 +44,7 @@ class StepPass {
         cluster_(cluster),
         item_(item),
         dimensions_(item, options),
-        sizes_(dimensions_),
+        sizes_(&dimensions_),
         report_(*report) {}
 
   bool Run(tensorflow::GraphDef* output) {

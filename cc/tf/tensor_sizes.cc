@@ -107,6 +107,9 @@ absl::Status InferShapes(grappler::GraphProperties* properties) {
       /*include_output_tensor_values=*/false);
 }
 
+// Of inference: each one may know values that the next one needs.
+constexpr int kMostRounds = 3;
+
 class Costs {
  public:
   explicit Costs(grappler::Cluster* cluster) {
@@ -170,21 +173,26 @@ int64_t VariableBytes(const tensorflow::NodeDef& node) {
 }
 
 TensorSizes::TensorSizes(const grappler::GrapplerItem& item, int64_t unknown_dim)
-    : item_(item), original_(item), unknown_dim_(unknown_dim), properties_(item) {}
+    : item_(item), original_(item), unknown_dim_(unknown_dim) {}
 
-TensorSizes::TensorSizes(const Dimensions& dimensions)
-    : item_(dimensions.item()),
-      original_(dimensions.original()),
-      unknown_dim_(dimensions.rest()),
-      properties_(dimensions.item()) {}
+TensorSizes::TensorSizes(Dimensions* dimensions)
+    : item_(dimensions->item()),
+      original_(dimensions->original()),
+      dimensions_(dimensions),
+      unknown_dim_(dimensions->rest()) {}
 
 absl::Status TensorSizes::Infer() {
-  absl::Status status = InferShapes(&properties_);
-  if (!status.ok()) return status;
+  absl::Status status;
+  for (int round = 0; round < kMostRounds; ++round) {
+    properties_ = std::make_unique<grappler::GraphProperties>(item_);
+    status = InferShapes(properties_.get());
+    if (!status.ok()) return status;
+    if (dimensions_ == nullptr || round + 1 == kMostRounds || !dimensions_->Fold(*properties_)) break;
+  }
   bool lost = false;
   for (const auto& node : item_.graph.node()) {
     NodeFigures& figures = figures_[node.name()];
-    for (const auto& output : properties_.GetOutputProperties(node.name())) {
+    for (const auto& output : properties_->GetOutputProperties(node.name())) {
       figures.outputs.push_back(SizeOf(output, unknown_dim_));
       lost |= output.shape().unknown_rank();
     }
@@ -211,8 +219,8 @@ void TensorSizes::EstimateCosts(grappler::Cluster* cluster) {
   for (const auto& node : item_.graph.node()) nodes[node.name()] = &node;
   const Costs costs(cluster);
   for (const auto& node : item_.graph.node()) {
-    figures_[node.name()].cost_us = costs.MicrosecondsOf(node, nodes, properties_.GetInputProperties(node.name()),
-                                                         properties_.GetOutputProperties(node.name()), unknown_dim_);
+    figures_[node.name()].cost_us = costs.MicrosecondsOf(node, nodes, properties_->GetInputProperties(node.name()),
+                                                         properties_->GetOutputProperties(node.name()), unknown_dim_);
   }
 }
 

@@ -42,7 +42,7 @@ class TensorSizes {
   TensorSizes(const tensorflow::grappler::GrapplerItem& item, int64_t unknown_dim);
   // Where the sizes that the arguments were bound to contradict the graph, its own word counts: 32 assumed rows cannot
   // be reshaped to [-1, 7].
-  explicit TensorSizes(const Dimensions& dimensions);
+  explicit TensorSizes(Dimensions* dimensions);  // which must outlive this
 
   // Shapes and sizes of all tensors.
   absl::Status Infer();
@@ -58,8 +58,9 @@ class TensorSizes {
 
   const tensorflow::grappler::GrapplerItem& item_;
   const tensorflow::grappler::GrapplerItem& original_;
+  Dimensions* dimensions_ = nullptr;
   int64_t unknown_dim_;
-  tensorflow::grappler::GraphProperties properties_;
+  std::unique_ptr<tensorflow::grappler::GraphProperties> properties_;
   std::unordered_map<std::string, NodeFigures> figures_;
   NodeFigures none_;
 };

@@ -48,7 +48,7 @@ Options With(const std::string& unknown_dim, const std::string& seen) {
 class Sized {
  public:
   Sized(const tensorflow::grappler::GrapplerItem& item, const Options& options)
-      : before_(item.graph.DebugString()), item_(item), dimensions_(item_, options), sizes_(dimensions_) {
+      : before_(item.graph.DebugString()), item_(item), dimensions_(item_, options), sizes_(&dimensions_) {
     EXPECT_TRUE(sizes_.Infer().ok());
     // Whatever is bound, it is not in the graph that will run.
     EXPECT_TRUE(item_.graph.DebugString() == before_);
