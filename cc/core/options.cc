@@ -104,6 +104,18 @@ bool AsDirectory(const OptionValue& value, std::string* out) {
   return true;
 }
 
+// "1.25|step 2 took ...".
+bool AsFeedback(const OptionValue& value, Options* options) {
+  const std::string* text = std::get_if<std::string>(&value);
+  const size_t bar = text == nullptr ? std::string::npos : text->find('|');
+  if (bar == std::string::npos) return false;
+  const std::optional<double> excess = ParseNumber(text->substr(0, bar));
+  if (!excess || *excess < 1 || *excess > 1e6) return false;
+  options->observed_excess = *excess;
+  options->planned_again = text->substr(bar + 1);
+  return true;
+}
+
 int EditDistance(const std::string& a, const std::string& b) {
   std::vector<int> row(b.size() + 1);
   for (size_t j = 0; j <= b.size(); ++j) row[j] = static_cast<int>(j);
@@ -159,6 +171,7 @@ const std::vector<OptionSpec>& OptionSpecs() {
   static const auto* const specs = new std::vector<OptionSpec>{
       {"dump_graphs", "str", "not given",
        "the path of a directory, which is made where it is missing ('~' is not expanded)"},
+      {"feedback", "bool", "True", "True or False"},
       {"memory_budget", "str or int", "'auto'",
        "'auto', 'min', a positive number of bytes, a size such as '6GiB' or '500 MB', or a percentage such as '60%'"},
       {"planner_seconds", "float", "1.0", "a number of seconds above 0 and below 3600"},
@@ -189,6 +202,8 @@ std::vector<std::string> ParseOptions(const OptionMap& map, Options* options, bo
       good = AsBool(value, &parsed.schedule);
     } else if (name == "dump_graphs") {
       good = AsDirectory(value, &parsed.dump_graphs);
+    } else if (name == "feedback") {
+      good = AsBool(value, &parsed.feedback);
     } else if (name == "strict") {
       good = AsBool(value, &parsed.strict);
     } else if (name == "unknown_dim") {
@@ -201,6 +216,9 @@ std::vector<std::string> ParseOptions(const OptionMap& map, Options* options, bo
       good = AsDouble(value, 0, 1, &parsed.safety_margin);
     } else if (internal && name == "_seen_sizes") {
       if (!AsSeenSizes(value, &parsed.seen_sizes)) problems.push_back(name + "=" + Show(value) + " " + why);
+      continue;
+    } else if (internal && name == "_feedback") {
+      if (!AsFeedback(value, &parsed)) problems.push_back(name + "=" + Show(value) + " " + why);
       continue;
     } else {
       problems.push_back(UnknownOption(name));

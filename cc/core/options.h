@@ -42,11 +42,14 @@ struct Options {
   UnknownDim unknown_dim;       // sizes of dimensions that the graph leaves unknown
   double planner_seconds = 1;   // upper bound on one step's planning time
   double safety_margin = 0.05;  // share of the activations' budget that the planner leaves unused
+  bool feedback = true;         // steps are measured, and planned again where they take more than the budget
   bool strict = false;          // a step whose budget cannot be met fails instead of running over it
   std::string dump_graphs;      // directory that the graph and the plan of each step are written to; "": none
 
   // Internal: what one function's call tells of itself. No options of the user's, and in no list of them.
   std::vector<SeenSize> seen_sizes;  // "_seen_sizes"
+  double observed_excess = 1;        // "_feedback": activations measured / predicted, under an earlier plan
+  std::string planned_again;         // the words that came with it; "": the first plan
 };
 
 // Name, type, default and accepted values of one option, for messages and documents.

@@ -78,6 +78,8 @@ py::dict ToDict(const lms::Report& report) {
   result["resident_bytes"] = report.resident_bytes;
   result["peak_before_bytes"] = report.peak_before_bytes;
   result["peak_after_bytes"] = report.peak_after_bytes;
+  result["measured_peak_bytes"] = report.measured_peak_bytes;
+  result["measured_steps"] = report.measured_steps;
   result["min_budget_bytes"] = report.min_budget_bytes;
   result["predicted_time_overhead"] = report.predicted_time_overhead;
   result["time_overhead_bound"] = report.time_overhead_bound;
@@ -98,6 +100,21 @@ py::list Reports() {
   py::list reports;
   for (const lms::Report& report : lms::ReportStore::Global().All()) reports.append(ToDict(report));
   return reports;
+}
+
+// What feedback has to know of the latest report on a function; None where there is none.
+py::object LatestPlan(const std::string& function) {
+  const std::optional<lms::Report> report = lms::ReportStore::Global().Latest(function);
+  if (!report) return py::none();
+  py::dict plan;
+  plan["sequence"] = report->sequence;
+  plan["status"] = lms::StatusName(report->status);
+  plan["device"] = report->device;
+  plan["budget"] = report->budget;
+  plan["budget_bytes"] = report->budget_bytes;
+  plan["resident_bytes"] = report->resident_bytes;
+  plan["peak_after_bytes"] = report->peak_after_bytes;
+  return plan;
 }
 
 void InjectFailure(const std::string& stage) {
@@ -164,6 +181,15 @@ PYBIND11_MODULE(_native, m) {
   m.def("report_count", [] { return lms::ReportStore::Global().count(); });
   m.def("stages", &lms::Stages);
   m.def("inject_failure", &InjectFailure, py::arg("stage"));
+  m.def("latest_plan", &LatestPlan, py::arg("function"));
+  m.def(
+      "set_measured",
+      [](int64_t sequence, int64_t peak_bytes, int steps, const std::string& warning) {
+        return lms::ReportStore::Global().SetMeasured(sequence, peak_bytes, steps, warning);
+      },
+      py::arg("sequence"), py::arg("peak_bytes"), py::arg("steps"), py::arg("warning"));
+  m.def("begin_peak_scope", [] { return lms::StartCounting().empty() && lms::BeginPeakScope(); });
+  m.def("end_peak_scope", &lms::EndPeakScope);
   m.def("memory_error", &lms::StartCounting);
   m.def("memory_reset_peak", [] {
     lms::StartCounting();

@@ -37,6 +37,9 @@ class Dimensions {
   // that was anything; the shapes are to be inferred again then.
   bool Fold(const tensorflow::grappler::GraphProperties& properties);
 
+  // Is it a node whose results were replaced so?
+  bool Folded(const std::string& node) const { return folded_.count(node) != 0; }
+
   // What dimensions are taken for that are unknown even so.
   int64_t rest() const { return rest_; }
 

@@ -180,7 +180,7 @@ class StepPass {
       case Budget::Kind::kAuto:
         return report_.peak_before_bytes > Limit();
       default:
-        return report_.peak_before_bytes > report_.budget_bytes;
+        return report_.peak_before_bytes > Allowed();
     }
   }
 
@@ -190,7 +190,14 @@ class StepPass {
     return kind == Budget::Kind::kPercent || kind == Budget::Kind::kMin;
   }
 
-  int64_t Limit() const { return PlanningLimit(report_.budget_bytes, report_.resident_bytes, options_.safety_margin); }
+  int64_t Limit() const { return PlanningLimit(Allowed(), report_.resident_bytes, options_.safety_margin); }
+
+  // What a prediction may be for the step to keep the budget: the budget, less what steps have been seen to take more.
+  int64_t Allowed() const {
+    const int64_t activations = report_.budget_bytes - report_.resident_bytes;
+    if (options_.observed_excess <= 1 || activations <= 0) return report_.budget_bytes;
+    return report_.resident_bytes + static_cast<int64_t>(static_cast<double>(activations) / options_.observed_excess);
+  }
 
   // The first live node that may wait for another one in a way that no edge shows; "" when there is none. An order
   // enforced between the two could keep both waiting for ever.
@@ -228,9 +235,9 @@ class StepPass {
       if (least) {
         if (profile.peak_bytes >= report_.peak_before_bytes) return NothingToGain();
         report_.budget_bytes = report_.min_budget_bytes = profile.peak_bytes;
-      } else if (profile.peak_bytes > report_.budget_bytes) {
+      } else if (profile.peak_bytes > Allowed()) {
         // The executor's order will not be quite the plan's: aim lower by as much as this was above.
-        limit -= std::max<int64_t>(profile.peak_bytes - report_.budget_bytes, limit / 200);
+        limit -= std::max<int64_t>(profile.peak_bytes - Allowed(), limit / 200);
         least_verified_ = least_verified_ == 0 ? profile.peak_bytes : std::min(least_verified_, profile.peak_bytes);
         continue;
       }
@@ -333,7 +340,22 @@ class StepPass {
 
 bool RunStepPass(const Options& options, grappler::Cluster* cluster, const grappler::GrapplerItem& item,
                  tensorflow::GraphDef* output, Report* report) {
-  return StepPass(options, cluster, item, report).Run(output);
+  const Report blank = *report;
+  // Where no plan makes up for all that steps have been seen to take more, one that makes up for a part is better than
+  // the graph as it came.
+  const double excess = options.observed_excess - 1;
+  for (const double share : {1.0, 0.5, 0.0}) {
+    Options tried = options;
+    tried.observed_excess = 1 + excess * share;
+    const bool last = excess <= 0 || share <= 0;
+    tried.strict = options.strict && last;
+    *report = blank;
+    const bool changed = StepPass(tried, cluster, item, report).Run(output);
+    if (report->status == ReportStatus::kInfeasible && !last) continue;
+    if (!options.planned_again.empty()) report->reason += "; planned again: " + options.planned_again;
+    return changed;
+  }
+  return false;
 }
 
 }  // namespace lms

@@ -194,6 +194,8 @@ absl::Status TensorSizes::Infer() {
     NodeFigures& figures = figures_[node.name()];
     for (const auto& output : properties_->GetOutputProperties(node.name())) {
       figures.outputs.push_back(SizeOf(output, unknown_dim_));
+      // A few numbers, of which only the shape is not known.
+      if (dimensions_ != nullptr && dimensions_->Folded(node.name())) figures.outputs.back().assumed = false;
       lost |= output.shape().unknown_rank();
     }
   }

@@ -36,6 +36,10 @@ class Report:
     predicted_time_overhead: added time as a share of the step's: 0.07 is 7%.
     time_overhead_bound: no plan for the budget, in any order, is predicted to add less time than
       this share; 0 where nothing is known. The gap between the two is what could still be won.
+    measured_peak_bytes: what a later call took: by how much the bytes in use rose over those
+      before the call, with resident_bytes on top, to be compared with peak_after_bytes; 0 where
+      none was measured (no second call yet, another call at the same time, a GPU, v1 sessions).
+    measured_steps: how many calls were measured; of two, the lower figure counts.
     sizes: of the dimensions that the function leaves unknown, and where each comes from:
       "images:0 = 64 (first call)".
     decisions: one mapping per operation that is run again ("recompute") or later ("move").
@@ -54,6 +58,8 @@ class Report:
     resident_bytes: int
     peak_before_bytes: int
     peak_after_bytes: int
+    measured_peak_bytes: int
+    measured_steps: int
     min_budget_bytes: int
     predicted_time_overhead: float
     time_overhead_bound: float
@@ -78,15 +84,16 @@ class Report:
                 f"{self._count('recompute')} operations are computed again and "
                 f"{self._count('move')} moved, for "
                 f"{self.predicted_time_overhead:+.1%} of the step's time{self._bound()}; "
-                f"planned in {self.planner_seconds:.2f} s."
+                f"planned in {self.planner_seconds:.2f} s.{self._measured()}"
             )
         elif self.status == "fits":
             text += (
                 f"Predicted peak {format_bytes(self.peak_before_bytes)}, budget {budget}; "
-                "the graph is unchanged."
+                f"the graph is unchanged.{self._measured()}"
             )
         elif self.status == "infeasible":
             text += f"Predicted peak {format_bytes(self.peak_after_bytes)}, budget {budget}."
+            text += self._measured()
             if self.min_budget_bytes and "least feasible" not in self.reason:
                 text += f" The least feasible budget is {format_bytes(self.min_budget_bytes)}."
         if self.status not in ("rewritten", "fits") and self.reason:
@@ -164,6 +171,11 @@ class Report:
             return self.budget
         return f"{format_bytes(self.budget_bytes)} (asked: {self.budget})"
 
+    def _measured(self) -> str:
+        if not self.measured_peak_bytes:
+            return ""
+        return f" Measured: {format_bytes(self.measured_peak_bytes)}."
+
     def _bound(self) -> str:
         if self.time_overhead_bound <= 0:
             return ""
@@ -180,12 +192,15 @@ class Report:
             ("resident before the step", format_bytes(self.resident_bytes)),
             ("predicted peak, before", format_bytes(self.peak_before_bytes)),
             ("predicted peak, after", format_bytes(self.peak_after_bytes)),
+            ("measured peak", format_bytes(self.measured_peak_bytes)),
             ("least feasible budget", format_bytes(self.min_budget_bytes)),
             ("predicted time", f"{self.predicted_time_overhead:+.1%}{self._bound()}"),
             ("planning", f"{self.planner_seconds:.2f} s of {self.optimizer_seconds:.2f} s"),
             ("nodes", nodes),
             ("sizes", ", ".join(self.sizes)),
         ]
+        if not self.measured_peak_bytes:
+            rows = [row for row in rows if row[0] != "measured peak"]
         if not self.min_budget_bytes:
             rows = [row for row in rows if row[0] != "least feasible budget"]
         rows += [("warning", warning) for warning in self.warnings]

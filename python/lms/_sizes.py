@@ -89,6 +89,14 @@ class FunctionSizes:
                 return self._raise(inputs)
         return self._text
 
+    def full(self, inputs: Sequence[Any]) -> bool:
+        """Whether the call's tensors are as large as those that are planned for."""
+        for number, dims in self._tensors:
+            shape = inputs[number]._shape_tuple()
+            if any(shape[dim] < most for dim, most in dims):
+                return False
+        return True
+
     def _raise(self, inputs: Sequence[Any]) -> str:
         with self._lock:
             first = not self._seen

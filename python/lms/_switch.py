@@ -30,6 +30,7 @@ def enable(
     planner_seconds: float | None = None,
     safety_margin: float | None = None,
     strict: bool | None = None,
+    feedback: bool | None = None,
     dump_graphs: str | os.PathLike[str] | None = None,
     **unknown: object,
 ) -> None:
@@ -62,6 +63,8 @@ def enable(
         (default 0.05).
       strict: whether a step fails where its budget cannot be met, rather than run over it
         (default False).
+      feedback: whether the second call of each function is measured, and the function planned
+        again where it takes more than its budget (default True; on the CPU only).
       dump_graphs: a directory that the graph of each step, and the plan that was applied to
         it, are written to as text, for the program lms-core (default: not given).
 
@@ -106,6 +109,7 @@ def enabled(
     planner_seconds: float | None = None,
     safety_margin: float | None = None,
     strict: bool | None = None,
+    feedback: bool | None = None,
     dump_graphs: str | os.PathLike[str] | None = None,
     **unknown: object,
 ) -> Iterator[None]:
@@ -133,6 +137,7 @@ def rewriter_config(
     planner_seconds: float | None = None,
     safety_margin: float | None = None,
     strict: bool | None = None,
+    feedback: bool | None = None,
     dump_graphs: str | os.PathLike[str] | None = None,
     **unknown: object,
 ) -> _tf_compat.RewriterConfig:
@@ -155,6 +160,7 @@ def configure(
     planner_seconds: float | None = None,
     safety_margin: float | None = None,
     strict: bool | None = None,
+    feedback: bool | None = None,
     dump_graphs: str | os.PathLike[str] | None = None,
     **unknown: object,
 ) -> tf.compat.v1.ConfigProto:

@@ -24,6 +24,7 @@ that those made before are known; while lms is off, they change nothing.
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import functools
 import inspect
@@ -46,7 +47,7 @@ from tensorflow.python.eager.polymorphic_function import polymorphic_function as
 from tensorflow.python.framework import function_def_to_graph as _function_def_to_graph
 from tensorflow.python.framework import tensor_util as _tensor_util
 
-from lms import _native, _sizes
+from lms import _feedback, _native, _sizes
 from lms._errors import OptionError
 
 OPTIMIZER = "LmsOptimizer"
@@ -62,17 +63,23 @@ class Entry:
 
     def __init__(self, config: RewriterConfig):
         self._config = config
-        self._merged: dict[tuple[bytes, str], bytes] = {}
+        self._merged: dict[tuple[bytes, str, str], bytes] = {}
         self._warned: set[str] = set()
         # "" also where one number is for all: that contradicts nothing.
         self._named_sizes = ""
         for entry in config.custom_optimizers:
             if "unknown_dim" in entry.parameter_map:
                 self._named_sizes = entry.parameter_map["unknown_dim"].s.decode()
+        feedback = [
+            entry.parameter_map["feedback"].b if "feedback" in entry.parameter_map else True
+            for entry in config.custom_optimizers
+        ]
+        # By name; no dict at all where it is switched off.
+        self._steps: dict[bytes, _feedback.Step] | None = {} if any(feedback) else None
         self._problems: dict[bytes, list[str]] = {}
 
     def merge(
-        self, config: tf.compat.v1.ConfigProto, seen_sizes: str = ""
+        self, config: tf.compat.v1.ConfigProto, seen_sizes: str = "", feedback: str = ""
     ) -> tf.compat.v1.ConfigProto:
         """A copy of `config` with the entry added; an entry that it has already wins."""
         merged = tf.compat.v1.ConfigProto()
@@ -83,6 +90,8 @@ class Entry:
         rewrite.custom_optimizers.extend(self._config.custom_optimizers)
         if seen_sizes:
             rewrite.custom_optimizers[-1].parameter_map["_seen_sizes"].s = seen_sizes.encode()
+        if feedback:
+            rewrite.custom_optimizers[-1].parameter_map["_feedback"].s = feedback.encode()
         if rewrite.disable_meta_optimizer:
             self._warn_once(
                 "disable_meta_optimizer is set (tf.config.optimizer.set_experimental_options or "
@@ -97,15 +106,27 @@ class Entry:
             )
         return merged
 
-    def merge_serialized(self, config: bytes, seen_sizes: str = "") -> bytes:
-        merged = self._merged.get((config, seen_sizes))
+    def merge_serialized(self, config: bytes, seen_sizes: str = "", feedback: str = "") -> bytes:
+        merged = self._merged.get((config, seen_sizes, feedback))
         if merged is None:
-            proto = self.merge(tf.compat.v1.ConfigProto.FromString(config), seen_sizes)
+            proto = self.merge(tf.compat.v1.ConfigProto.FromString(config), seen_sizes, feedback)
             merged = proto.SerializeToString(deterministic=True)
             if len(self._merged) >= _CACHED_CONFIGS:
                 self._merged.clear()
-            self._merged[config, seen_sizes] = merged
+            self._merged[config, seen_sizes, feedback] = merged
         return merged
+
+    def step(self, name: bytes) -> _feedback.Step | None:
+        """What is measured of a function; None where feedback is switched off."""
+        if self._steps is None:
+            return None
+        step = self._steps.get(name)
+        if step is None:
+            with _lock:
+                if len(self._steps) >= _KNOWN_FUNCTIONS:
+                    self._steps.clear()
+                step = self._steps.setdefault(name, _feedback.Step(name.decode()))
+        return step
 
     def check_sizes(self, context: Any, name: bytes, inputs: list[Any]) -> None:
         """Raises where unknown_dim contradicts what the function says of its arguments."""
@@ -152,6 +173,7 @@ class _Local(threading.local):
     overridden = False
     entry: Entry | None = None
     seen_sizes = ""  # of the call that is about to ask as_attrs()
+    feedback = ""  # on it
     peeked: list[_sizes.Shape] | None = None
 
 
@@ -182,10 +204,14 @@ def _wrap_as_attrs(original: Any) -> Any:
         if entry is None or silenced or not _context.executing_eagerly():
             return attrs
         seen, _local.seen_sizes = _local.seen_sizes, ""
-        return {**attrs, "config_proto": entry.merge_serialized(attrs["config_proto"], seen)}
+        feedback, _local.feedback = _local.feedback, ""
+        merged = entry.merge_serialized(attrs["config_proto"], seen, feedback)
+        return {**attrs, "config_proto": merged}
 
     return as_attrs
 
+
+_in_flight: collections.deque[None] = collections.deque()  # one entry for each call
 
 # By name: None where its arguments leave nothing open.
 _functions: dict[bytes, _sizes.FunctionSizes | None] = {}
@@ -195,13 +221,36 @@ def _wrap_call_function(original: Any) -> Any:
     @functools.wraps(original)
     def call_function(self: Any, name: bytes, tensor_inputs: Any, num_outputs: int) -> Any:
         entry = _active()
-        if entry is not None:
-            known = _functions.get(name, False)
-            if known is False:
-                known = _learn(self, name, tensor_inputs)
-            entry.check_sizes(self, name, tensor_inputs)
-            _local.seen_sizes = "" if known is None else _update(known, name, tensor_inputs)
-        return original(self, name, tensor_inputs, num_outputs)
+        if entry is None:
+            return original(self, name, tensor_inputs, num_outputs)
+        known = _functions.get(name, False)
+        if known is False:
+            known = _learn(self, name, tensor_inputs)
+        entry.check_sizes(self, name, tensor_inputs)
+        sizes = "" if known is None else _update(known, name, tensor_inputs)
+        _feedback.disturb()
+        _in_flight.append(None)
+        measured = None
+        try:
+            step = entry.step(name)
+            feedback = ""
+            if step is not None:
+                feedback = step.parameter
+                # A smaller batch than planned for tells nothing of the plan.
+                full = step.done or known is None or known.full(tensor_inputs)
+                if not step.done and full and step.begin(sizes, len(_in_flight) == 1):
+                    measured = step
+            _local.seen_sizes, _local.feedback = sizes, feedback
+            outputs = original(self, name, tensor_inputs, num_outputs)
+        except BaseException:
+            if measured is not None:
+                measured.end(returned=False)
+            raise
+        finally:
+            _in_flight.pop()
+        if measured is not None:
+            measured.end(returned=True)
+        return outputs
 
     return call_function
 

@@ -141,5 +141,26 @@ TEST(Options, EverySpecIsAnOptionThatTheParserKnows) {
   }
 }
 
+TEST(Options, SizesByArgument) {
+  Options options;
+  EXPECT_TRUE(ParseOptions({{"unknown_dim", std::string("images=64, tokens:1=128")}}, &options).empty());
+  EXPECT_EQ(options.unknown_dim.named.size(), 2u);
+  EXPECT_NE(ProblemWith("unknown_dim", std::string("images=0")).find("no positive whole number in 'images=0'"),
+            std::string::npos);
+}
+
+TEST(Options, WhatIsInternalIsNoOptionOfTheUsers) {
+  Options options;
+  const OptionMap map = {{"_seen_sizes", std::string("first call|0:0=64")}, {"_feedback", std::string("1.25|why")}};
+  EXPECT_EQ(ParseOptions(map, &options).size(), 2u);
+  EXPECT_TRUE(ParseOptions(map, &options, /*internal=*/true).empty());
+  EXPECT_EQ(options.seen_sizes.size(), 1u);
+  EXPECT_EQ(options.observed_excess, 1.25);
+  EXPECT_EQ(options.planned_again, "why");
+  for (const char* text : {"", "1.25", "0.5|why", "x|why", "1e9|why"}) {
+    EXPECT_EQ(ParseOptions({{"_feedback", std::string(text)}}, &options, true).size(), 1u) << text;
+  }
+}
+
 }  // namespace
 }  // namespace lms
