@@ -484,7 +484,10 @@ def _rows(batch_size: Any, rows: Any) -> int | None:
 
 def _infer_shapes(function: Any, inputs: list[_sizes.Shape]) -> list[_sizes.Shape]:
     """The shapes that a dataset's function makes of these: by inference, nothing is run."""
-    definition = function.function_def
+    definition = type(function.function_def)()
+    definition.CopyFrom(function.function_def)
+    for attrs in definition.arg_attr.values():
+        attrs.attr.pop("_output_shapes", None)  # as it was traced
     if len(definition.node_def) > _sizes.MAP_NODES:
         return []
     shapes = [tf.TensorShape(shape).as_proto() for shape in inputs]

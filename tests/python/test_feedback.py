@@ -11,11 +11,13 @@ UNIT = 512 * 64 * 4
 
 
 def make_hidden_step(layers=8, hidden=4):
-    """A training step in whose middle a loop, which is not modelled, takes `hidden` units more."""
+    """A training step in whose middle Python code, which nobody can see into, takes `hidden` units more."""
     rng = tf.random.Generator.from_seed(7)
     weights = [tf.Variable(rng.normal([64, 64]) / 8.0) for _ in range(layers)]
     x = rng.normal([512, 64])
-    count = tf.Variable(1)
+
+    def allocate(seed):
+        return tf.reduce_sum(tf.fill([hidden * 512, 64], seed))
 
     def step():
         with tf.GradientTape() as tape:
@@ -23,12 +25,8 @@ def make_hidden_step(layers=8, hidden=4):
             for weight in weights:
                 y = tf.tanh(tf.matmul(y, weight))
             seed = tf.stop_gradient(tf.reduce_sum(y))
-            extra = tf.while_loop(
-                lambda i, total: i < count,
-                lambda i, total: (i + 1, total + tf.reduce_sum(tf.fill([hidden * 512, 64], seed))),
-                [0, tf.constant(0.0)],
-            )[1]
-            loss = tf.reduce_mean(y * y) + 0.0 * extra
+            extra = tf.py_function(allocate, [seed], tf.float32)
+            loss = tf.reduce_mean(y * y) + 1e-9 * extra
         for weight, gradient in zip(weights, tape.gradient(loss, weights)):
             weight.assign_sub(0.1 * gradient)
         return loss
