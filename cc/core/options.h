@@ -63,8 +63,8 @@ struct OptionSpec {
 const std::vector<OptionSpec>& OptionSpecs();
 
 // Fills *options from `map` (options not named keep their defaults) and returns every problem found, in the order of
-// the names; empty when all is well. *options is left untouched where there is a problem. `internal`: whether the map may
-// also hold what is internal.
+// the names; empty when all is well. *options is left untouched where there is a problem. `internal`: whether the map
+// may also hold what is internal.
 std::vector<std::string> ParseOptions(const OptionMap& map, Options* options, bool internal = false);
 
 }  // namespace lms

@@ -49,7 +49,7 @@ struct Report {
   int64_t measured_peak_bytes = 0;  // of a later call: the rise over what was in use before it, on top of
                                     // resident_bytes; 0: not measured
   int measured_steps = 0;           // calls that were measured
-  int64_t min_budget_bytes = 0;  // least feasible; 0: not looked for
+  int64_t min_budget_bytes = 0;     // least feasible; 0: not looked for
   double predicted_time_overhead = 0;
   double time_overhead_bound = 0;  // no plan for the budget is predicted to add less (lower_bound.h); 0: not known
   double step_time_us = 0;         // predicted, without lms

@@ -20,7 +20,7 @@ using tensorflow::NodeDef;
 using tensorflow::TensorShapeProto;
 using Words = std::unordered_set<std::string>;
 
-constexpr size_t kMostNames = 4;     // in one warning
+constexpr size_t kMostNames = 4;      // in one warning
 constexpr int64_t kMostValues = 254;  // of a shape
 
 bool IsOneOf(const Words& words, const std::string& word) { return words.count(word) != 0; }
@@ -33,15 +33,21 @@ bool HandsOutElements(const NodeDef& node) {
 }
 
 bool HandsOn(const NodeDef& node) {
-  static const auto* const ops = new Words{
-      "Identity", "Enter", "Exit", "Switch", "Merge", "NextIteration", "IteratorGetNextAsOptional"};
+  static const auto* const ops =
+      new Words{"Identity", "Enter", "Exit", "Switch", "Merge", "NextIteration", "IteratorGetNextAsOptional"};
   return IsOneOf(*ops, node.op());
 }
 
 bool IsIterator(const NodeDef& node) {
-  static const auto* const ops =
-      new Words{"_Arg", "Iterator", "IteratorV2", "OneShotIterator", "AnonymousIterator", "AnonymousIteratorV2",
-                "AnonymousIteratorV3", "IteratorFromStringHandle", "IteratorFromStringHandleV2"};
+  static const auto* const ops = new Words{"_Arg",
+                                           "Iterator",
+                                           "IteratorV2",
+                                           "OneShotIterator",
+                                           "AnonymousIterator",
+                                           "AnonymousIteratorV2",
+                                           "AnonymousIteratorV3",
+                                           "IteratorFromStringHandle",
+                                           "IteratorFromStringHandleV2"};
   return IsOneOf(*ops, node.op());
 }
 
@@ -111,7 +117,8 @@ class Entrances {
     copy.set_op(node.op());
     if (const TensorShapeProto* shape = ShapeOfInput(&copy)) argument.tensors.push_back(AsShape(*shape));
     const auto* type = FindAttr(node, "T");
-    const bool handle = type != nullptr && (type->type() == tensorflow::DT_RESOURCE || type->type() == tensorflow::DT_VARIANT);
+    const bool handle =
+        type != nullptr && (type->type() == tensorflow::DT_RESOURCE || type->type() == tensorflow::DT_VARIANT);
     if (handle) argument.tensors.clear();  // the shape of a handle says nothing
     argument_of_[n] = arguments_.size();
     arguments_.push_back(std::move(argument));

@@ -223,4 +223,4 @@ def larger(shapes: list[Shape]) -> Shape:
     if len(ranks) != 1 or None in ranks:
         return None
     columns = zip(*(shape for shape in shapes if shape is not None))
-    return [None if None in column else max(column) for column in columns]  # type: ignore[type-var]
+    return [None if None in column else max(column) for column in columns]

@@ -215,6 +215,7 @@ _in_flight: collections.deque[None] = collections.deque()  # one entry for each 
 
 # By name: None where its arguments leave nothing open.
 _functions: dict[bytes, _sizes.FunctionSizes | None] = {}
+_UNSEEN: Any = object()
 
 
 def _wrap_call_function(original: Any) -> Any:
@@ -223,8 +224,8 @@ def _wrap_call_function(original: Any) -> Any:
         entry = _active()
         if entry is None:
             return original(self, name, tensor_inputs, num_outputs)
-        known = _functions.get(name, False)
-        if known is False:
+        known = _functions.get(name, _UNSEEN)
+        if known is _UNSEEN:
             known = _learn(self, name, tensor_inputs)
         entry.check_sizes(self, name, tensor_inputs)
         sizes = "" if known is None else _update(known, name, tensor_inputs)
@@ -438,7 +439,7 @@ def _stage_of(dataset: Any) -> _sizes.Stage:
         shapes, source = tag
         return _sizes.Stage("tagged", shapes=shapes, source=source)
     name = type(dataset).__name__
-    inputs = dataset._inputs() if hasattr(dataset, "_inputs") else ()
+    inputs: Any = dataset._inputs() if hasattr(dataset, "_inputs") else ()
     if isinstance(dataset, _dataset_ops.UnaryUnchangedStructureDataset):
         return _sizes.Stage("same", inputs)
     if name in ("_AutoShardDataset", "_LegacySnapshotDataset"):

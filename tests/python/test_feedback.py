@@ -11,7 +11,7 @@ UNIT = 512 * 64 * 4
 
 
 def make_hidden_step(layers=8, hidden=4):
-    """A training step in whose middle Python code, which nobody can see into, takes `hidden` units more."""
+    """A training step in the middle of which Python code takes `hidden` units, unseen."""
     rng = tf.random.Generator.from_seed(7)
     weights = [tf.Variable(rng.normal([64, 64]) / 8.0) for _ in range(layers)]
     x = rng.normal([512, 64])
@@ -71,7 +71,8 @@ def test_the_users_own_peak_is_left_alone():
 
 
 def test_a_plan_that_takes_more_than_its_budget_is_made_again():
-    expected = [loss.numpy() for step in [make_hidden_step()] for loss in [step() for _ in range(8)]]
+    stock = make_hidden_step()
+    expected = [stock().numpy() for _ in range(8)]
     step = make_hidden_step()
     lms.enable("70%")
     assert [step().numpy() for _ in range(8)] == expected

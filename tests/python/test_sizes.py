@@ -192,9 +192,8 @@ def test_a_word_that_contradicts_the_function_is_an_error_where_it_is_called():
         for _ in range(2):
             with pytest.raises(lms.OptionError, match=r"x:1=32 contradicts the shape \[\?, 64\]"):
                 step(rows(512))
-    with lms.enabled("60%", unknown_dim="x:2=32"):
-        with pytest.raises(ValueError, match="x:2=32"):
-            step(rows(512))
+    with lms.enabled("60%", unknown_dim="x:2=32"), pytest.raises(ValueError, match="x:2=32"):
+        step(rows(512))
     assert all((a == b.numpy()).all() for a, b in zip(before, weights))
     with lms.enabled("60%", unknown_dim={"x:1": 64}):
         step(rows(512))
@@ -288,7 +287,7 @@ def test_the_batch_of_a_dataset(make, size):
 def test_enumerate_and_zip():
     @tf.function
     def zipped_step(iterator):
-        index, ((x,), (y,)) = next(iterator)
+        _, ((x,), (y,)) = next(iterator)
         return tf.reduce_sum(tf.tanh(x)) + tf.reduce_sum(tf.exp(y))
 
     lms.enable("1GiB")
@@ -350,8 +349,7 @@ def make_model(width=64, layers=6):
     return model
 
 
-def steps_of(name="one_step_on_iterator"):
-    del name
+def planned():
     return [report for report in lms.reports() if report.status in ("rewritten", "infeasible")]
 
 
@@ -371,7 +369,7 @@ def test_fit_with_arrays_needs_no_hint(no_warning):
     assert history == stock
     report = lms.report()
     assert report.status == "rewritten"
-    assert len(steps_of()) == 1
+    assert len(planned()) == 1
     assert set(report.sizes) == {
         "iterator[0]:0 = 512 (Keras batch_size)",
         "iterator[1]:0 = 512 (Keras batch_size)",

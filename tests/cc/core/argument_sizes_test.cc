@@ -77,7 +77,8 @@ TEST(ArgumentSizes, TheUsersWordIsBeforeWhatWasSeenAndThatBeforeTheAssumption) {
   const std::vector<Argument> arguments = {Tensor("images", 0, {-1, 8}), Tensor("tokens", 1, {-1, -1}),
                                            Tensor("known", 2, {4})};
   const ArgumentSizes sizes = SizeArguments(arguments, Parsed("tokens:1=128"), Seen("first call|0:0=64,1:1=5"), 32);
-  EXPECT_EQ(sizes.lines, (Lines{"images:0 = 64 (first call)", "tokens:0 = 32 (assumed)", "tokens:1 = 128 (unknown_dim)"}));
+  EXPECT_EQ(sizes.lines,
+            (Lines{"images:0 = 64 (first call)", "tokens:0 = 32 (assumed)", "tokens:1 = 128 (unknown_dim)"}));
   EXPECT_EQ(sizes.assumed, Lines{"tokens:0"});
   EXPECT_TRUE(sizes.problems.empty());
   ASSERT_EQ(sizes.bound.size(), 3u);

@@ -93,8 +93,8 @@ TEST(Dimensions, SizesOfTheCallAreCarriedThroughReshapesAndShapeArithmetic) {
   EXPECT_EQ(sized.Bytes("flat"), 128 * 3 * 4);
   EXPECT_EQ(sized.Bytes("tanh"), 35 * 4);
   EXPECT_EQ(sized.Bytes("square"), 35 * 35 * 4);
-  EXPECT_EQ(sized.dimensions().lines(), (Lines{"images:0 = 64 (first call)", "tokens:0 = 5 (first call)",
-                                               "tokens:1 = 7 (first call)"}));
+  EXPECT_EQ(sized.dimensions().lines(),
+            (Lines{"images:0 = 64 (first call)", "tokens:0 = 5 (first call)", "tokens:1 = 7 (first call)"}));
   EXPECT_EQ(sized.dimensions().warning(), "");
 }
 
