@@ -98,6 +98,30 @@ TEST(Dimensions, SizesOfTheCallAreCarriedThroughReshapesAndShapeArithmetic) {
   EXPECT_EQ(sized.dimensions().warning(), "");
 }
 
+// The gradient of a bias: summed over the axes along which the bias was broadcast. And that of a mean: a shape of which
+// one entry is replaced by 1.
+TEST(Dimensions, WhatIsMadeOfShapesIsFolded) {
+  GraphBuilder b;
+  Arg(&b, "x", 0, {-1, 8});
+  Arg(&b, "row", 1, {-1});
+  b.Constant("bias", {8});
+  b.Add("x_shape", "Shape", {"x"}, {testing::Float32(), Type("out_type", DT_INT32)});
+  b.Add("bias_shape", "Shape", {"bias"}, {testing::Float32(), Type("out_type", DT_INT32)});
+  b.Add("axes", "BroadcastGradientArgs", {"x_shape", "bias_shape"}, {Type("T", DT_INT32)});
+  b.Float("x_grad", "Sum", {"x", "axes"}, {Type("Tidx", DT_INT32)});
+  b.Float("bias_grad", "Sum", {"x", "axes:1"}, {Type("Tidx", DT_INT32)});
+  b.ShapeConstant("both", {0, 1});
+  b.ShapeConstant("second", {1});
+  b.ShapeConstant("one", {1});
+  b.Add("stitched", "DynamicStitch", {"both", "second", "x_shape", "one"}, {Type("T", DT_INT32), Int("N", 2)});
+  b.Add("column", "Reshape", {"row", "stitched"}, {testing::Float32(), Type("Tshape", DT_INT32)});
+  for (const char* name : {"x_grad", "bias_grad", "column"}) b.Fetch(name);
+  const Sized sized(b.item(), With("", "first call|0:0=64,1:0=64"));
+  EXPECT_EQ(sized.Bytes("x_grad"), 64 * 8 * 4);
+  EXPECT_EQ(sized.Bytes("bias_grad"), 8 * 4);
+  EXPECT_EQ(sized.Bytes("column"), 64 * 4);
+}
+
 TEST(Dimensions, ByNameOfTheNodeOrOfTheParameter) {
   const Sized sized(TwoArguments(), With("images=10, inputs:1=3, =2", ""));
   EXPECT_EQ(sized.Bytes("flat"), 20 * 3 * 4);
