@@ -67,11 +67,20 @@ bool AsBool(const OptionValue& value, bool* out) {
   return b != nullptr;
 }
 
-bool AsInt(const OptionValue& value, int64_t least, int64_t* out) {
-  const int64_t* i = std::get_if<int64_t>(&value);
-  if (i == nullptr || *i < least) return false;
-  *out = *i;
-  return true;
+// Why the sizes could not be read; nothing when they could.
+std::optional<std::string> ParseDims(const OptionValue& value, UnknownDim* out) {
+  if (const int64_t* i = std::get_if<int64_t>(&value)) {
+    if (*i < 1) return "is not accepted";
+    *out = {*i, {}};
+    return std::nullopt;
+  }
+  const std::string* text = std::get_if<std::string>(&value);
+  return text == nullptr ? "is not accepted" : ParseUnknownDim(*text, out);
+}
+
+bool AsSeenSizes(const OptionValue& value, std::vector<SeenSize>* out) {
+  const std::string* text = std::get_if<std::string>(&value);
+  return text != nullptr && ParseSeenSizes(*text, out);
 }
 
 bool AsDouble(const OptionValue& value, double least, double below, double* out) {
@@ -103,6 +112,18 @@ bool AsProfile(const OptionValue& value, std::string* out) {
   }
   if (!AsDirectory(value, out)) return false;
   if (*out == "auto") out->clear();
+  return true;
+}
+
+// "1.25|step 2 took ...".
+bool AsFeedback(const OptionValue& value, Options* options) {
+  const std::string* text = std::get_if<std::string>(&value);
+  const size_t bar = text == nullptr ? std::string::npos : text->find('|');
+  if (bar == std::string::npos) return false;
+  const std::optional<double> excess = ParseNumber(text->substr(0, bar));
+  if (!excess || *excess < 1 || *excess > 1e6) return false;
+  options->observed_excess = *excess;
+  options->planned_again = text->substr(bar + 1);
   return true;
 }
 
@@ -161,6 +182,7 @@ const std::vector<OptionSpec>& OptionSpecs() {
   static const auto* const specs = new std::vector<OptionSpec>{
       {"dump_graphs", "str", "not given",
        "the path of a directory, which is made where it is missing ('~' is not expanded)"},
+      {"feedback", "bool", "True", "True or False"},
       {"memory_budget", "str or int", "'auto'",
        "'auto', 'min', a positive number of bytes, a size such as '6GiB' or '500 MB', or a percentage such as '60%'"},
       {"planner_seconds", "float", "1.0", "a number of seconds above 0 and below 3600"},
@@ -170,12 +192,14 @@ const std::vector<OptionSpec>& OptionSpecs() {
       {"safety_margin", "float", "0.05", "a share from 0 to below 1, for example 0.05"},
       {"schedule", "bool", "True", "True or False"},
       {"strict", "bool", "False", "True or False"},
-      {"unknown_dim", "int", "not given", "a positive whole number"},
+      {"unknown_dim", "int, dict or str", "not given",
+       "a positive whole number, or one for each argument and dimension: {'images': 64, 'tokens:1': 128} or "
+       "'images=64, tokens:1=128' (the dimension is 0 where it is left out, '' is all others)"},
   };
   return *specs;
 }
 
-std::vector<std::string> ParseOptions(const OptionMap& map, Options* options) {
+std::vector<std::string> ParseOptions(const OptionMap& map, Options* options, bool internal) {
   std::vector<std::string> problems;
   Options parsed;
   for (const auto& [name, value] : map) {
@@ -195,14 +219,24 @@ std::vector<std::string> ParseOptions(const OptionMap& map, Options* options) {
       good = AsProfile(value, &parsed.profile);
     } else if (name == "time_ops" && std::holds_alternative<std::string>(value)) {
       parsed.time_ops = std::get<std::string>(value);
+    } else if (name == "feedback") {
+      good = AsBool(value, &parsed.feedback);
     } else if (name == "strict") {
       good = AsBool(value, &parsed.strict);
     } else if (name == "unknown_dim") {
-      good = AsInt(value, 1, &parsed.unknown_dim);
+      const std::optional<std::string> problem = ParseDims(value, &parsed.unknown_dim);
+      good = !problem;
+      if (problem) why = *problem;
     } else if (name == "planner_seconds") {
       good = AsDouble(value, 1e-6, 3600, &parsed.planner_seconds);
     } else if (name == "safety_margin") {
       good = AsDouble(value, 0, 1, &parsed.safety_margin);
+    } else if (internal && name == "_seen_sizes") {
+      if (!AsSeenSizes(value, &parsed.seen_sizes)) problems.push_back(name + "=" + Show(value) + " " + why);
+      continue;
+    } else if (internal && name == "_feedback") {
+      if (!AsFeedback(value, &parsed)) problems.push_back(name + "=" + Show(value) + " " + why);
+      continue;
     } else {
       problems.push_back(UnknownOption(name));
       continue;

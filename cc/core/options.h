@@ -13,6 +13,8 @@
 #include <variant>
 #include <vector>
 
+#include "cc/core/argument_sizes.h"
+
 namespace lms {
 
 using OptionValue = std::variant<bool, int64_t, double, std::string>;
@@ -37,15 +39,20 @@ struct Options {
   Budget memory_budget;
   bool recompute = true;        // rematerialization allowed
   bool schedule = true;         // order of execution may be enforced where the budget needs it
-  int64_t unknown_dim = 0;      // size assumed for dimensions that the graph leaves unknown; 0: not given
+  UnknownDim unknown_dim;       // sizes of dimensions that the graph leaves unknown
   double planner_seconds = 1;   // upper bound on one step's planning time
   double safety_margin = 0.05;  // share of the activations' budget that the planner leaves unused
+  bool feedback = true;         // steps are measured, and planned again where they take more than the budget
   bool strict = false;          // a step whose budget cannot be met fails instead of running over it
   std::string dump_graphs;      // directory that the graph and the plan of each step are written to; "": none
   std::string profile;          // file of measured times; "": the device's own, "none": estimates alone
-  // Not for users, in no list of options:
-  std::string time_ops;      // lms.calibrate(): ops run one at a time, and their keys are kept under this name
-  int intra_op_threads = 0;  // from TensorFlow's configuration; 0: its default
+
+  // Internal: no options of the user's, and in no list of them.
+  std::string time_ops;              // lms.calibrate(): ops run one at a time, and their keys are kept under this name
+  int intra_op_threads = 0;          // from TensorFlow's configuration; 0: its default
+  std::vector<SeenSize> seen_sizes;  // "_seen_sizes": what one function's call tells of itself
+  double observed_excess = 1;        // "_feedback": activations measured / predicted, under an earlier plan
+  std::string planned_again;         // the words that came with it; "": the first plan
 };
 
 // Name, type, default and accepted values of one option, for messages and documents.
@@ -59,8 +66,9 @@ struct OptionSpec {
 const std::vector<OptionSpec>& OptionSpecs();
 
 // Fills *options from `map` (options not named keep their defaults) and returns every problem found, in the order of
-// the names; empty when all is well. *options is left untouched where there is a problem.
-std::vector<std::string> ParseOptions(const OptionMap& map, Options* options);
+// the names; empty when all is well. *options is left untouched where there is a problem. `internal`: whether the map
+// may also hold what is internal.
+std::vector<std::string> ParseOptions(const OptionMap& map, Options* options, bool internal = false);
 
 }  // namespace lms
 

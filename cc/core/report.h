@@ -47,7 +47,10 @@ struct Report {
   int64_t resident_bytes = 0;
   int64_t peak_before_bytes = 0;
   int64_t peak_after_bytes = 0;
-  int64_t min_budget_bytes = 0;  // least feasible; 0: not looked for
+  int64_t measured_peak_bytes = 0;  // of a later call: the rise over what was in use before it, on top of
+                                    // resident_bytes; 0: not measured
+  int measured_steps = 0;           // calls that were measured
+  int64_t min_budget_bytes = 0;     // least feasible; 0: not looked for
   double predicted_time_overhead = 0;
   double time_overhead_bound = 0;  // no plan for the budget is predicted to add less (lower_bound.h); 0: not known
   double step_time_us = 0;         // predicted, without lms
@@ -57,6 +60,7 @@ struct Report {
   double optimizer_seconds = 0;  // everything that lms did
   int nodes_before = 0;
   int nodes_after = 0;
+  std::vector<std::string> sizes;  // of dimensions that the function leaves unknown: "images:0 = 64 (first call)"
   std::vector<std::string> warnings;
   std::vector<Decision> decisions;
   std::vector<int64_t> timeline_before;  // bytes in use at each op, in schedule order

@@ -31,6 +31,26 @@ std::vector<Report> ReportStore::All() const {
   return {reports_.begin(), reports_.end()};
 }
 
+std::optional<Report> ReportStore::Latest(const std::string& function) const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const auto found = std::find_if(reports_.rbegin(), reports_.rend(),
+                                  [&function](const Report& report) { return report.function == function; });
+  if (found == reports_.rend()) return std::nullopt;
+  return *found;
+}
+
+bool ReportStore::SetMeasured(int64_t sequence, int64_t peak_bytes, int steps, const std::string& warning) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  for (Report& report : reports_) {
+    if (report.sequence != sequence) continue;
+    report.measured_peak_bytes = peak_bytes;
+    report.measured_steps = steps;
+    if (!warning.empty()) report.warnings.push_back(warning);
+    return true;
+  }
+  return false;
+}
+
 int64_t ReportStore::count() const {
   const std::lock_guard<std::mutex> lock(mutex_);
   return count_;

@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <deque>
 #include <mutex>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "cc/core/report.h"
@@ -23,6 +25,12 @@ class ReportStore {
   // reports that carry nothing to read ("skipped") go first.
   void Add(Report report);
   std::vector<Report> All() const;
+
+  // The latest report on a function; nothing where there is none.
+  std::optional<Report> Latest(const std::string& function) const;
+
+  // Enters what was measured, and a warning unless it is "", into the report of this number. False where it is gone.
+  bool SetMeasured(int64_t sequence, int64_t peak_bytes, int steps, const std::string& warning);
   int64_t count() const;  // of reports ever added
   void Clear();
 

@@ -6,11 +6,13 @@
 #include <pybind11/stl.h>
 
 #include <map>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <utility>
 #include <vector>
 
+#include "cc/core/argument_sizes.h"
 #include "cc/core/options.h"
 #include "cc/core/profile_file.h"
 #include "cc/core/report.h"
@@ -80,6 +82,8 @@ py::dict ToDict(const lms::Report& report) {
   result["resident_bytes"] = report.resident_bytes;
   result["peak_before_bytes"] = report.peak_before_bytes;
   result["peak_after_bytes"] = report.peak_after_bytes;
+  result["measured_peak_bytes"] = report.measured_peak_bytes;
+  result["measured_steps"] = report.measured_steps;
   result["min_budget_bytes"] = report.min_budget_bytes;
   result["predicted_time_overhead"] = report.predicted_time_overhead;
   result["time_overhead_bound"] = report.time_overhead_bound;
@@ -90,6 +94,7 @@ py::dict ToDict(const lms::Report& report) {
   result["optimizer_seconds"] = report.optimizer_seconds;
   result["nodes_before"] = report.nodes_before;
   result["nodes_after"] = report.nodes_after;
+  result["sizes"] = report.sizes;
   result["warnings"] = report.warnings;
   result["decisions"] = decisions;
   result["timeline"] = timeline;
@@ -141,6 +146,21 @@ std::pair<std::string, std::string> AddToProfile(
   return {written.problem, written.replaced};
 }
 
+// What feedback has to know of the latest report on a function; None where there is none.
+py::object LatestPlan(const std::string& function) {
+  const std::optional<lms::Report> report = lms::ReportStore::Global().Latest(function);
+  if (!report) return py::none();
+  py::dict plan;
+  plan["sequence"] = report->sequence;
+  plan["status"] = lms::StatusName(report->status);
+  plan["device"] = report->device;
+  plan["budget"] = report->budget;
+  plan["budget_bytes"] = report->budget_bytes;
+  plan["resident_bytes"] = report->resident_bytes;
+  plan["peak_after_bytes"] = report->peak_after_bytes;
+  return plan;
+}
+
 void InjectFailure(const std::string& stage) {
   if (!lms::InjectFailure(stage)) throw py::value_error("no stage is called '" + stage + "'");
 }
@@ -175,6 +195,21 @@ std::vector<std::string> CheckOptions(const py::dict& options) {
   return problems;
 }
 
+using PyShape = std::vector<int64_t>;
+using PyArgument = std::tuple<std::string, std::string, bool, std::vector<std::optional<PyShape>>>;
+
+// What is wrong with the option, which check_options accepts, for a function that has these arguments.
+std::vector<std::string> UnknownDimProblems(const std::string& unknown_dim, const std::vector<PyArgument>& arguments) {
+  lms::UnknownDim parsed;
+  const std::optional<std::string> problem = lms::ParseUnknownDim(unknown_dim, &parsed);
+  if (problem) return {"unknown_dim " + *problem};
+  std::vector<lms::Argument> plain;
+  for (const auto& [name, user_name, iterator, shapes] : arguments) {
+    plain.push_back({name, user_name, static_cast<int>(plain.size()), iterator, shapes});
+  }
+  return lms::SizeArguments(plain, parsed, {}, 1).problems;
+}
+
 }  // namespace
 
 PYBIND11_MODULE(_native, m) {
@@ -184,6 +219,7 @@ PYBIND11_MODULE(_native, m) {
   m.def("registration", [] { return registered ? "registered" : "duplicate"; });
   m.def("option_specs", &OptionSpecs);
   m.def("check_options", &CheckOptions, py::arg("options"));
+  m.def("unknown_dim_problems", &UnknownDimProblems, py::arg("unknown_dim"), py::arg("arguments"));
   m.def("reports", &Reports);
   m.def("clear_reports", [] { lms::ReportStore::Global().Clear(); });
   m.def("report_count", [] { return lms::ReportStore::Global().count(); });
@@ -192,6 +228,15 @@ PYBIND11_MODULE(_native, m) {
   m.def("take_timed", &TakeTimed, py::arg("name"));
   m.def("add_to_profile", &AddToProfile, py::arg("path"), py::arg("device"), py::arg("tensorflow"), py::arg("lms"),
         py::arg("onednn"), py::arg("entries"));
+  m.def("latest_plan", &LatestPlan, py::arg("function"));
+  m.def(
+      "set_measured",
+      [](int64_t sequence, int64_t peak_bytes, int steps, const std::string& warning) {
+        return lms::ReportStore::Global().SetMeasured(sequence, peak_bytes, steps, warning);
+      },
+      py::arg("sequence"), py::arg("peak_bytes"), py::arg("steps"), py::arg("warning"));
+  m.def("begin_peak_scope", [] { return lms::StartCounting().empty() && lms::BeginPeakScope(); });
+  m.def("end_peak_scope", &lms::EndPeakScope);
   m.def("memory_error", &lms::StartCounting);
   m.def("memory_reset_peak", [] {
     lms::StartCounting();

@@ -40,6 +40,9 @@ struct Counter {
   AllocationTable pointers;
   std::atomic<int64_t> in_use{0};
   std::atomic<int64_t> peak{0};
+  std::atomic<bool> scope_open{false};
+  std::atomic<int64_t> scope_start{0};
+  std::atomic<int64_t> scope_peak{0};
   std::atomic<int64_t> missed{0};  // bytes of allocations the table had no room for
 
   std::mutex start_mutex;
@@ -77,11 +80,16 @@ const Tracked& TrackedOf(const Counter& counter, const Allocator* allocator) {
   return counter.tracked[i];
 }
 
+void Raise(std::atomic<int64_t>& highest, int64_t now) {
+  int64_t peak = highest.load(std::memory_order_relaxed);
+  while (now > peak && !highest.compare_exchange_weak(peak, now, std::memory_order_relaxed)) {
+  }
+}
+
 void Add(Counter& counter, int64_t bytes) {
   const int64_t now = counter.in_use.fetch_add(bytes, std::memory_order_relaxed) + bytes;
-  int64_t peak = counter.peak.load(std::memory_order_relaxed);
-  while (now > peak && !counter.peak.compare_exchange_weak(peak, now, std::memory_order_relaxed)) {
-  }
+  Raise(counter.peak, now);
+  if (counter.scope_open.load(std::memory_order_relaxed)) Raise(counter.scope_peak, now);
 }
 
 void CountAllocation(Counter& counter, const void* pointer, size_t bytes) {
@@ -256,6 +264,25 @@ void ResetPeak() {
 }
 
 int64_t PeakBytes() { return GetCounter().peak.load(std::memory_order_relaxed); }
+
+bool BeginPeakScope() {
+  Counter& counter = GetCounter();
+  bool closed = false;
+  // Values that an allocation on another thread raises between the two lines are above the start anyway.
+  if (!counter.scope_open.compare_exchange_strong(closed, true)) return false;
+  const int64_t now = counter.in_use.load(std::memory_order_relaxed);
+  counter.scope_start.store(now, std::memory_order_relaxed);
+  counter.scope_peak.store(now, std::memory_order_relaxed);
+  return true;
+}
+
+int64_t EndPeakScope() {
+  Counter& counter = GetCounter();
+  if (!counter.scope_open.load()) return 0;
+  const int64_t rise = counter.scope_peak.load() - counter.scope_start.load();
+  counter.scope_open.store(false);
+  return rise;
+}
 
 int64_t BytesInUse() { return GetCounter().in_use.load(std::memory_order_relaxed); }
 

@@ -40,6 +40,12 @@ int64_t PeakBytes();
 
 int64_t BytesInUse();
 
+// A peak of its own, which ResetPeak does not touch, nor is it touched by this: one at a time. Begin returns false
+// where one is open already. End returns by how much the use rose above that at Begin, at its highest; 0 where none is
+// open. The figure is that of the process: what other threads allocate meanwhile is in it.
+bool BeginPeakScope();
+int64_t EndPeakScope();
+
 }  // namespace lms
 
 #endif  // LMS_CC_TF_MEMORY_COUNTER_H_

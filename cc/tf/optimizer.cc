@@ -120,7 +120,7 @@ absl::Status LmsOptimizer::Init(const tensorflow::RewriterConfig_CustomGraphOpti
     FailIfInjected("options");
     if (config == nullptr) return absl::OkStatus();
     const OptionMap map = OptionsFromConfig(*config, &problems_);
-    const std::vector<std::string> more = ParseOptions(map, &options_);
+    const std::vector<std::string> more = ParseOptions(map, &options_, /*internal=*/true);
     problems_.insert(problems_.end(), more.begin(), more.end());
   } catch (const std::exception& e) {
     problems_.push_back(e.what());

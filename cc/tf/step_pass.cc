@@ -12,6 +12,7 @@
 #include "cc/core/planner.h"
 #include "cc/core/report_store.h"
 #include "cc/tf/budget.h"
+#include "cc/tf/dimensions.h"
 #include "cc/tf/execution.h"
 #include "cc/tf/failure.h"
 #include "cc/tf/graph_index.h"
@@ -30,8 +31,6 @@ namespace {
 
 namespace grappler = tensorflow::grappler;
 
-// For dimensions that the graph leaves unknown, where the user has not said.
-constexpr int64_t kAssumedDim = 32;
 // Functions with less are left alone where the budget is relative to their own peak: nothing would be gained.
 constexpr int64_t kLeastActivationBytes = 256 << 10;
 // Plans are made again, for a lower limit, when the verifier finds the new graph above the budget.
@@ -47,7 +46,8 @@ class StepPass {
         cluster_(cluster),
         item_(item),
         threads_(threads),
-        sizes_(item, options.unknown_dim > 0 ? options.unknown_dim : kAssumedDim),
+        dimensions_(item, options),
+        sizes_(&dimensions_),
         report_(*report) {}
 
   bool Run(tensorflow::GraphDef* output) {
@@ -94,6 +94,9 @@ class StepPass {
     absl::Status status = index_.Build(item_);
     if (!status.ok()) return Fail(status);
     Enter("sizes");
+    report_.sizes = dimensions_.lines();
+    if (!dimensions_.problems().empty()) return Fail(absl::InvalidArgumentError(dimensions_.problems().front()));
+    if (!dimensions_.warning().empty()) report_.warnings.push_back(dimensions_.warning());
     status = sizes_.Infer();
     if (!status.ok()) return Fail(status);
     Enter("import");
@@ -101,10 +104,11 @@ class StepPass {
     if (!status.ok()) return Fail(status);
     report_.device = imported_.device;
     report_.nodes_before = report_.nodes_after = item_.graph.node_size();
-    if (imported_.assumed_tensors > 0 && options_.unknown_dim == 0) {
-      report_.warnings.push_back(std::to_string(imported_.assumed_tensors) + " tensors have unknown dimensions (" +
-                                 imported_.assumed_example + " for one); each was taken to be " +
-                                 std::to_string(kAssumedDim) + ": set unknown_dim, for example to the batch size");
+    if (imported_.assumed_tensors > 0 && options_.unknown_dim.everywhere == 0) {
+      report_.warnings.push_back(std::to_string(imported_.assumed_tensors) +
+                                 " tensors have dimensions that only the run decides (" + imported_.assumed_example +
+                                 " for one); each was taken to be " + std::to_string(kAssumedDim) +
+                                 ": set unknown_dim to another number");
     }
     NoteHiddenOps();
     for (const auto& node : item_.graph.node()) {
@@ -195,7 +199,7 @@ class StepPass {
       case Budget::Kind::kAuto:
         return report_.peak_before_bytes > Limit();
       default:
-        return report_.peak_before_bytes > report_.budget_bytes;
+        return report_.peak_before_bytes > Allowed();
     }
   }
 
@@ -205,7 +209,14 @@ class StepPass {
     return kind == Budget::Kind::kPercent || kind == Budget::Kind::kMin;
   }
 
-  int64_t Limit() const { return PlanningLimit(report_.budget_bytes, report_.resident_bytes, options_.safety_margin); }
+  int64_t Limit() const { return PlanningLimit(Allowed(), report_.resident_bytes, options_.safety_margin); }
+
+  // What a prediction may be for the step to keep the budget: the budget, less what steps have been seen to take more.
+  int64_t Allowed() const {
+    const int64_t activations = report_.budget_bytes - report_.resident_bytes;
+    if (options_.observed_excess <= 1 || activations <= 0) return report_.budget_bytes;
+    return report_.resident_bytes + static_cast<int64_t>(static_cast<double>(activations) / options_.observed_excess);
+  }
 
   bool PlanAndRewrite(tensorflow::GraphDef* output) {
     const std::string waits = HiddenWait(item_, index_);
@@ -241,9 +252,9 @@ class StepPass {
           return NothingToGain();
         }
         report_.budget_bytes = report_.min_budget_bytes = profile.peak_bytes;
-      } else if (profile.peak_bytes > report_.budget_bytes) {
+      } else if (profile.peak_bytes > Allowed()) {
         // The executor's order will not be quite the plan's: aim lower by as much as this was above.
-        limit -= std::max<int64_t>(profile.peak_bytes - report_.budget_bytes, limit / 200);
+        limit -= std::max<int64_t>(profile.peak_bytes - Allowed(), limit / 200);
         least_verified_ = least_verified_ == 0 ? profile.peak_bytes : std::min(least_verified_, profile.peak_bytes);
         continue;
       }
@@ -374,6 +385,7 @@ class StepPass {
   grappler::Cluster* cluster_;
   const grappler::GrapplerItem& item_;
   const int threads_;  // inter-op
+  Dimensions dimensions_;
   TensorSizes sizes_;
   Report& report_;
   GraphIndex index_;
@@ -389,7 +401,22 @@ class StepPass {
 
 bool RunStepPass(const Options& options, grappler::Cluster* cluster, const grappler::GrapplerItem& item,
                  int threads, tensorflow::GraphDef* output, Report* report) {
-  return StepPass(options, cluster, item, threads, report).Run(output);
+  const Report blank = *report;
+  // Where no plan makes up for all that steps have been seen to take more, one that makes up for a part is better than
+  // the graph as it came.
+  const double excess = options.observed_excess - 1;
+  for (const double share : {1.0, 0.5, 0.0}) {
+    Options tried = options;
+    tried.observed_excess = 1 + excess * share;
+    const bool last = excess <= 0 || share <= 0;
+    tried.strict = options.strict && last;
+    *report = blank;
+    const bool changed = StepPass(tried, cluster, item, threads, report).Run(output);
+    if (report->status == ReportStatus::kInfeasible && !last) continue;
+    if (!options.planned_again.empty()) report->reason += "; planned again: " + options.planned_again;
+    return changed;
+  }
+  return false;
 }
 
 }  // namespace lms

@@ -107,6 +107,15 @@ double DearerThanEstimated(const std::string& op_type) {
   return found == factors->end() ? 1 : found->second;
 }
 
+absl::Status InferShapes(grappler::GraphProperties* properties) {
+  return properties->InferStatically(
+      /*assume_valid_feeds=*/true, /*aggressive_shape_inference=*/false, /*include_input_tensor_values=*/true,
+      /*include_output_tensor_values=*/false);
+}
+
+// Of inference: each one may know values that the next one needs.
+constexpr int kMostRounds = 3;
+
 class Costs {
  public:
   explicit Costs(grappler::Cluster* cluster) {
@@ -170,17 +179,44 @@ int64_t VariableBytes(const tensorflow::NodeDef& node) {
 }
 
 TensorSizes::TensorSizes(const grappler::GrapplerItem& item, int64_t unknown_dim)
-    : item_(item), unknown_dim_(unknown_dim), properties_(item) {}
+    : item_(item), original_(item), unknown_dim_(unknown_dim) {}
+
+TensorSizes::TensorSizes(Dimensions* dimensions)
+    : item_(dimensions->item()),
+      original_(dimensions->original()),
+      dimensions_(dimensions),
+      unknown_dim_(dimensions->rest()) {}
 
 absl::Status TensorSizes::Infer() {
-  absl::Status status = properties_.InferStatically(
-      /*assume_valid_feeds=*/true, /*aggressive_shape_inference=*/false, /*include_input_tensor_values=*/true,
-      /*include_output_tensor_values=*/false);
-  if (!status.ok()) return status;
+  absl::Status status;
+  for (int round = 0; round < kMostRounds; ++round) {
+    properties_ = std::make_unique<grappler::GraphProperties>(item_);
+    status = InferShapes(properties_.get());
+    if (!status.ok()) return status;
+    if (dimensions_ == nullptr || round + 1 == kMostRounds || !dimensions_->Fold(*properties_)) break;
+  }
+  bool lost = false;
   for (const auto& node : item_.graph.node()) {
     NodeFigures& figures = figures_[node.name()];
-    for (const auto& output : properties_.GetOutputProperties(node.name())) {
+    for (const auto& output : properties_->GetOutputProperties(node.name())) {
       figures.outputs.push_back(SizeOf(output, unknown_dim_));
+      // A few numbers, of which only the shape is not known.
+      if (dimensions_ != nullptr && dimensions_->Folded(node.name())) figures.outputs.back().assumed = false;
+      lost |= output.shape().unknown_rank();
+    }
+  }
+  return lost && &original_ != &item_ ? InferUnbound() : status;
+}
+
+absl::Status TensorSizes::InferUnbound() {
+  grappler::GraphProperties properties(original_);
+  absl::Status status = InferShapes(&properties);
+  if (!status.ok()) return status;
+  for (const auto& node : original_.graph.node()) {
+    const auto& outputs = properties.GetOutputProperties(node.name());
+    std::vector<TensorSize>& sizes = figures_[node.name()].outputs;
+    for (size_t i = 0; i < std::min(outputs.size(), sizes.size()); ++i) {
+      if (!sizes[i].known) sizes[i] = SizeOf(outputs[i], unknown_dim_);
     }
   }
   return status;
@@ -192,8 +228,8 @@ void TensorSizes::EstimateCosts(grappler::Cluster* cluster, const ProfilePrices*
   const Costs costs(cluster);
   for (const auto& node : item_.graph.node()) {
     NodeFigures& figures = figures_[node.name()];
-    const auto& inputs = properties_.GetInputProperties(node.name());
-    const auto& outputs = properties_.GetOutputProperties(node.name());
+    const auto& inputs = properties_->GetInputProperties(node.name());
+    const auto& outputs = properties_->GetOutputProperties(node.name());
     figures.cost_us = costs.MicrosecondsOf(node, nodes, inputs, outputs, unknown_dim_);
     if (prices == nullptr) continue;
     figures.op_key = OpKey(node, Bound(inputs, unknown_dim_), Bound(outputs, unknown_dim_));

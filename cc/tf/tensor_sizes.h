@@ -1,8 +1,8 @@
 // How large each tensor of a graph is, and how long each op takes: what shape inference and TensorFlow's own cost
 // estimator say, computed once and looked up by node name (a recomputation has its original's figures).
 //
-// Dimensions that the graph leaves unknown are bound to one number, and noted. An op that the estimator does not know
-// is priced by the bytes that it reads and writes, never as free.
+// Sizes of arguments come bound (dimensions.h); dimensions that are unknown even so count as one number, and are noted.
+// An op that the estimator does not know is priced by the bytes that it reads and writes, never as free.
 
 #ifndef LMS_CC_TF_TENSOR_SIZES_H_
 #define LMS_CC_TF_TENSOR_SIZES_H_
@@ -15,6 +15,7 @@
 
 #include "absl/status/status.h"
 #include "cc/core/profile.h"
+#include "cc/tf/dimensions.h"
 #include "tensorflow/core/grappler/clusters/cluster.h"
 #include "tensorflow/core/grappler/costs/graph_properties.h"
 #include "tensorflow/core/grappler/grappler_item.h"
@@ -42,6 +43,9 @@ class TensorSizes {
  public:
   // The item must outlive this. `unknown_dim`: what unknown dimensions are taken for.
   TensorSizes(const tensorflow::grappler::GrapplerItem& item, int64_t unknown_dim);
+  // Where the sizes that the arguments were bound to contradict the graph, its own word counts: 32 assumed rows cannot
+  // be reshaped to [-1, 7].
+  explicit TensorSizes(Dimensions* dimensions);  // which must outlive this
 
   // Shapes and sizes of all tensors.
   absl::Status Infer();
@@ -54,9 +58,13 @@ class TensorSizes {
   const NodeFigures& Of(const std::string& node_name) const;
 
  private:
+  absl::Status InferUnbound();
+
   const tensorflow::grappler::GrapplerItem& item_;
+  const tensorflow::grappler::GrapplerItem& original_;
+  Dimensions* dimensions_ = nullptr;
   int64_t unknown_dim_;
-  tensorflow::grappler::GraphProperties properties_;
+  std::unique_ptr<tensorflow::grappler::GraphProperties> properties_;
   std::unordered_map<std::string, NodeFigures> figures_;
   NodeFigures none_;
 };

@@ -4,6 +4,7 @@
 #include <exception>
 #include <utility>
 
+#include "cc/tf/dimensions.h"
 #include "cc/tf/graph_index.h"
 #include "cc/tf/hidden_wait.h"
 #include "cc/tf/import.h"
@@ -18,8 +19,6 @@ namespace {
 
 namespace grappler = tensorflow::grappler;
 
-// As in step_pass.cc, for dimensions that the graph leaves unknown.
-constexpr int64_t kAssumedDim = 32;
 
 class Chainer {
  public:
@@ -75,7 +74,8 @@ class Chainer {
 absl::Status Chain(const Options& options, grappler::Cluster* cluster, grappler::GrapplerItem* item,
                    TimedFunction* timed) {
   GraphIndex index;
-  TensorSizes sizes(*item, options.unknown_dim > 0 ? options.unknown_dim : kAssumedDim);
+  Dimensions dimensions(*item, options);
+  TensorSizes sizes(&dimensions);
   ImportedGraph imported;
   absl::Status status = index.Build(*item);
   if (status.ok()) status = sizes.Infer();

@@ -19,8 +19,8 @@ _loader.load()
 # The native library is in place: the rest of the package may import it.
 from lms import memory  # noqa: E402
 from lms._calibrate import Calibration, calibrate  # noqa: E402
+from lms._errors import OptionError  # noqa: E402
 from lms._loader import version as _version  # noqa: E402
-from lms._options import OptionError  # noqa: E402
 from lms._report import Report, clear_reports, report, reports  # noqa: E402
 from lms._switch import configure, disable, enable, enabled, rewriter_config  # noqa: E402
 from lms._verify import Difference, VerifyResult, verify  # noqa: E402

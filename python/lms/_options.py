@@ -18,21 +18,13 @@ from typing import Union
 import numpy as np
 
 from lms import _native
+from lms._errors import OptionError
 from lms._tf_compat import OPTIMIZER, RewriterConfig
 
 OptionValue = Union[bool, int, float, str]
 
 _TRUE = ("1", "true", "yes", "on")
 _FALSE = ("0", "false", "no", "off")
-
-
-class OptionError(ValueError):
-    """One or more options are wrong; `problems` has a sentence for each."""
-
-    def __init__(self, problems: list[str]):
-        self.problems = tuple(problems)
-        count = "one problem" if len(problems) == 1 else f"{len(problems)} problems"
-        super().__init__(f"lms: {count} with the options:\n  " + "\n  ".join(problems))
 
 
 def gather(given: Mapping[str, object], unknown: Mapping[str, object]) -> dict[str, OptionValue]:
@@ -104,6 +96,8 @@ def _plain(name: str, value: object) -> OptionValue | None:
         return bool(value)
     if isinstance(value, str):
         return str(value)
+    if isinstance(value, Mapping) and name == "unknown_dim":
+        return _as_text(value)
     if isinstance(value, os.PathLike) and name in ("dump_graphs", "profile"):
         return _plain(name, os.fspath(value))
     if isinstance(value, numbers.Integral):
@@ -117,6 +111,18 @@ def _plain(name: str, value: object) -> OptionValue | None:
         with np.errstate(over="ignore"):
             return float(np.float32(number))
     return None
+
+
+def _as_text(sizes: Mapping[object, object]) -> str | None:
+    """A mapping from "argument:dimension" to a size, as the parser takes it; None: it is none."""
+    entries = []
+    for name, value in sizes.items():
+        size = _plain("", value)
+        named = isinstance(name, str) and "," not in name
+        if not named or isinstance(size, bool) or not isinstance(size, int):
+            return None
+        entries.append(f"{name}={size}")
+    return ", ".join(entries)
 
 
 def _variable(name: str) -> str:

@@ -47,6 +47,12 @@ class Report:
     predicted_time_overhead: added time as a share of the step's: 0.07 is 7%.
     time_overhead_bound: no plan for the budget, in any order, is predicted to add less time than
       this share; 0 where nothing is known. The gap between the two is what could still be won.
+    measured_peak_bytes: what a later call took: by how much the bytes in use rose over those
+      before the call, with resident_bytes on top, to be compared with peak_after_bytes; 0 where
+      none was measured (no second call yet, another call at the same time, a GPU, v1 sessions).
+    measured_steps: how many calls were measured; of two, the lower figure counts.
+    sizes: of the dimensions that the function leaves unknown, and where each comes from:
+      "images:0 = 64 (first call)".
     decisions: one mapping per operation that is run again ("recompute") or later ("move"), and,
       where another order is enforced, per control edge ("order": op waits for trigger);
       "priced_by" says whether its "cost_us" was measured ("profile") or not ("estimate").
@@ -67,6 +73,8 @@ class Report:
     resident_bytes: int
     peak_before_bytes: int
     peak_after_bytes: int
+    measured_peak_bytes: int
+    measured_steps: int
     min_budget_bytes: int
     predicted_time_overhead: float
     time_overhead_bound: float
@@ -75,6 +83,7 @@ class Report:
     optimizer_seconds: float
     nodes_before: int
     nodes_after: int
+    sizes: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     profile: str = ""
     profiled_share: float = 0.0
@@ -92,15 +101,16 @@ class Report:
                 f"{self._means()}, for "
                 f"{self.predicted_time_overhead:+.1%} of the step's time{self._bound()}, "
                 f"{self._priced_by_in_short()}; "
-                f"planned in {self.planner_seconds:.2f} s."
+                f"planned in {self.planner_seconds:.2f} s.{self._measured()}"
             )
         elif self.status == "fits":
             text += (
                 f"Predicted peak {format_bytes(self.peak_before_bytes)}, budget {budget}; "
-                "the graph is unchanged."
+                f"the graph is unchanged.{self._measured()}"
             )
         elif self.status == "infeasible":
             text += f"Predicted peak {format_bytes(self.peak_after_bytes)}, budget {budget}."
+            text += self._measured()
             if self.min_budget_bytes and "least feasible" not in self.reason:
                 text += f" The least feasible budget is {format_bytes(self.min_budget_bytes)}."
         if self.status not in ("rewritten", "fits") and self.reason:
@@ -191,6 +201,11 @@ class Report:
             return "estimates" if self.step_time_us else ""
         return f"{self.profiled_share:.0%} measured times ({self.profile})"
 
+    def _measured(self) -> str:
+        if not self.measured_peak_bytes:
+            return ""
+        return f" Measured: {format_bytes(self.measured_peak_bytes)}."
+
     def _bound(self) -> str:
         if self.time_overhead_bound <= 0:
             return ""
@@ -207,12 +222,16 @@ class Report:
             ("resident before the step", format_bytes(self.resident_bytes)),
             ("predicted peak, before", format_bytes(self.peak_before_bytes)),
             ("predicted peak, after", format_bytes(self.peak_after_bytes)),
+            ("measured peak", format_bytes(self.measured_peak_bytes)),
             ("least feasible budget", format_bytes(self.min_budget_bytes)),
             ("predicted time", f"{self.predicted_time_overhead:+.1%}{self._bound()}"),
             ("priced by", self._priced_by()),
             ("planning", f"{self.planner_seconds:.2f} s of {self.optimizer_seconds:.2f} s"),
             ("nodes", nodes),
+            ("sizes", ", ".join(self.sizes)),
         ]
+        if not self.measured_peak_bytes:
+            rows = [row for row in rows if row[0] != "measured peak"]
         if not self.min_budget_bytes:
             rows = [row for row in rows if row[0] != "least feasible budget"]
         rows += [("warning", warning) for warning in self.warnings]
@@ -246,7 +265,7 @@ class Report:
 def from_native(raw: Mapping[str, Any]) -> Report:
     """A Report from the native library's mapping."""
     values = {field.name: raw[field.name] for field in dataclasses.fields(Report)}
-    for name in ("warnings", "decisions", "kept"):
+    for name in ("sizes", "warnings", "decisions", "kept"):
         values[name] = tuple(values[name])
     return Report(**values)
 

@@ -26,10 +26,11 @@ def enable(
     *,
     recompute: bool | None = None,
     schedule: bool | None = None,
-    unknown_dim: int | None = None,
+    unknown_dim: int | str | Mapping[str, int] | None = None,
     planner_seconds: float | None = None,
     safety_margin: float | None = None,
     strict: bool | None = None,
+    feedback: bool | None = None,
     dump_graphs: str | os.PathLike[str] | None = None,
     profile: bool | str | os.PathLike[str] | None = None,
     **unknown: object,
@@ -53,13 +54,18 @@ def enable(
       recompute: whether tensors may be dropped and computed again (default True).
       schedule: whether the order of execution may be enforced where the budget needs it
         (default True).
-      unknown_dim: the size to assume for dimensions that the graph leaves unknown, for
-        example the batch size (default: not given).
+      unknown_dim: the sizes to plan for where a function leaves dimensions unknown: one
+        number for all, or by argument and dimension, {"images": 64, "tokens:1": 128} or
+        "images=64, tokens:1=128"; dimension 0 where none is named; "" is all others. An
+        argument's name is that of the function's parameter. What is not said here is taken
+        from the calls and their datasets, which is enough as a rule (default: not given).
       planner_seconds: how much the planner may search: usually half of this time (default 1.0).
       safety_margin: the share of the activations' budget that the plan leaves unused
         (default 0.05).
       strict: whether a step fails where its budget cannot be met, rather than run over it
         (default False).
+      feedback: whether the second call of each function is measured, and the function planned
+        again where it takes more than its budget (default True; on the CPU only).
       dump_graphs: a directory that the graph of each step, and the plan that was applied to
         it, are written to as text, for the program lms-core (default: not given).
       profile: the file of measured times that operations are priced by. "auto" (default): the
@@ -67,7 +73,8 @@ def enable(
         the path of a file.
 
     Raises:
-      OptionError: with every unknown name, bad value and bad combination.
+      OptionError: with every unknown name, bad value and bad combination. A function raises it
+        when it is called, where unknown_dim contradicts the shape of an argument.
     """
     global _current
     options = _options.gather(_known(locals()), unknown)
@@ -102,10 +109,11 @@ def enabled(
     *,
     recompute: bool | None = None,
     schedule: bool | None = None,
-    unknown_dim: int | None = None,
+    unknown_dim: int | str | Mapping[str, int] | None = None,
     planner_seconds: float | None = None,
     safety_margin: float | None = None,
     strict: bool | None = None,
+    feedback: bool | None = None,
     dump_graphs: str | os.PathLike[str] | None = None,
     profile: bool | str | os.PathLike[str] | None = None,
     **unknown: object,
@@ -130,10 +138,11 @@ def rewriter_config(
     *,
     recompute: bool | None = None,
     schedule: bool | None = None,
-    unknown_dim: int | None = None,
+    unknown_dim: int | str | Mapping[str, int] | None = None,
     planner_seconds: float | None = None,
     safety_margin: float | None = None,
     strict: bool | None = None,
+    feedback: bool | None = None,
     dump_graphs: str | os.PathLike[str] | None = None,
     profile: bool | str | os.PathLike[str] | None = None,
     **unknown: object,
@@ -153,10 +162,11 @@ def configure(
     *,
     recompute: bool | None = None,
     schedule: bool | None = None,
-    unknown_dim: int | None = None,
+    unknown_dim: int | str | Mapping[str, int] | None = None,
     planner_seconds: float | None = None,
     safety_margin: float | None = None,
     strict: bool | None = None,
+    feedback: bool | None = None,
     dump_graphs: str | os.PathLike[str] | None = None,
     profile: bool | str | os.PathLike[str] | None = None,
     **unknown: object,

@@ -7,19 +7,26 @@ What it relies on (the same in TensorFlow 2.16 to 2.21 and Keras 3.0 to 3.15):
   reaches functions traced or run before, threads that exist already, and a context that is
   not initialised yet; settings that the user changes later are merged at the next call. No
   state of TensorFlow's is written, so taking the wrapper away restores everything.
+- `context.Context.call_function` is what every eager call of a tf.function goes through; it has
+  the name and the inputs, and asks `as_attrs()` on its way. What one call tells of its function
+  (`_sizes`) is put aside there and taken up in `as_attrs()`.
+- An `OwnedIterator` has its dataset in `_dataset`, datasets have their inputs in `_inputs()`,
+  and a Keras data adapter its dataset from `get_tf_dataset()`.
 - `session.BaseSession.__init__` takes the ConfigProto of a v1 session.
 - `polymorphic_function.Function` keeps what the user asked about XLA in `_jit_compile`.
 - `_pywrap_profiler.ProfilerSession` traces operations, and returns the events as a
   `trace_events_pb2.Trace`, in which those of kernels have a `long_name`, "node:type".
 - Keras' `Trainer._resolve_auto_jit_compile()` answers what jit_compile="auto" means.
 
-A wrapper is in place only while somebody needs it. One exception: Keras' `compile` and
+A wrapper is in place only while somebody needs it. Exceptions: Keras' `compile` and
 `_resolve_auto_jit_compile` are wrapped from the import of lms on, so that a model compiled
-before enable() is known to have said "auto"; while lms is off, they change nothing.
+before enable() is known to have said "auto", and what makes iterators and Keras' datasets, so
+that those made before are known; while lms is off, they change nothing.
 """
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import functools
 import inspect
@@ -34,13 +41,22 @@ from typing import Any
 import tensorflow as tf
 from tensorflow.core.protobuf.rewriter_config_pb2 import RewriterConfig as RewriterConfig
 from tensorflow.python.client import session as _session
+from tensorflow.python.data.ops import dataset_ops as _dataset_ops
+from tensorflow.python.data.ops import iterator_ops as _iterator_ops
+from tensorflow.python.data.util import structure as _structure
 from tensorflow.python.eager import context as _context
 from tensorflow.python.eager.polymorphic_function import polymorphic_function as _function
+from tensorflow.python.framework import function_def_to_graph as _function_def_to_graph
+from tensorflow.python.framework import tensor_util as _tensor_util
 from tensorflow.python.profiler.internal import _pywrap_profiler
 from tensorflow.tsl.profiler.protobuf import trace_events_pb2 as _trace_events
 
+from lms import _feedback, _native, _sizes
+from lms._errors import OptionError
+
 OPTIMIZER = "LmsOptimizer"
-_CACHED_CONFIGS = 64
+_CACHED_CONFIGS = 1024
+_KNOWN_FUNCTIONS = 4096
 
 _log = logging.getLogger("lms")
 _lock = threading.RLock()
@@ -51,10 +67,24 @@ class Entry:
 
     def __init__(self, config: RewriterConfig):
         self._config = config
-        self._merged: dict[bytes, bytes] = {}
+        self._merged: dict[tuple[bytes, str, str], bytes] = {}
         self._warned: set[str] = set()
+        # "" also where one number is for all: that contradicts nothing.
+        self._named_sizes = ""
+        for entry in config.custom_optimizers:
+            if "unknown_dim" in entry.parameter_map:
+                self._named_sizes = entry.parameter_map["unknown_dim"].s.decode()
+        feedback = [
+            entry.parameter_map["feedback"].b if "feedback" in entry.parameter_map else True
+            for entry in config.custom_optimizers
+        ]
+        # By name; no dict at all where it is switched off.
+        self._steps: dict[bytes, _feedback.Step] | None = {} if any(feedback) else None
+        self._problems: dict[bytes, list[str]] = {}
 
-    def merge(self, config: tf.compat.v1.ConfigProto) -> tf.compat.v1.ConfigProto:
+    def merge(
+        self, config: tf.compat.v1.ConfigProto, seen_sizes: str = "", feedback: str = ""
+    ) -> tf.compat.v1.ConfigProto:
         """A copy of `config` with the entry added; an entry that it has already wins."""
         merged = tf.compat.v1.ConfigProto()
         merged.CopyFrom(config)
@@ -62,6 +92,10 @@ class Entry:
         if any(entry.name == OPTIMIZER for entry in rewrite.custom_optimizers):
             return merged
         rewrite.custom_optimizers.extend(self._config.custom_optimizers)
+        if seen_sizes:
+            rewrite.custom_optimizers[-1].parameter_map["_seen_sizes"].s = seen_sizes.encode()
+        if feedback:
+            rewrite.custom_optimizers[-1].parameter_map["_feedback"].s = feedback.encode()
         if rewrite.disable_meta_optimizer:
             self._warn_once(
                 "disable_meta_optimizer is set (tf.config.optimizer.set_experimental_options or "
@@ -76,15 +110,41 @@ class Entry:
             )
         return merged
 
-    def merge_serialized(self, config: bytes) -> bytes:
-        merged = self._merged.get(config)
+    def merge_serialized(self, config: bytes, seen_sizes: str = "", feedback: str = "") -> bytes:
+        merged = self._merged.get((config, seen_sizes, feedback))
         if merged is None:
-            proto = self.merge(tf.compat.v1.ConfigProto.FromString(config))
+            proto = self.merge(tf.compat.v1.ConfigProto.FromString(config), seen_sizes, feedback)
             merged = proto.SerializeToString(deterministic=True)
             if len(self._merged) >= _CACHED_CONFIGS:
                 self._merged.clear()
-            self._merged[config] = merged
+            self._merged[config, seen_sizes, feedback] = merged
         return merged
+
+    def step(self, name: bytes) -> _feedback.Step | None:
+        """What is measured of a function; None where feedback is switched off."""
+        if self._steps is None:
+            return None
+        step = self._steps.get(name)
+        if step is None:
+            with _lock:
+                if len(self._steps) >= _KNOWN_FUNCTIONS:
+                    self._steps.clear()
+                step = self._steps.setdefault(name, _feedback.Step(name.decode()))
+        return step
+
+    def check_sizes(self, context: Any, name: bytes, inputs: list[Any]) -> None:
+        """Raises where unknown_dim contradicts what the function says of its arguments."""
+        if not self._named_sizes:
+            return
+        problems = self._problems.get(name)
+        if problems is None:
+            if len(self._problems) >= _KNOWN_FUNCTIONS:
+                self._problems.clear()
+            problems = _size_problems(self._named_sizes, context, name, inputs)
+            self._problems[name] = problems
+        if problems:
+            function = name.decode()
+            raise OptionError([f"{problem} of {function}" for problem in problems])
 
     def _warn_once(self, text: str) -> None:
         if text not in self._warned:
@@ -95,7 +155,7 @@ class Entry:
 class _Patch:
     """One attribute of a class that is replaced while it has users."""
 
-    def __init__(self, owner: type, name: str, wrap: Callable[[Any], Any]):
+    def __init__(self, owner: Any, name: str, wrap: Callable[[Any], Any]):
         self._owner, self._name, self._wrap = owner, name, wrap
         self._original: Any = None
         self._replacement: Any = None
@@ -116,6 +176,9 @@ class _Patch:
 class _Local(threading.local):
     overridden = False
     entry: Entry | None = None
+    seen_sizes = ""  # of the call that is about to ask as_attrs()
+    feedback = ""  # on it
+    peeked: list[_sizes.Shape] | None = None
 
 
 _global_entry: Entry | None = None
@@ -144,9 +207,120 @@ def _wrap_as_attrs(original: Any) -> Any:
         silenced = self.config_proto_serialized is None
         if entry is None or silenced or not _context.executing_eagerly():
             return attrs
-        return {**attrs, "config_proto": entry.merge_serialized(attrs["config_proto"])}
+        seen, _local.seen_sizes = _local.seen_sizes, ""
+        feedback, _local.feedback = _local.feedback, ""
+        merged = entry.merge_serialized(attrs["config_proto"], seen, feedback)
+        return {**attrs, "config_proto": merged}
 
     return as_attrs
+
+
+_in_flight: collections.deque[None] = collections.deque()  # one entry for each call
+
+# By name: None where its arguments leave nothing open.
+_functions: dict[bytes, _sizes.FunctionSizes | None] = {}
+_UNSEEN: Any = object()
+
+
+def _wrap_call_function(original: Any) -> Any:
+    @functools.wraps(original)
+    def call_function(self: Any, name: bytes, tensor_inputs: Any, num_outputs: int) -> Any:
+        entry = _active()
+        if entry is None:
+            return original(self, name, tensor_inputs, num_outputs)
+        known = _functions.get(name, _UNSEEN)
+        if known is _UNSEEN:
+            known = _learn(self, name, tensor_inputs)
+        entry.check_sizes(self, name, tensor_inputs)
+        sizes = "" if known is None else _update(known, name, tensor_inputs)
+        _feedback.disturb()
+        _in_flight.append(None)
+        measured = None
+        try:
+            step = entry.step(name)
+            feedback = ""
+            if step is not None:
+                feedback = step.parameter
+                # A smaller batch than planned for tells nothing of the plan.
+                full = step.done or known is None or known.full(tensor_inputs)
+                if not step.done and full and step.begin(sizes, len(_in_flight) == 1):
+                    measured = step
+            _local.seen_sizes, _local.feedback = sizes, feedback
+            outputs = original(self, name, tensor_inputs, num_outputs)
+        except BaseException:
+            if measured is not None:
+                measured.end(returned=False)
+            raise
+        finally:
+            _in_flight.pop()
+        if measured is not None:
+            measured.end(returned=True)
+        return outputs
+
+    return call_function
+
+
+def _learn(context: Any, name: bytes, inputs: list[Any]) -> _sizes.FunctionSizes | None:
+    """Finds out what a function that is called for the first time leaves open."""
+    known: _sizes.FunctionSizes | None = None
+    try:
+        arguments = _arguments(context, name)
+        known = _sizes.FunctionSizes(arguments, _iterator_of, _element_shapes)
+        known.update(inputs)
+        if not known.settle(inputs):
+            known = None
+    except Exception as error:
+        _log.warning("%s: the sizes of its arguments are not known: %s", name.decode(), error)
+        known = None
+    with _lock:
+        if len(_functions) >= _KNOWN_FUNCTIONS:
+            for old in list(_functions)[: _KNOWN_FUNCTIONS // 2]:
+                del _functions[old]
+        return _functions.setdefault(name, known)
+
+
+def _update(known: _sizes.FunctionSizes, name: bytes, inputs: list[Any]) -> str:
+    try:
+        return known.update(inputs)
+    except Exception as error:
+        _log.warning("%s: the sizes of its arguments are not known: %s", name.decode(), error)
+        _functions[name] = None
+        return ""
+
+
+def _arguments(context: Any, name: bytes) -> list[_sizes.Argument]:
+    definition = context.get_function_def(name)
+    arguments = []
+    for number, argument in enumerate(definition.signature.input_arg):
+        attrs = definition.arg_attr[number].attr if number in definition.arg_attr else {}
+        shape: _sizes.Shape = None
+        if "_output_shapes" in attrs and attrs["_output_shapes"].list.shape:
+            shape = _plain_shape(tf.TensorShape(attrs["_output_shapes"].list.shape[0]))
+        user_name = ""
+        if "_user_specified_name" in attrs:
+            user_name = attrs["_user_specified_name"].s.decode()
+        handle = argument.type in (tf.resource.as_datatype_enum, tf.variant.as_datatype_enum)
+        arguments.append(_sizes.Argument(argument.name, user_name, handle, shape))
+    return arguments
+
+
+def _size_problems(unknown_dim: str, context: Any, name: bytes, inputs: list[Any]) -> list[str]:
+    try:
+        described = []
+        for argument, value in zip(_arguments(context, name), inputs):
+            shapes, iterator = [argument.shape], None
+            if argument.handle:
+                iterator = _iterator_of(value)
+                shapes = [] if iterator is None else _element_shapes(iterator)[0]
+            numbers = [
+                None if shape is None else [-1 if size is None else size for size in shape]
+                for shape in shapes
+            ]
+            described.append((argument.name, argument.user_name, iterator is not None, numbers))
+        return _native.unknown_dim_problems(unknown_dim, described)
+    except Exception as error:
+        _log.warning("%s: unknown_dim could not be checked: %s", name.decode(), error)
+        return []
 
 
 def _wrap_session_init(original: Any) -> Any:
@@ -180,6 +354,7 @@ def _wrap_function_call(original: Any) -> Any:
 
 _PATCHES = (
     _Patch(_context.FunctionCallOptions, "as_attrs", _wrap_as_attrs),
+    _Patch(_context.Context, "call_function", _wrap_call_function),
     _Patch(_session.BaseSession, "__init__", _wrap_session_init),
     _Patch(_function.Function, "__call__", _wrap_function_call),
 )
@@ -251,6 +426,110 @@ def traced(call: Callable[[], float]) -> tuple[float, list[tuple[str, float]]]:
     return result, found
 
 
+# ---- Datasets ----
+
+
+def _wrap_create_iterator(original: Any) -> Any:
+    @functools.wraps(original)
+    def create_iterator(self: Any, dataset: Any) -> None:
+        original(self, dataset)
+        if _context.executing_eagerly():
+            # A function is handed the resource; this leads back to the dataset.
+            self._iterator_resource._lms_iterator = weakref.ref(self)
+
+    return create_iterator
+
+
+def _iterator_of(tensor: Any) -> Any:
+    """The iterator that a resource belongs to, as a weak reference that is the same each time."""
+    return getattr(tensor, "_lms_iterator", None)
+
+
+def _element_shapes(iterator: Any) -> tuple[list[_sizes.Shape], list[_sizes.Shape], str]:
+    """Of an iterator's elements: the shapes declared, those found, and where they come from."""
+    dataset = iterator()._dataset
+    found = getattr(dataset, "_lms_found", None)
+    if found is None:
+        shapes, source = _sizes.walk(dataset, _declared_shapes, _stage_of)
+        found = dataset._lms_found = (_declared_shapes(dataset), shapes, source)
+    return found
+
+
+def _declared_shapes(dataset: Any) -> list[_sizes.Shape]:
+    return [_plain_shape(s) for s in _structure.get_flat_tensor_shapes(dataset.element_spec)]
+
+
+def _plain_shape(shape: tf.TensorShape) -> _sizes.Shape:
+    return None if shape.rank is None else shape.as_list()
+
+
+def _stage_of(dataset: Any) -> _sizes.Stage:
+    tag = getattr(dataset, "_lms_sizes", None)
+    if tag is not None:
+        shapes, source = tag
+        return _sizes.Stage("tagged", shapes=shapes, source=source)
+    name = type(dataset).__name__
+    inputs: Any = dataset._inputs() if hasattr(dataset, "_inputs") else ()
+    if isinstance(dataset, _dataset_ops.UnaryUnchangedStructureDataset):
+        return _sizes.Stage("same", inputs)
+    if name in ("_AutoShardDataset", "_LegacySnapshotDataset"):
+        return _sizes.Stage("same", inputs)
+    if isinstance(dataset, _dataset_ops.DatasetV1Adapter):
+        return _sizes.Stage("same", (dataset._dataset,))
+    if name in ("_BatchDataset", "_ParallelBatchDataset"):
+        return _sizes.Stage("batch", inputs, size=_rows(dataset._batch_size, inputs[0]))
+    if name == "_PaddedBatchDataset":
+        padded = [_tensor_util.constant_value(s) for s in tf.nest.flatten(dataset._padded_shapes)]
+        inner: list[_sizes.Shape] = [
+            None if s is None else [None if n < 0 else int(n) for n in s] for s in padded
+        ]
+        return _sizes.Stage(
+            "batch", inputs, size=_rows(dataset._batch_size, inputs[0]), inner=inner
+        )
+    if name == "_RebatchDataset":
+        sizes = _tensor_util.constant_value(dataset._batch_sizes)
+        largest = None if sizes is None or not sizes.size else int(sizes.max())
+        return _sizes.Stage("rebatch", inputs, size=largest)
+    if name == "_UnbatchDataset":
+        return _sizes.Stage("unbatch", inputs)
+    if name == "_ZipDataset":
+        return _sizes.Stage("zip", inputs)
+    if name == "_ConcatenateDataset":
+        return _sizes.Stage("either", inputs)
+    if name == "_DirectedInterleaveDataset":
+        return _sizes.Stage("either", dataset._data_inputs)
+    if name in ("_MapDataset", "_ParallelMapDataset"):
+        function = dataset._map_func.function
+        return _sizes.Stage("map", inputs, infer=functools.partial(_infer_shapes, function))
+    return _sizes.Stage("unknown")
+
+
+def _rows(batch_size: Any, rows: Any) -> int | None:
+    """The size of a dataset's largest batch."""
+    size = _tensor_util.constant_value(batch_size)
+    if size is None:
+        return None
+    count = int(rows.cardinality()) if hasattr(rows, "cardinality") else -1
+    return min(int(size), count) if count >= 0 else int(size)
+
+
+def _infer_shapes(function: Any, inputs: list[_sizes.Shape]) -> list[_sizes.Shape]:
+    """The shapes that a dataset's function makes of these: by inference, nothing is run."""
+    definition = type(function.function_def)()
+    definition.CopyFrom(function.function_def)
+    for attrs in definition.arg_attr.values():
+        attrs.attr.pop("_output_shapes", None)  # as it was traced
+    if len(definition.node_def) > _sizes.MAP_NODES:
+        return []
+    shapes = [tf.TensorShape(shape).as_proto() for shape in inputs]
+    shapes += [tensor.shape.as_proto() for tensor in function.captured_inputs]
+    graph = _function_def_to_graph.function_def_to_graph(definition, input_shapes=shapes)
+    return [_plain_shape(tensor.shape) for tensor in graph.outputs]
+
+
+_Patch(_iterator_ops.OwnedIterator, "_create_iterator", _wrap_create_iterator).put()
+
+
 # ---- Keras ----
 
 # Models whose jit_compile came from "auto", with the answer that they were given; and those
@@ -290,14 +569,80 @@ def _wrap_compile(original: Any) -> Any:
     return compile
 
 
+def _wrap_get_tf_dataset(original: Any) -> Any:
+    @functools.wraps(original)
+    def get_tf_dataset(self: Any) -> Any:
+        _local.peeked = None
+        dataset = original(self)
+        try:
+            _tag(dataset, self)
+        except Exception as error:
+            _log.warning("the batch size of a Keras data adapter is not known: %s", error)
+        return dataset
+
+    return get_tf_dataset
+
+
+def _tag(dataset: Any, adapter: Any) -> None:
+    """Notes on a dataset what the Keras adapter that made it knows of its elements."""
+    if _local.peeked is not None:
+        adapter._lms_peeked = _local.peeked
+        _local.peeked = None
+    shapes, source = getattr(adapter, "_lms_peeked", None), "first batches of the Keras input"
+    if shapes is None:
+        size, source = adapter.batch_size, "Keras batch_size"
+        if not isinstance(size, int):
+            return
+        size = min(size, getattr(adapter, "_num_samples", size))
+        shapes = [[size, *shape[1:]] if shape else None for shape in _declared_shapes(dataset)]
+    dataset._lms_sizes = (shapes, source)
+
+
+def _wrap_get_tensor_spec(original: Any) -> Any:
+    @functools.wraps(original)
+    def get_tensor_spec(batches: Any) -> Any:
+        spec = original(batches)
+        columns = zip(*(tf.nest.flatten(batch) for batch in batches))
+        _local.peeked = [
+            _sizes.larger([_plain_shape(tf.TensorShape(item.shape)) for item in column])
+            if all(hasattr(item, "shape") for item in column)
+            else None
+            for column in columns
+        ]
+        return spec
+
+    return get_tensor_spec
+
+
+_ADAPTERS = {
+    "array_data_adapter": "ArrayDataAdapter",
+    "generator_data_adapter": "GeneratorDataAdapter",
+    "py_dataset_adapter": "PyDatasetAdapter",
+    "torch_data_loader_adapter": "TorchDataLoaderAdapter",
+    "grain_dataset_adapter": "GrainDatasetAdapter",
+}
+
+
+def _watch_adapters() -> None:
+    package = "keras.src.trainers.data_adapters"
+    for name, adapter in _ADAPTERS.items():
+        owner = getattr(sys.modules.get(f"{package}.{name}"), adapter, None)
+        if owner is not None and "get_tf_dataset" in owner.__dict__:
+            _keras_patches.append(_Patch(owner, "get_tf_dataset", _wrap_get_tf_dataset))
+    utils: Any = sys.modules.get(f"{package}.data_adapter_utils")
+    if hasattr(utils, "get_tensor_spec"):
+        _keras_patches.append(_Patch(utils, "get_tensor_spec", _wrap_get_tensor_spec))
+
+
 def watch_keras() -> None:
-    """Starts to note which models leave jit_compile to Keras, once Keras 3 is imported."""
+    """Starts to note what models leave to Keras and to their data, once Keras 3 is imported."""
     module = sys.modules.get("keras.src.trainers.trainer")
     trainer = getattr(module, "Trainer", None)
     if trainer is None or _keras_patches or not hasattr(trainer, "_resolve_auto_jit_compile"):
         return
     _keras_patches.append(_Patch(trainer, "_resolve_auto_jit_compile", _wrap_resolve))
     _keras_patches.append(_Patch(trainer, "compile", _wrap_compile))
+    _watch_adapters()
     for patch in _keras_patches:
         patch.put()
 

@@ -42,6 +42,25 @@ def make_step(layers: int = 8, width: int = 64, batch: int = 512) -> tuple[Calla
     return tf.function(step), weights
 
 
+def make_open_step(layers: int = 8, width: int = 64) -> tuple[Callable, list]:
+    """The same step on its argument x, whose number of rows is open."""
+    rng = tf.random.Generator.from_seed(7)
+    weights = [tf.Variable(rng.normal([width, width]) / width**0.5) for _ in range(layers)]
+
+    def step(x):
+        with tf.GradientTape() as tape:
+            y = x
+            for weight in weights:
+                y = tf.tanh(tf.matmul(y, weight))
+            loss = tf.reduce_mean(y * y)
+        for weight, gradient in zip(weights, tape.gradient(loss, weights)):
+            weight.assign_sub(0.1 * gradient)
+        return loss
+
+    step.__name__ = f"open_step_{next(_numbers)}_"
+    return tf.function(step, input_signature=[tf.TensorSpec([None, width])]), weights
+
+
 def reports_on(function: Any) -> list[lms.Report]:
     """The reports about `function`, oldest first, those of the second iteration included."""
     name = function.python_function.__name__

@@ -33,7 +33,8 @@ TEST(Options, NothingGivenIsTheDefaults) {
   EXPECT_TRUE(options.recompute);
   EXPECT_TRUE(options.schedule);
   EXPECT_FALSE(options.strict);
-  EXPECT_EQ(options.unknown_dim, 0);
+  EXPECT_EQ(options.unknown_dim.everywhere, 0);
+  EXPECT_TRUE(options.unknown_dim.named.empty());
   EXPECT_EQ(options.dump_graphs, "");
 }
 
@@ -81,7 +82,7 @@ TEST(Options, TheOthers) {
   EXPECT_FALSE(options.recompute);
   EXPECT_FALSE(options.schedule);
   EXPECT_TRUE(options.strict);
-  EXPECT_EQ(options.unknown_dim, 64);
+  EXPECT_EQ(options.unknown_dim.everywhere, 64);
   EXPECT_EQ(options.planner_seconds, 2);
   EXPECT_EQ(options.safety_margin, 0.125);
   EXPECT_EQ(options.dump_graphs, "/tmp/graphs");
@@ -126,12 +127,12 @@ TEST(Options, AnUnknownOneNamesTheNearestIfItIsNear) {
 
 TEST(Options, AllProblemsAtOnceAndNothingTaken) {
   Options options;
-  options.unknown_dim = 7;
+  options.unknown_dim.everywhere = 7;
   const std::vector<std::string> problems = ParseOptions(
       {{"memory_budget", std::string("lots")}, {"colour", true}, {"strict", 2.0}, {"unknown_dim", int64_t{5}}},
       &options);
   EXPECT_EQ(problems.size(), 3u);
-  EXPECT_EQ(options.unknown_dim, 7);
+  EXPECT_EQ(options.unknown_dim.everywhere, 7);
 }
 
 TEST(Options, TheLeastPeakNeedsAMeans) {
@@ -151,6 +152,27 @@ TEST(Options, EverySpecIsAnOptionThatTheParserKnows) {
   for (const OptionSpec& spec : OptionSpecs()) {
     EXPECT_EQ(ProblemWith(spec.name, std::string("~")).rfind(spec.name + "='~' ", 0), 0u) << spec.name;
     EXPECT_FALSE(spec.accepted.empty());
+  }
+}
+
+TEST(Options, SizesByArgument) {
+  Options options;
+  EXPECT_TRUE(ParseOptions({{"unknown_dim", std::string("images=64, tokens:1=128")}}, &options).empty());
+  EXPECT_EQ(options.unknown_dim.named.size(), 2u);
+  EXPECT_NE(ProblemWith("unknown_dim", std::string("images=0")).find("no positive whole number in 'images=0'"),
+            std::string::npos);
+}
+
+TEST(Options, WhatIsInternalIsNoOptionOfTheUsers) {
+  Options options;
+  const OptionMap map = {{"_seen_sizes", std::string("first call|0:0=64")}, {"_feedback", std::string("1.25|why")}};
+  EXPECT_EQ(ParseOptions(map, &options).size(), 2u);
+  EXPECT_TRUE(ParseOptions(map, &options, /*internal=*/true).empty());
+  EXPECT_EQ(options.seen_sizes.size(), 1u);
+  EXPECT_EQ(options.observed_excess, 1.25);
+  EXPECT_EQ(options.planned_again, "why");
+  for (const char* text : {"", "1.25", "0.5|why", "x|why", "1e9|why"}) {
+    EXPECT_EQ(ParseOptions({{"_feedback", std::string(text)}}, &options, true).size(), 1u) << text;
   }
 }
 

@@ -122,5 +122,23 @@ TEST(Report, APlanIsDescribedStepByStep) {
   EXPECT_EQ(decisions[1].cost_us, 0);
 }
 
+TEST(ReportStoreMeasured, IsEnteredIntoTheReportOfTheNumber) {
+  ReportStore store;
+  for (const char* function : {"f", "g", "f"}) {
+    Report report;
+    report.function = function;
+    store.Add(report);
+  }
+  EXPECT_EQ(store.Latest("f")->sequence, 3);
+  EXPECT_FALSE(store.Latest("h").has_value());
+  EXPECT_TRUE(store.SetMeasured(2, 100, 1, ""));
+  EXPECT_TRUE(store.SetMeasured(2, 90, 2, "over"));
+  EXPECT_FALSE(store.SetMeasured(4, 1, 1, ""));
+  EXPECT_EQ(store.Latest("g")->measured_peak_bytes, 90);
+  EXPECT_EQ(store.Latest("g")->measured_steps, 2);
+  EXPECT_EQ(store.Latest("g")->warnings, std::vector<std::string>{"over"});
+  EXPECT_EQ(store.Latest("f")->measured_peak_bytes, 0);
+}
+
 }  // namespace
 }  // namespace lms

@@ -152,5 +152,20 @@ TEST_F(MemoryCounterTest, AChainOfMatrixProductsTakesTwoMatrices) {
   EXPECT_EQ(BytesInUse() - before, 4000000);
 }
 
+TEST_F(MemoryCounterTest, AScopeHasAPeakOfItsOwn) {
+  void* const before = allocator_->AllocateRaw(kAlignment, 1000);
+  void* const high = allocator_->AllocateRaw(kAlignment, 5000);
+  allocator_->DeallocateRaw(high);
+  ASSERT_TRUE(BeginPeakScope());
+  EXPECT_FALSE(BeginPeakScope());
+  void* const inside = allocator_->AllocateRaw(kAlignment, 300);
+  ResetPeak();
+  allocator_->DeallocateRaw(inside);
+  allocator_->DeallocateRaw(before);  // what falls below the start is no rise
+  EXPECT_EQ(EndPeakScope(), 300);
+  EXPECT_EQ(EndPeakScope(), 0);
+  EXPECT_EQ(Peak(), 1300);
+}
+
 }  // namespace
 }  // namespace lms

@@ -391,5 +391,55 @@ TEST_F(OptimizerTest, AProfileThatDoesNotBelongHereIsRefusedWithTheReason) {
   std::filesystem::remove(path + ".old");
 }
 
+TEST_F(OptimizerTest, WhatStepsTakeMoreIsAMargin) {
+  const GrapplerItem item = testing::TrainChain(8);
+  const int64_t budget = 3 * kTile + 8 + 8 * kTile;
+  SetBudget(budget);
+  ASSERT_TRUE(Optimize(item));
+  const Report first = Last();
+  Set("_feedback", "1.25|call 3 took more");
+  ASSERT_TRUE(Optimize(item));
+  const Report second = Last();
+  EXPECT_EQ(second.budget_bytes, budget);
+  // 8 tiles / 1.25.
+  EXPECT_LE(second.peak_after_bytes - second.resident_bytes, 8 * kTile * 4 / 5);
+  EXPECT_LT(second.peak_after_bytes, first.peak_after_bytes);
+  EXPECT_NE(second.reason.find("; planned again: call 3 took more"), std::string::npos);
+  // What no plan can make up for in full is made up for in part, or the first plan stays.
+  Set("_feedback", "100|call 5 took much more");
+  ASSERT_TRUE(Optimize(item));
+  EXPECT_EQ(Last().status, ReportStatus::kRewritten);
+  EXPECT_LE(Last().peak_after_bytes, first.peak_after_bytes);
+  // A step that was said to fit.
+  SetBudget(first.peak_before_bytes + 1);
+  Set("_feedback", "1.25|call 3 took more");
+  ASSERT_TRUE(Optimize(item));
+  EXPECT_EQ(Last().status, ReportStatus::kRewritten);
+}
+
+TEST_F(OptimizerTest, SizesOfArgumentsAreInTheReport) {
+  testing::GraphBuilder b;
+  b.Feed("x", {-1, 64});
+  b.Float("tanh", "Tanh", {"x"});
+  b.Float("exp", "Exp", {"tanh"});
+  b.Fetch("exp");
+  Set("memory_budget", "1GiB");
+  Set("unknown_dim", "x=100");
+  EXPECT_FALSE(Optimize(b.item()));
+  EXPECT_EQ(Last().status, ReportStatus::kFits);
+  EXPECT_EQ(Last().sizes, std::vector<std::string>{"x:0 = 100 (unknown_dim)"});
+  EXPECT_EQ(Last().resident_bytes, 100 * 64 * 4);
+  EXPECT_TRUE(Last().warnings.empty());
+  Set("unknown_dim", "x:1=100");
+  EXPECT_FALSE(Optimize(b.item()));
+  EXPECT_EQ(Last().status, ReportStatus::kFailed);
+  EXPECT_NE(Last().reason.find("x:1=100 contradicts the shape [?, 64]"), std::string::npos);
+  Set("unknown_dim", "y=100");
+  EXPECT_FALSE(Optimize(b.item()));
+  EXPECT_EQ(Last().sizes, std::vector<std::string>{"x:0 = 32 (assumed)"});
+  ASSERT_EQ(Last().warnings.size(), 1u);
+  EXPECT_NE(Last().warnings[0].find("it names y"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace lms

@@ -1,0 +1,319 @@
+#include "cc/tf/dimensions.h"
+
+#include <algorithm>
+#include <optional>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "cc/core/argument_sizes.h"
+#include "tensorflow/core/framework/attr_value.pb.h"
+#include "tensorflow/core/framework/node_def.pb.h"
+#include "tensorflow/core/framework/tensor.h"
+#include "tensorflow/core/framework/tensor.pb.h"
+#include "tensorflow/core/framework/tensor_shape.pb.h"
+
+namespace lms {
+namespace {
+
+using tensorflow::GraphDef;
+using tensorflow::NodeDef;
+using tensorflow::TensorShapeProto;
+using Words = std::unordered_set<std::string>;
+
+constexpr size_t kMostNames = 4;      // in one warning
+constexpr int64_t kMostValues = 254;  // of a shape
+
+bool IsOneOf(const Words& words, const std::string& word) { return words.count(word) != 0; }
+
+// Ops whose outputs have the shapes of their attribute output_shapes, or hold tensors of them.
+bool HandsOutElements(const NodeDef& node) {
+  static const auto* const ops =
+      new Words{"IteratorGetNext", "IteratorGetNextSync", "IteratorGetNextAsOptional", "OptionalGetValue"};
+  return IsOneOf(*ops, node.op());
+}
+
+bool HandsOn(const NodeDef& node) {
+  static const auto* const ops =
+      new Words{"Identity", "Enter", "Exit", "Switch", "Merge", "NextIteration", "IteratorGetNextAsOptional"};
+  return IsOneOf(*ops, node.op());
+}
+
+bool IsIterator(const NodeDef& node) {
+  static const auto* const ops = new Words{"_Arg",
+                                           "Iterator",
+                                           "IteratorV2",
+                                           "OneShotIterator",
+                                           "AnonymousIterator",
+                                           "AnonymousIteratorV2",
+                                           "AnonymousIteratorV3",
+                                           "IteratorFromStringHandle",
+                                           "IteratorFromStringHandleV2"};
+  return IsOneOf(*ops, node.op());
+}
+
+const tensorflow::AttrValue* FindAttr(const NodeDef& node, const char* name) {
+  const auto found = node.attr().find(name);
+  return found == node.attr().end() ? nullptr : &found->second;
+}
+
+std::optional<TensorShape> AsShape(const TensorShapeProto& proto) {
+  if (proto.unknown_rank()) return std::nullopt;
+  TensorShape shape;
+  for (const auto& dim : proto.dim()) shape.push_back(std::max<int64_t>(dim.size(), -1));
+  return shape;
+}
+
+// The node's shapes, where it is one that brings them into the graph; else null.
+TensorShapeProto* ShapeOfInput(NodeDef* node) {
+  const bool argument = node->op() == "_Arg";
+  if (!argument && node->op() != "Placeholder") return nullptr;
+  const auto found = node->mutable_attr()->find(argument ? "_output_shapes" : "shape");
+  if (found == node->mutable_attr()->end()) return nullptr;
+  if (!argument) return found->second.mutable_shape();
+  return found->second.list().shape_size() == 0 ? nullptr : found->second.mutable_list()->mutable_shape(0);
+}
+
+// Where shapes enter one graph.
+class Entrances {
+ public:
+  explicit Entrances(const GraphDef& graph) : graph_(graph) {
+    for (int i = 0; i < graph.node_size(); ++i) node_[graph.node(i).name()] = i;
+    for (int i = 0; i < graph.node_size(); ++i) AddInput(i);
+    for (int i = 0; i < graph.node_size(); ++i) {
+      if (HandsOutElements(graph.node(i))) AddElements(i);
+    }
+  }
+
+  const std::vector<Argument>& arguments() const { return arguments_; }
+
+  // Gives the dimensions of `graph`, a copy, their sizes.
+  void Bind(const std::vector<BoundDim>& bound, GraphDef* graph) const {
+    for (const BoundDim& dim : bound) {
+      for (const int n : places_[dim.argument]) {
+        NodeDef* node = graph->mutable_node(n);
+        TensorShapeProto* shape = ShapeOfInput(node);
+        if (HandsOutElements(*node)) {
+          auto* shapes = (*node->mutable_attr())["output_shapes"].mutable_list();
+          if (dim.tensor >= static_cast<size_t>(shapes->shape_size())) continue;
+          shape = shapes->mutable_shape(static_cast<int>(dim.tensor));
+        }
+        if (shape == nullptr || dim.dim >= static_cast<size_t>(shape->dim_size())) continue;
+        auto* const place = shape->mutable_dim(static_cast<int>(dim.dim));
+        if (place->size() < 0) place->set_size(dim.size);
+      }
+    }
+  }
+
+ private:
+  void AddInput(int n) {
+    const NodeDef& node = graph_.node(n);
+    if (node.op() != "_Arg" && node.op() != "Placeholder") return;
+    Argument argument;
+    argument.name = node.name();
+    if (const auto* name = FindAttr(node, "_user_specified_name")) argument.user_name = name->s();
+    if (const auto* index = FindAttr(node, "index")) argument.number = static_cast<int>(index->i());
+    NodeDef copy;  // for the one way to find the shape
+    *copy.mutable_attr() = node.attr();
+    copy.set_op(node.op());
+    if (const TensorShapeProto* shape = ShapeOfInput(&copy)) argument.tensors.push_back(AsShape(*shape));
+    const auto* type = FindAttr(node, "T");
+    const bool handle =
+        type != nullptr && (type->type() == tensorflow::DT_RESOURCE || type->type() == tensorflow::DT_VARIANT);
+    if (handle) argument.tensors.clear();  // the shape of a handle says nothing
+    argument_of_[n] = arguments_.size();
+    arguments_.push_back(std::move(argument));
+    places_.push_back({n});
+  }
+
+  void AddElements(int n) {
+    const auto* shapes = FindAttr(graph_.node(n), "output_shapes");
+    const int source = Source(n);
+    if (shapes == nullptr || source < 0) return;
+    const auto [found, added] = argument_of_.emplace(source, arguments_.size());
+    if (added) {
+      arguments_.emplace_back();
+      arguments_.back().name = graph_.node(source).name();
+      places_.emplace_back();
+    }
+    Argument& argument = arguments_[found->second];
+    argument.iterator = true;
+    if (argument.tensors.empty()) {
+      for (const auto& shape : shapes->list().shape()) argument.tensors.push_back(AsShape(shape));
+    }
+    // Another element of the same iterator has the same shapes; what has others is none of it.
+    if (argument.tensors.size() != static_cast<size_t>(shapes->list().shape_size())) return;
+    places_[found->second].push_back(n);
+  }
+
+  // The node that makes, or is handed, the iterator that the node takes its elements from; -1 where that is not known.
+  int Source(int n) const {
+    int source = -1;
+    std::unordered_set<int> seen;
+    std::vector<int> open = {n};
+    while (!open.empty()) {
+      const int at = open.back();
+      open.pop_back();
+      if (!seen.insert(at).second) continue;
+      const NodeDef& node = graph_.node(at);
+      if (at != n && !HandsOn(node)) {
+        if (!IsIterator(node) || (source >= 0 && source != at)) return -1;
+        source = at;
+        continue;
+      }
+      const int inputs = node.op() == "Merge" ? node.input_size() : std::min(node.input_size(), 1);
+      for (int i = 0; i < inputs; ++i) {
+        const std::string& input = node.input(i);
+        if (input.empty() || input[0] == '^') continue;
+        const auto found = node_.find(input.substr(0, input.find(':')));
+        if (found == node_.end()) return -1;
+        open.push_back(found->second);
+      }
+    }
+    return source;
+  }
+
+  const GraphDef& graph_;
+  std::unordered_map<std::string, int> node_;
+  std::unordered_map<int, size_t> argument_of_;  // by node
+  std::vector<Argument> arguments_;
+  std::vector<std::vector<int>> places_;  // per argument: the nodes that hold its shapes
+};
+
+using Values = std::vector<int64_t>;
+
+// The values of a small whole-number tensor; nothing where they are not known.
+std::optional<Values> ValuesOf(const tensorflow::OpInfo::TensorProperties& properties) {
+  tensorflow::Tensor tensor;
+  if (!properties.has_value() || !tensor.FromProto(properties.value()) || tensor.NumElements() > kMostValues) {
+    return std::nullopt;
+  }
+  Values values;
+  for (int64_t i = 0; i < tensor.NumElements(); ++i) {
+    if (tensor.dtype() == tensorflow::DT_INT32) {
+      values.push_back(tensor.unaligned_flat<int32_t>()(i));
+    } else if (tensor.dtype() == tensorflow::DT_INT64) {
+      values.push_back(tensor.unaligned_flat<int64_t>()(i));
+    } else {
+      return std::nullopt;
+    }
+  }
+  return values;
+}
+
+// BroadcastGradientArgs: for each of two shapes the axes along which it was broadcast to the other one. An axis of 1 in
+// both is in both lists.
+std::vector<Values> BroadcastAxes(const std::vector<Values>& shapes) {
+  std::vector<Values> axes(2);
+  if (shapes.size() != 2) return {};
+  const size_t rank = std::max(shapes[0].size(), shapes[1].size());
+  for (size_t i = 0; i < 2; ++i) {
+    const size_t missing = rank - shapes[i].size();
+    for (size_t d = 0; d < rank; ++d) {
+      if (d < missing || shapes[i][d - missing] == 1) axes[i].push_back(static_cast<int64_t>(d));
+    }
+  }
+  return axes;
+}
+
+// DynamicStitch: the first half of the inputs says where the values of the second half belong.
+std::vector<Values> Stitch(const std::vector<Values>& inputs) {
+  Values result;
+  const size_t half = inputs.size() / 2;
+  for (size_t i = 0; i < half; ++i) {
+    const Values& places = inputs[i];
+    const Values& values = inputs[half + i];
+    if (places.size() != values.size()) return {};
+    for (size_t j = 0; j < places.size(); ++j) {
+      if (places[j] < 0 || places[j] >= kMostValues) return {};
+      result.resize(std::max(result.size(), static_cast<size_t>(places[j]) + 1));
+      result[places[j]] = values[j];
+    }
+  }
+  return {result};
+}
+
+// What the node makes of its inputs; empty where that is not known.
+std::vector<Values> Evaluate(const NodeDef& node, const tensorflow::grappler::GraphProperties& properties) {
+  const bool broadcast = node.op() == "BroadcastGradientArgs";
+  if (!broadcast && node.op() != "DynamicStitch") return {};
+  std::vector<Values> inputs;
+  for (const auto& input : properties.GetInputProperties(node.name())) {
+    std::optional<Values> values = ValuesOf(input);
+    if (!values) return {};
+    inputs.push_back(std::move(*values));
+  }
+  return broadcast ? BroadcastAxes(inputs) : Stitch(inputs);
+}
+
+void AddConstant(const std::string& name, const NodeDef& like, const Values& values, GraphDef* graph) {
+  const tensorflow::DataType type = like.attr().count("T") != 0 ? like.attr().at("T").type() : tensorflow::DT_INT32;
+  NodeDef* node = graph->add_node();
+  node->set_name(name);
+  node->set_op("Const");
+  node->set_device(like.device());
+  (*node->mutable_attr())["dtype"].set_type(type);
+  auto* tensor = (*node->mutable_attr())["value"].mutable_tensor();
+  tensor->set_dtype(type);
+  tensor->mutable_tensor_shape()->add_dim()->set_size(static_cast<int64_t>(values.size()));
+  for (const int64_t value : values) {
+    if (type == tensorflow::DT_INT64) {
+      tensor->add_int64_val(value);
+    } else {
+      tensor->add_int_val(static_cast<int32_t>(value));
+    }
+  }
+}
+
+std::string FirstOf(const std::vector<std::string>& names) {
+  std::string text;
+  for (size_t i = 0; i < std::min(names.size(), kMostNames); ++i) text += (i == 0 ? "" : ", ") + names[i];
+  return names.size() > kMostNames ? text + " and " + std::to_string(names.size() - kMostNames) + " more" : text;
+}
+
+}  // namespace
+
+Dimensions::Dimensions(const tensorflow::grappler::GrapplerItem& item, const Options& options)
+    : item_(item), rest_(options.unknown_dim.everywhere > 0 ? options.unknown_dim.everywhere : kAssumedDim) {
+  const Entrances entrances(item.graph);
+  const ArgumentSizes sizes =
+      SizeArguments(entrances.arguments(), options.unknown_dim, options.seen_sizes, kAssumedDim);
+  lines_ = sizes.lines;
+  problems_ = sizes.problems;
+  if (!sizes.assumed.empty()) {
+    warning_ = "the size of " + FirstOf(sizes.assumed) + " is not known and was taken to be " +
+               std::to_string(kAssumedDim) + ": set unknown_dim, for example to the batch size";
+    if (!sizes.strange.empty()) {
+      warning_ += " (it names " + FirstOf(sizes.strange) + ", which is no argument of this function)";
+    }
+  }
+  if (sizes.bound.empty()) return;
+  copy_ = std::make_unique<tensorflow::grappler::GrapplerItem>(item);
+  entrances.Bind(sizes.bound, &copy_->graph);
+}
+
+bool Dimensions::Fold(const tensorflow::grappler::GraphProperties& properties) {
+  if (copy_ == nullptr) return false;
+  GraphDef* graph = &copy_->graph;
+  std::unordered_map<std::string, std::string> instead;  // of an input
+  for (int i = 0, nodes = graph->node_size(); i < nodes; ++i) {
+    if (folded_.count(graph->node(i).name()) != 0) continue;
+    const std::vector<Values> outputs = Evaluate(graph->node(i), properties);
+    if (!outputs.empty()) folded_.insert(graph->node(i).name());
+    for (size_t port = 0; port < outputs.size(); ++port) {
+      const std::string output = graph->node(i).name() + (port == 0 ? "" : ":" + std::to_string(port));
+      const std::string name = graph->node(i).name() + "/lms_value_" + std::to_string(port);
+      AddConstant(name, graph->node(i), outputs[port], graph);
+      instead[output] = name;
+    }
+  }
+  if (instead.empty()) return false;
+  for (NodeDef& node : *graph->mutable_node()) {
+    for (std::string& input : *node.mutable_input()) {
+      const auto found = instead.find(input);
+      if (found != instead.end()) input = found->second;
+    }
+  }
+  return true;
+}
+
+}  // namespace lms

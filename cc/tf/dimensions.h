@@ -1,0 +1,62 @@
+// A graph whose arguments have sizes: the copy of an item that shapes are inferred on.
+//
+// Dimensions that a function leaves unknown (a batch size, as a rule) enter a graph in few places: its arguments,
+// placeholders and what iterators hand out. Given a number there, shape inference carries it through the whole graph,
+// products and shape arithmetic included. Only sizes and costs are taken from the copy: no graph that is run holds the
+// numbers, so a plan made for a full batch is right for a smaller one.
+
+#ifndef LMS_CC_TF_DIMENSIONS_H_
+#define LMS_CC_TF_DIMENSIONS_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <unordered_set>
+#include <vector>
+
+#include "cc/core/options.h"
+#include "tensorflow/core/grappler/costs/graph_properties.h"
+#include "tensorflow/core/grappler/grappler_item.h"
+
+namespace lms {
+
+// What an unknown dimension is taken for where nobody knows anything about it.
+inline constexpr int64_t kAssumedDim = 32;
+
+class Dimensions {
+ public:
+  // The item must outlive this. Linear in the graph.
+  Dimensions(const tensorflow::grappler::GrapplerItem& item, const Options& options);
+
+  // The copy, or the item itself where its arguments leave nothing unknown.
+  const tensorflow::grappler::GrapplerItem& item() const { return copy_ == nullptr ? item_ : *copy_; }
+  const tensorflow::grappler::GrapplerItem& original() const { return item_; }
+
+  // In the copy: replaces what ops make of shapes, as far as `properties`, inferred on it, have the values and shape
+  // inference cannot tell itself (the axes over which a gradient is summed where an operand was broadcast). True where
+  // that was anything; the shapes are to be inferred again then.
+  bool Fold(const tensorflow::grappler::GraphProperties& properties);
+
+  // Is it a node whose results were replaced so?
+  bool Folded(const std::string& node) const { return folded_.count(node) != 0; }
+
+  // What dimensions are taken for that are unknown even so.
+  int64_t rest() const { return rest_; }
+
+  const std::vector<std::string>& lines() const { return lines_; }        // "images:0 = 64 (first call)"
+  const std::vector<std::string>& problems() const { return problems_; }  // with the option unknown_dim
+  const std::string& warning() const { return warning_; }                 // what was assumed; "": nothing
+
+ private:
+  const tensorflow::grappler::GrapplerItem& item_;
+  std::unique_ptr<tensorflow::grappler::GrapplerItem> copy_;
+  std::unordered_set<std::string> folded_;  // names of nodes
+  int64_t rest_;
+  std::vector<std::string> lines_;
+  std::vector<std::string> problems_;
+  std::string warning_;
+};
+
+}  // namespace lms
+
+#endif  // LMS_CC_TF_DIMENSIONS_H_
