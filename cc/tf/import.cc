@@ -4,7 +4,9 @@
 #include <map>
 #include <unordered_map>
 
+#include "cc/core/liveness.h"
 #include "cc/core/schedule.h"
+#include "cc/tf/loops.h"
 #include "cc/tf/op_traits.h"
 #include "tensorflow/core/framework/function.h"
 #include "tensorflow/core/framework/memory_types.h"
@@ -30,6 +32,9 @@ bool Plain(DataType type) {
          type != tensorflow::DT_STRING && type != tensorflow::DT_INVALID;
 }
 
+// Handles of variables: of one buffer, whoever has them.
+bool Shares(DataType type) { return tensorflow::IsRefType(type) || type == tensorflow::DT_RESOURCE; }
+
 void AddOnce(std::vector<int32_t>* list, int32_t id) {
   if (std::find(list->begin(), list->end(), id) == list->end()) list->push_back(id);
 }
@@ -38,14 +43,17 @@ constexpr char kSumReason[] = "a sum whose order depends on who else holds its t
 
 class Importer {
  public:
-  Importer(const tensorflow::grappler::GrapplerItem& item, const GraphIndex& index, const TensorSizes& sizes,
+  Importer(const tensorflow::grappler::GrapplerItem& item, const GraphIndex& index, const TensorSizes& sizes, int region,
            ImportedGraph* imported)
       : item_(item),
         graph_(item.graph),
         index_(index),
         sizes_(sizes),
+        loops_(item.graph, index),
         library_(tensorflow::OpRegistry::Global(), item.graph.library()),
-        out_(*imported) {}
+        out_(*imported) {
+    out_.region = region;
+  }
 
   absl::Status Run() {
     absl::Status status = ReadTypes();
@@ -56,6 +64,7 @@ class Importer {
     if (!status.ok()) return status;
     for (const int node : order_) AddBuffers(node);
     for (const int node : order_) AddReads(node);
+    AddLoopReads();
     for (const int node : order_) AddVariableWrites(node);
     FixSums();
     for (const int node : order_) JudgeOp(node);
@@ -143,9 +152,16 @@ class Importer {
 
   bool OnDevice(int node) const { return Node(node).device() == out_.device; }
 
+  bool InRegion(int node) const { return index_[node].region == out_.region && !loops_.Straggles(node); }
+
   // What leaves a loop comes after all that its iterations take in: else the order would have ops outside run between,
   // on the strength of the first iteration alone, and edges that keep to such an order would be a deadlock.
   void AddLoopEnds(int node, int input, const std::vector<OpId>& op_of, std::vector<OpId>* deps) const {
+    if (IsExit(Node(node)) && index_[node].frame > 0) {
+      for (const int end : index_.frame(index_[node].frame).ends) {
+        if (op_of[end] != kNone) AddOnce(deps, op_of[end]);
+      }
+    }
     const int cycle = index_[input].cycle;
     if (cycle < 0 || cycle == index_[node].cycle) return;
     for (const int end : index_.CycleEnds(cycle)) {
@@ -180,7 +196,7 @@ class Importer {
       }
       // A result becomes the function's own, no node that others could wait for.
       const bool result = op.type == "_Retval" || op.type == "_DeviceRetval";
-      op.anchor = !index_[i].in_frame && !index_[i].conditional && OnDevice(i) && !IsControlFlow(op.type) && !result;
+      op.anchor = InRegion(i) && OnDevice(i) && !IsControlFlow(op.type) && !result;
       unordered.ops.push_back(std::move(op));
     }
     const std::vector<OpId> order = ExecutionOrder(unordered);
@@ -217,6 +233,8 @@ class Importer {
       const int shared = SharedInput(Node(node), port);
       if (type == "Merge" || type == "RefMerge") {
         buffers[port] = port == 0 ? SharedByMerge(node) : kNone;
+      } else if (IsExit(Node(node)) && loops_.Changes(node) && !Shares(types.outputs[port])) {
+        // What the last iteration made, of which the first one's storage tells only the size.
       } else if (shared >= 0 && shared < static_cast<int>(index_[node].inputs.size())) {
         buffers[port] = BufferOf(index_[node].inputs[shared]);
       } else if (tensorflow::IsRefType(types.outputs[port]) && !index_[node].inputs.empty() &&
@@ -230,7 +248,7 @@ class Importer {
         }
       }
       if (buffers[port] != kNone) continue;
-      const TensorSize size = SizeOf(node, port);
+      const TensorSize size = SizeOrHeld(node, port);
       const bool here = OnDevice(node) && !types.output_on_host[port];
       const bool held = type == "Const" || type == "_Arg" || type == "Placeholder" || type == "VarHandleOp" ||
                         (tensorflow::IsRefType(types.outputs[port]) && type != "TemporaryVariable") ||
@@ -256,6 +274,20 @@ class Importer {
     }
   }
 
+  // A variant holds what was put into it.
+  TensorSize SizeOrHeld(int node, int port) const {
+    TensorSize size = SizeOf(node, port);
+    if (size.known || types_[node].outputs[port] != tensorflow::DT_VARIANT) return size;
+    if (Node(node).op() == "IteratorGetNextAsOptional") return sizes_.OfElement(Node(node));
+    const bool passes = IsControlFlow(Node(node).op()) || Node(node).op() == "OptionalFromValue";
+    for (size_t i = 0; passes && i < index_[node].inputs.size(); ++i) {
+      const BufferId b = BufferOf(index_[node].inputs[i]);
+      if (b == kNone || Node(node).op() == "OptionalFromValue") continue;  // shares the value's storage
+      size.bytes = std::max(size.bytes, out_.graph.buffers[b].bytes);
+    }
+    return size;
+  }
+
   // A variable with sparse updates is copied by each read: its kernels change it in place.
   bool CopiedOnRead(int handle) {
     if (copied_on_read_.empty()) {
@@ -271,8 +303,17 @@ class Importer {
     return copied_on_read_[handle];
   }
 
-  // Only one of a Merge's inputs arrives: its output is theirs when they are one, and of their size otherwise.
+  // Only one of a Merge's inputs arrives: its output is theirs when they are one, and of their size otherwise. What an
+  // iteration takes over from the one before is neither a constant nor what others hold before the loop.
   BufferId SharedByMerge(int node) const {
+    if (loops_.Changes(node)) {
+      const TensorRef enter = index_[node].inputs[0];
+      const BufferId b = BufferOf(enter);
+      const bool own = b != kNone && !index_[enter.node].inputs.empty() &&
+                       !Shares(types_[node].outputs[0]) &&
+                       (out_.graph.buffers[b].resident || HasOtherReaders(index_[enter.node].inputs[0], enter.node));
+      return own ? kNone : b;
+    }
     BufferId shared = kNone;
     for (const TensorRef& input : index_[node].inputs) {
       const BufferId b = BufferOf(input);
@@ -281,6 +322,14 @@ class Importer {
       shared = b;
     }
     return shared;
+  }
+
+  bool HasOtherReaders(const TensorRef& tensor, int reader) const {
+    const std::vector<int>& readers = index_[tensor.node].readers;
+    return std::any_of(readers.begin(), readers.end(), [&](int other) {
+      const std::vector<TensorRef>& inputs = index_[other].inputs;
+      return other != reader && std::find(inputs.begin(), inputs.end(), tensor) != inputs.end();
+    });
   }
 
   std::vector<BufferId>& Slots(int node) {
@@ -295,7 +344,7 @@ class Importer {
 
   void AddReads(int node) {
     MemOp& op = Op(node);
-    const bool fixed = index_[node].in_frame || index_[node].conditional || IsControlFlow(op.type) || !OnDevice(node);
+    const bool fixed = !InRegion(node) || IsControlFlow(op.type) || !OnDevice(node);
     for (size_t i = 0; i < index_[node].inputs.size(); ++i) {
       const BufferId b = BufferOf(index_[node].inputs[i]);
       if (b == kNone) continue;
@@ -330,16 +379,45 @@ class Importer {
     }
   }
 
+  // What enters a loop and does not change there is held until the loop has ended, and what an iteration hands to the
+  // next one until that has taken it.
+  void AddLoopReads() {
+    for (int f = 1; f < index_.frames(); ++f) {
+      OpId last = kNone;
+      for (const int end : index_.frame(f).ends) last = std::max(last, out_.op_of_node[end]);
+      if (last == kNone) continue;
+      const auto hold = [&](BufferId b) {
+        if (b == kNone || out_.graph.buffers[b].resident) return;
+        AddOnce(&out_.graph.ops[last].inputs, b);
+        if (facts_[b].keep_reason.empty()) facts_[b].keep_reason = "used inside control flow or on another device";
+      };
+      for (const int node : order_) {
+        if (index_[node].frame != f) continue;
+        if (IsEnter(Node(node)) && !loops_.Changes(node)) hold(BufferOf({node, 0}));
+        if (IsNextIteration(Node(node)) && out_.op_of_node[node] < last) hold(BufferOf({node, 0}));
+      }
+    }
+  }
+
+  // Must, or might, copies wait to be before this change of a variable? One around the planned region, or in another
+  // branch, cannot be waited for and need not be: a copy reads the tensor that its original reads, and that is copied
+  // where it is still held when its variable changes.
+  bool Concerns(int writer) const {
+    const int region = index_[writer].region;
+    return region < 0 || index_.Implies(region, out_.region) ||
+           index_.Within(index_[writer].frame, index_.region(out_.region).frame);
+  }
+
   void AddVariableWrites(int node) {
     const MemOp& op = Op(node);
     if (ChangesInPlace(op.type) && !index_[node].inputs.empty()) {
       const BufferId b = BufferOf(index_[node].inputs[0]);
       if (b == kNone) return;
-      AddOnce(&out_.graph.buffers[b].overwritten_by, out_.op_of_node[node]);
+      if (Concerns(node)) AddOnce(&out_.graph.buffers[b].overwritten_by, out_.op_of_node[node]);
       facts_[b].keep_reason = "changed in place by " + op.type;
     }
     if (IsVariableRead(op.type) || IsVariableQuery(op.type)) return;
-    if (!types_[node].op_def->is_stateful()) return;
+    if (!types_[node].op_def->is_stateful() || !Concerns(node)) return;
     for (size_t i = 0; i < index_[node].inputs.size(); ++i) {
       const DataType type = i < types_[node].inputs.size() ? types_[node].inputs[i] : tensorflow::DT_INVALID;
       if (type != tensorflow::DT_RESOURCE && !tensorflow::IsRefType(type)) continue;
@@ -380,8 +458,12 @@ class Importer {
     if (op.keep_reason.empty() && OrderDependsOnHolders(op.type, index_[node].inputs.size())) {
       op.keep_reason = kSumReason;
     }
-    if (op.keep_reason.empty() && index_[node].in_frame) op.keep_reason = "inside a loop";
-    if (op.keep_reason.empty() && index_[node].conditional) op.keep_reason = "inside a branch";
+    if (op.keep_reason.empty() && !InRegion(node)) {
+      op.keep_reason = index_[node].region == out_.region ? "may still run in the next iteration of its loop"
+                       : index_[node].in_frame            ? "inside a loop"
+                       : index_[node].conditional         ? "inside a branch"
+                                                          : "outside of the loop or branch that is planned";
+    }
     if (op.keep_reason.empty() && !OnDevice(node)) op.keep_reason = "on another device";
     for (size_t i = 0; op.keep_reason.empty() && i < index_[node].inputs.size(); ++i) {
       const TensorRef& input = index_[node].inputs[i];
@@ -399,8 +481,11 @@ class Importer {
   bool ChangedInLoop(BufferId b) const {
     const std::vector<OpId>& writers = out_.graph.buffers[b].overwritten_by;
     return std::any_of(writers.begin(), writers.end(),
-                       [this](OpId writer) { return index_[out_.node_of_op[writer]].in_frame; });
+                       [this](OpId writer) { return !MayFollow(out_.node_of_op[writer]); });
   }
+
+  // May the node wait for one of the planned region?
+  bool MayFollow(int node) const { return index_.Implies(index_[node].region, out_.region); }
 
   bool ReferenceVariable(BufferId b) const {
     const OpId producer = out_.graph.buffers[b].producer;
@@ -426,6 +511,7 @@ class Importer {
   const tensorflow::GraphDef& graph_;
   const GraphIndex& index_;
   const TensorSizes& sizes_;
+  const Loops loops_;
   tensorflow::FunctionLibraryDefinition library_;
   ImportedGraph& out_;
   std::vector<Types> types_;
@@ -435,12 +521,45 @@ class Importer {
   int64_t assumed_bytes_ = -1;
 };
 
+// The region whose nodes made most of what is live at the peak, of those that can be planned.
+int RegionOfThePeak(const tensorflow::GraphDef& graph, const GraphIndex& index, const ImportedGraph& imported) {
+  const MemGraph& memory = imported.graph;
+  const OpId peak = Simulate(memory, Plan()).peak_op;
+  if (peak == kNone) return 0;
+  std::vector<OpId> last_read(memory.buffers.size(), kNone);
+  for (OpId op = 0; op < static_cast<OpId>(memory.ops.size()); ++op) {
+    for (const BufferId b : memory.ops[op].inputs) last_read[b] = op;
+  }
+  const Loops loops(graph, index);
+  std::vector<int64_t> bytes(index.regions(), 0);
+  for (size_t b = 0; b < memory.buffers.size(); ++b) {
+    const MemBuffer& buffer = memory.buffers[b];
+    if (buffer.resident || buffer.producer == kNone || buffer.producer > peak) continue;
+    if (last_read[b] < peak && !buffer.escapes && buffer.producer != peak) continue;
+    const int node = imported.node_of_op[buffer.producer];
+    if (index[node].region >= 0 && !loops.Straggles(node)) bytes[index[node].region] += buffer.bytes;
+  }
+  int best = 0;
+  for (int region = 1; region < index.regions(); ++region) {
+    if (bytes[region] > bytes[best] && loops.MayBePlanned(region)) best = region;
+  }
+  return best;
+}
+
 }  // namespace
+
+absl::Status ImportRegion(const tensorflow::grappler::GrapplerItem& item, const GraphIndex& index,
+                          const TensorSizes& sizes, int region, ImportedGraph* imported) {
+  *imported = ImportedGraph();
+  return Importer(item, index, sizes, region, imported).Run();
+}
 
 absl::Status ImportGraph(const tensorflow::grappler::GrapplerItem& item, const GraphIndex& index,
                          const TensorSizes& sizes, ImportedGraph* imported) {
-  *imported = ImportedGraph();
-  return Importer(item, index, sizes, imported).Run();
+  absl::Status status = ImportRegion(item, index, sizes, 0, imported);
+  if (!status.ok() || index.regions() < 2) return status;
+  const int region = RegionOfThePeak(item.graph, index, *imported);
+  return region == 0 ? status : ImportRegion(item, index, sizes, region, imported);
 }
 
 void ImportCosts(const tensorflow::grappler::GrapplerItem& item, const TensorSizes& sizes, ImportedGraph* imported) {

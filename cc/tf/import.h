@@ -1,7 +1,9 @@
 // A graph as a MemGraph: which tensors share storage, how large each buffer is, what may be evicted and why not.
 //
 // One device is planned at a time: the GPU that holds the most bytes, or the CPU where there is none. Buffers elsewhere
-// count nothing and stay. Only nodes that run in every step, outside loops and branches, are copied or evicted from.
+// count nothing and stay. One region (graph_index.h) is planned at a time, too: only its nodes are copied, evicted from
+// or waited for. It is the one that made most of what is held at the peak: what runs in every step, or the body of a
+// loop or a branch. Loops count as one iteration (loops.h), branches as taken.
 
 #ifndef LMS_CC_TF_IMPORT_H_
 #define LMS_CC_TF_IMPORT_H_
@@ -23,6 +25,7 @@ struct ImportedGraph {
   std::vector<OpId> op_of_node;                       // kNone for nodes that never run
   std::vector<std::vector<BufferId>> buffer_of_port;  // per node and output port; kNone for ports without storage
   std::string device;                                 // the one that is planned
+  int region = 0;                                     // of the index: the one that is planned
   int assumed_tensors = 0;                            // whose size rests on an unknown dimension
   std::string assumed_example;                        // the largest of them
 };
@@ -30,6 +33,10 @@ struct ImportedGraph {
 // `index` belongs to the item's graph. Fails, and says why, where the graph cannot be put in order or is unsound.
 absl::Status ImportGraph(const tensorflow::grappler::GrapplerItem& item, const GraphIndex& index,
                          const TensorSizes& sizes, ImportedGraph* imported);
+
+// The same with that region for the planned one.
+absl::Status ImportRegion(const tensorflow::grappler::GrapplerItem& item, const GraphIndex& index,
+                          const TensorSizes& sizes, int region, ImportedGraph* imported);
 
 // Fills in the ops' costs, once `sizes` has them.
 void ImportCosts(const tensorflow::grappler::GrapplerItem& item, const TensorSizes& sizes, ImportedGraph* imported);

@@ -190,6 +190,25 @@ void TensorSizes::EstimateCosts(grappler::Cluster* cluster) {
   }
 }
 
+TensorSize TensorSizes::OfElement(const tensorflow::NodeDef& node) const {
+  const auto types = node.attr().find("output_types");
+  const auto shapes = node.attr().find("output_shapes");
+  TensorSize sum;
+  if (types == node.attr().end() || shapes == node.attr().end()) return sum;
+  if (types->second.list().type_size() != shapes->second.list().shape_size()) return sum;
+  sum.known = true;
+  for (int i = 0; i < types->second.list().type_size(); ++i) {
+    OpInfo::TensorProperties component;
+    component.set_dtype(types->second.list().type(i));
+    *component.mutable_shape() = shapes->second.list().shape(i);
+    const TensorSize size = SizeOf(component, unknown_dim_);
+    sum.bytes += size.bytes;
+    sum.known = sum.known && size.known;
+    sum.assumed = sum.assumed || size.assumed;
+  }
+  return sum;
+}
+
 const NodeFigures& TensorSizes::Of(const std::string& node_name) const {
   auto found = figures_.find(node_name);
   if (found == figures_.end()) found = figures_.find(OriginalName(node_name));

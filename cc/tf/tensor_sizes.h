@@ -46,6 +46,10 @@ class TensorSizes {
   // Costs of all ops, for the devices of `cluster`, which may be null. Only worth the time where something is planned.
   void EstimateCosts(tensorflow::grappler::Cluster* cluster);
 
+  // What the node makes according to its attributes output_types and output_shapes, all components together: the
+  // element that an Optional holds. Not known where they do not say.
+  TensorSize OfElement(const tensorflow::NodeDef& node) const;
+
   // Figures of the node or of the one that it copies; none known for nodes that were not there.
   const NodeFigures& Of(const std::string& node_name) const;
 

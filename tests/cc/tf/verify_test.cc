@@ -217,7 +217,10 @@ TEST_F(VerifyPlaces, ACopyInABranch) {
   b_.Float("merge", "Merge", {"switch", "yes"}, {testing::Int("N", 2)});
   b_.Float("last", "AddV2", {"y", "merge"});
   b_.Fetch("last");
-  ExpectRefused("lms/recompute/0/y is inside control flow", [](GraphDef* graph) { CopyY("yes", "last", graph); });
+  ExpectRefused("node last was moved into or out of a loop or branch",
+                [](GraphDef* graph) { CopyY("yes", "last", graph); });
+  ExpectRefused("lms/recompute/0/y is in another loop or branch than y",
+                [](GraphDef* graph) { CopyY("yes", "nobody", graph); });
 }
 
 TEST_F(VerifyPlaces, AnEdgeIntoALoop) {
@@ -233,12 +236,18 @@ TEST_F(VerifyPlaces, AnEdgeIntoALoop) {
   b_.Float("exit", "Exit", {"switch"});
   b_.Float("last", "AddV2", {"y", "exit"});
   b_.Fetch("last");
-  ExpectRefused("body, in a loop, has other inputs than before", [](GraphDef* graph) {
+  ExpectRefused("node body was moved into or out of a loop or branch", [](GraphDef* graph) {
     for (NodeDef& node : *graph->mutable_node()) {
       if (node.name() == "body") node.add_input("^y");
     }
   });
-  ExpectRefused("lms/recompute/0/y is inside control flow", [](GraphDef* graph) { CopyY("body", "last", graph); });
+  ExpectRefused("next decides what runs and has other inputs than before", [](GraphDef* graph) {
+    for (NodeDef& node : *graph->mutable_node()) {
+      if (node.name() == "next") node.add_input("^cond");
+    }
+  });
+  ExpectRefused("node last was moved into or out of a loop or branch",
+                [](GraphDef* graph) { CopyY("body", "last", graph); });
 }
 
 }  // namespace
