@@ -6,7 +6,6 @@
 
 #include "cc/core/liveness.h"
 #include "cc/core/schedule.h"
-#include "cc/tf/loops.h"
 #include "cc/tf/op_traits.h"
 #include "tensorflow/core/framework/function.h"
 #include "tensorflow/core/framework/memory_types.h"
@@ -53,6 +52,8 @@ class Importer {
         library_(tensorflow::OpRegistry::Global(), item.graph.library()),
         out_(*imported) {
     out_.region = region;
+    loops_.HoldIterations(region);
+    out_.holds = loops_.Holds();
   }
 
   absl::Status Run() {
@@ -157,10 +158,12 @@ class Importer {
   // What leaves a loop comes after all that its iterations take in: else the order would have ops outside run between,
   // on the strength of the first iteration alone, and edges that keep to such an order would be a deadlock.
   void AddLoopEnds(int node, int input, const std::vector<OpId>& op_of, std::vector<OpId>* deps) const {
-    if (IsExit(Node(node)) && index_[node].frame > 0) {
+    if (index_[node].frame > 0) {
+      if (!IsExit(Node(node))) return;  // within the iteration
       for (const int end : index_.frame(index_[node].frame).ends) {
         if (op_of[end] != kNone) AddOnce(deps, op_of[end]);
       }
+      return;
     }
     const int cycle = index_[input].cycle;
     if (cycle < 0 || cycle == index_[node].cycle) return;
@@ -193,6 +196,9 @@ class Importer {
       for (const int control : index_[i].controls) {
         AddOnce(&op.deps, op_of[control]);
         AddLoopEnds(i, control, op_of, &op.deps);
+      }
+      for (const Loops::Hold& hold : out_.holds) {
+        if (hold.gate == i) AddOnce(&op.deps, op_of[hold.node]);
       }
       // A result becomes the function's own, no node that others could wait for.
       const bool result = op.type == "_Retval" || op.type == "_DeviceRetval";
@@ -511,7 +517,7 @@ class Importer {
   const tensorflow::GraphDef& graph_;
   const GraphIndex& index_;
   const TensorSizes& sizes_;
-  const Loops loops_;
+  Loops loops_;
   tensorflow::FunctionLibraryDefinition library_;
   ImportedGraph& out_;
   std::vector<Types> types_;
@@ -537,7 +543,7 @@ int RegionOfThePeak(const tensorflow::GraphDef& graph, const GraphIndex& index, 
     if (buffer.resident || buffer.producer == kNone || buffer.producer > peak) continue;
     if (last_read[b] < peak && !buffer.escapes && buffer.producer != peak) continue;
     const int node = imported.node_of_op[buffer.producer];
-    if (index[node].region >= 0 && !loops.Straggles(node)) bytes[index[node].region] += buffer.bytes;
+    if (index[node].region >= 0 && (!loops.Straggles(node) || loops.MayBeHeld(node))) bytes[index[node].region] += buffer.bytes;
   }
   int best = 0;
   for (int region = 1; region < index.regions(); ++region) {

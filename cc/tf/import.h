@@ -14,6 +14,7 @@
 #include "absl/status/status.h"
 #include "cc/core/mem_graph.h"
 #include "cc/tf/graph_index.h"
+#include "cc/tf/loops.h"
 #include "cc/tf/tensor_sizes.h"
 #include "tensorflow/core/grappler/grappler_item.h"
 
@@ -26,6 +27,7 @@ struct ImportedGraph {
   std::vector<std::vector<BufferId>> buffer_of_port;  // per node and output port; kNone for ports without storage
   std::string device;                                 // the one that is planned
   int region = 0;                                     // of the index: the one that is planned
+  std::vector<Loops::Hold> holds;                     // edges that a rewrite adds, and the plan relies on
   int assumed_tensors = 0;                            // whose size rests on an unknown dimension
   std::string assumed_example;                        // the largest of them
 };

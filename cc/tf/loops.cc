@@ -21,11 +21,6 @@ bool IsNextIteration(const tensorflow::NodeDef& node) { return IsOp(node, "NextI
 Loops::Loops(const tensorflow::GraphDef& graph, const GraphIndex& index)
     : graph_(graph), index_(index), changes_(index.size(), false), straggles_(index.size(), false) {
   for (int f = 1; f < index.frames(); ++f) {
-    const std::vector<bool> before = Before(Gates(f), f);
-    for (int i = 0; i < index.size(); ++i) {
-      const int frame = index[i].frame;
-      if (!before[i] && frame > 0 && (frame == f || index.Within(frame, f))) straggles_[i] = true;
-    }
     for (const int end : index.frame(f).ends) {
       for (const int merge : index[end].readers) {
         if (!IsOp(graph.node(merge), "Merge") || index[merge].inputs.size() != 2) continue;
@@ -50,6 +45,46 @@ Loops::Loops(const tensorflow::GraphDef& graph, const GraphIndex& index)
       }
     }
   }
+  FindStragglers();
+}
+
+void Loops::FindStragglers() {
+  straggles_.assign(index_.size(), false);
+  for (int f = 1; f < index_.frames(); ++f) {
+    std::vector<int> ends = Gates(f);
+    for (const Hold& hold : holds_) {
+      if (index_[hold.gate].frame == f) ends.push_back(hold.node);
+    }
+    const std::vector<bool> before = Before(ends, f);
+    for (int i = 0; i < index_.size(); ++i) {
+      const int frame = index_[i].frame;
+      if (!before[i] && frame > 0 && (frame == f || index_.Within(frame, f))) straggles_[i] = true;
+    }
+  }
+}
+
+bool Loops::MayBeHeld(int node) const {
+  if (index_[node].frame <= 0 || !index_[node].live || IsControlFlow(graph_.node(node).op())) return false;
+  const std::vector<int> gates = Gates(index_[node].frame);
+  return !gates.empty() && index_.Implies(index_[gates[0]].region, index_[node].region);
+}
+
+void Loops::HoldIterations(int region) {
+  const int frame = index_.region(region).frame;
+  if (frame <= 0) return;
+  const std::vector<int> gates = Gates(frame);
+  if (gates.empty()) return;
+  const auto may_be_held = [&](int node) {
+    return straggles_[node] && index_[node].live && index_[node].frame == frame &&
+           !IsControlFlow(graph_.node(node).op()) && index_.Implies(index_[gates[0]].region, index_[node].region);
+  };
+  for (int i = 0; i < index_.size(); ++i) {
+    if (!may_be_held(i)) continue;
+    // The last ones are enough.
+    const std::vector<int>& readers = index_[i].readers;
+    if (std::none_of(readers.begin(), readers.end(), may_be_held)) holds_.push_back({i, gates[0]});
+  }
+  if (!holds_.empty()) FindStragglers();
 }
 
 std::vector<bool> Loops::Before(const std::vector<int>& ends, int frame) const {

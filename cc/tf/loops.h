@@ -35,6 +35,18 @@ class Loops {
   // May the node, in a loop, still run when the next iteration has begun? So may the last readers of what it reads.
   bool Straggles(int node) const { return straggles_[node]; }
 
+  // Could it be kept from that, by letting the next iteration wait for it?
+  bool MayBeHeld(int node) const;
+
+  // Lets the next iteration of the region's loop wait for what straggles there and may be held. Adds no edge: Holds()
+  // says which ones make it true.
+  void HoldIterations(int region);
+  struct Hold {
+    int node;
+    int gate;  // the NextIteration that is to wait for it
+  };
+  const std::vector<Hold>& Holds() const { return holds_; }
+
   // The NextIteration nodes that must have run before the loop can go on: what one of them waits for ends before the
   // next iteration begins.
   std::vector<int> Gates(int frame) const;
@@ -45,11 +57,13 @@ class Loops {
  private:
   // The nodes from which one leads to any of `ends` within one iteration of the frame.
   std::vector<bool> Before(const std::vector<int>& ends, int frame) const;
+  void FindStragglers();
 
   const tensorflow::GraphDef& graph_;
   const GraphIndex& index_;
   std::vector<bool> changes_;
   std::vector<bool> straggles_;
+  std::vector<Hold> holds_;
 };
 
 }  // namespace lms

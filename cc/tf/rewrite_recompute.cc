@@ -48,6 +48,9 @@ class Rewriter {
   }
 
   absl::Status Run() {
+    for (const Loops::Hold& hold : imported_.holds) {
+      AddControl(Original(hold.node).name(), graph_->mutable_node(hold.gate));
+    }
     size_t next = 0;
     for (OpId op = 0; op < static_cast<OpId>(imported_.graph.ops.size()); ++op) {
       size_t end = next;

@@ -61,7 +61,8 @@ class Comparison {
     const NodeIndex& is = new_[node];
     const bool result = after_.node(node).op() == "_Retval";
     const bool fixed = result || IsControlFlow(after_.node(node).op());
-    if (fixed && !(was.inputs == is.inputs && was.controls == is.controls)) {
+    const bool same_controls = was.controls == is.controls || IsNextIteration(after_.node(node));
+    if (fixed && !(was.inputs == is.inputs && same_controls)) {
       return absl::InternalError(result ? "the result " + name + " was rerouted"
                                         : name + " decides what runs and has other inputs than before");
     }

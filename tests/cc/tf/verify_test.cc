@@ -241,9 +241,9 @@ TEST_F(VerifyPlaces, AnEdgeIntoALoop) {
       if (node.name() == "body") node.add_input("^y");
     }
   });
-  ExpectRefused("next decides what runs and has other inputs than before", [](GraphDef* graph) {
+  ExpectRefused("switch decides what runs and has other inputs than before", [](GraphDef* graph) {
     for (NodeDef& node : *graph->mutable_node()) {
-      if (node.name() == "next") node.add_input("^cond");
+      if (node.name() == "switch") node.add_input("^merge");
     }
   });
   ExpectRefused("node last was moved into or out of a loop or branch",
