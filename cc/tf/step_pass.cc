@@ -274,9 +274,16 @@ class StepPass {
                                      [](const RecomputeStep& step) { return step.moves; });
     report_.reason = std::to_string(planned.plan.steps.size() - moves) + " recomputations and " +
                      std::to_string(moves) + " moves lower the predicted peak from " +
-                     FormatBytes(report_.peak_before_bytes) + " to " + FormatBytes(report_.peak_after_bytes);
+                     FormatBytes(report_.peak_before_bytes) + " to " + FormatBytes(report_.peak_after_bytes) + Where();
     Dump([&] { return DumpFile().Write(imported_.graph, planned.plan); });
     output->Swap(&rewritten->graph);
+  }
+
+  // Where the copies are, when not in what runs in every step.
+  std::string Where() const {
+    const Region& region = index_.region(imported_.region);
+    if (region.frame > 0) return ", in the body of the loop " + index_.frame(region.frame).name;
+    return region.conditions.empty() ? "" : ", in a branch";
   }
 
   bool NothingToGain() {
