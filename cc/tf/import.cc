@@ -7,6 +7,7 @@
 #include "cc/core/liveness.h"
 #include "cc/core/schedule.h"
 #include "cc/tf/op_traits.h"
+#include "cc/tf/tensor_lists.h"
 #include "tensorflow/core/framework/function.h"
 #include "tensorflow/core/framework/memory_types.h"
 #include "tensorflow/core/framework/node_def_util.h"
@@ -19,6 +20,7 @@ namespace {
 
 using tensorflow::DataType;
 using tensorflow::NodeDef;
+using DataTypes = tensorflow::DataTypeVector;
 
 std::string DeviceType(const std::string& device) {
   tensorflow::DeviceNameUtils::ParsedName parsed;
@@ -43,16 +45,21 @@ constexpr char kSumReason[] = "a sum whose order depends on who else holds its t
 class Importer {
  public:
   Importer(const tensorflow::grappler::GrapplerItem& item, const GraphIndex& index, const TensorSizes& sizes, int region,
-           ImportedGraph* imported)
+           bool hold, ImportedGraph* imported)
       : item_(item),
         graph_(item.graph),
         index_(index),
         sizes_(sizes),
         loops_(item.graph, index),
+        lists_(item.graph, index, sizes, loops_),
         library_(tensorflow::OpRegistry::Global(), item.graph.library()),
         out_(*imported) {
     out_.region = region;
-    loops_.HoldIterations(region);
+    if (!hold) return;
+    loops_.HoldIterations(index.region(region).frame);
+    for (int f = 1; f < index.frames(); ++f) {
+      if (f != index.region(region).frame && lists_.OverlapBytes(f) > 0) loops_.HoldIterations(f);
+    }
     out_.holds = loops_.Holds();
   }
 
@@ -67,6 +74,7 @@ class Importer {
     for (const int node : order_) AddReads(node);
     AddLoopReads();
     for (const int node : order_) AddVariableWrites(node);
+    NoteUnknownLists();
     FixSums();
     for (const int node : order_) JudgeOp(node);
     for (size_t b = 0; b < out_.graph.buffers.size(); ++b) JudgeBuffer(static_cast<BufferId>(b));
@@ -237,6 +245,15 @@ class Importer {
     const std::string& type = Node(node).op();
     for (int port = 0; port < static_cast<int>(types.outputs.size()); ++port) {
       const int shared = SharedInput(Node(node), port);
+      const int element_of = lists_.GroupOfElement({node, port});
+      if (element_of >= 0) {
+        buffers[port] = GroupBuffer(element_of, node, port);
+        continue;
+      }
+      if (types.outputs[port] == tensorflow::DT_VARIANT && lists_.GroupOf(node) >= 0) {
+        buffers[port] = lists_.EmptyYet(node) ? NewList(node, port, 0) : GroupBuffer(lists_.GroupOf(node), node, port);
+        continue;
+      }
       if (type == "Merge" || type == "RefMerge") {
         buffers[port] = port == 0 ? SharedByMerge(node) : kNone;
       } else if (IsExit(Node(node)) && loops_.Changes(node) && !Shares(types.outputs[port])) {
@@ -280,9 +297,29 @@ class Importer {
     }
   }
 
+  BufferId NewList(int node, int port, int64_t bytes) {
+    const BufferId id = NewBuffer(node, port, OnDevice(node) ? bytes : 0, false);
+    facts_[id].keep_reason = "a tensor list";
+    return id;
+  }
+
+  // The storage of all elements of a group of lists, made where it is first asked for.
+  BufferId GroupBuffer(int group, int node, int port) {
+    if (group_buffers_.empty()) group_buffers_.assign(lists_.groups(), kNone);
+    if (group_buffers_[group] == kNone) group_buffers_[group] = NewList(node, port, lists_.group(group).bytes);
+    return group_buffers_[group];
+  }
+
   // A variant holds what was put into it.
   TensorSize SizeOrHeld(int node, int port) const {
     TensorSize size = SizeOf(node, port);
+    if (Node(node).op() == "TensorListStack" && (!size.known || size.assumed)) {
+      const int64_t bytes = lists_.BytesOf(index_[node].inputs[0].node);
+      if (bytes < 0) return size;
+      size.bytes = bytes;
+      size.known = true;
+      size.assumed = false;
+    }
     if (size.known || types_[node].outputs[port] != tensorflow::DT_VARIANT) return size;
     if (Node(node).op() == "IteratorGetNextAsOptional") return sizes_.OfElement(Node(node));
     const bool passes = IsControlFlow(Node(node).op()) || Node(node).op() == "OptionalFromValue";
@@ -392,6 +429,7 @@ class Importer {
       OpId last = kNone;
       for (const int end : index_.frame(f).ends) last = std::max(last, out_.op_of_node[end]);
       if (last == kNone) continue;
+      out_.graph.ops[last].workspace_bytes += OnDevice(out_.node_of_op[last]) ? lists_.OverlapBytes(f) : 0;
       const auto hold = [&](BufferId b) {
         if (b == kNone || out_.graph.buffers[b].resident) return;
         AddOnce(&out_.graph.ops[last].inputs, b);
@@ -401,6 +439,28 @@ class Importer {
         if (index_[node].frame != f) continue;
         if (IsEnter(Node(node)) && !loops_.Changes(node)) hold(BufferOf({node, 0}));
         if (IsNextIteration(Node(node)) && out_.op_of_node[node] < last) hold(BufferOf({node, 0}));
+      }
+    }
+  }
+
+  // Ops in loops that hold what nobody can tell the size of.
+  void NoteUnknownLists() {
+    std::vector<bool> unknown(index_.frames(), false);
+    for (const int node : order_) {
+      if (index_[node].frame <= 0 || IsControlFlow(Node(node).op())) continue;
+      const DataTypes& outputs = types_[node].outputs;
+      for (size_t port = 0; port < outputs.size(); ++port) {
+        if (outputs[port] != tensorflow::DT_VARIANT) continue;
+        const int group = lists_.GroupOf(node);
+        const bool optional = Node(node).op().rfind("Optional", 0) == 0 || Node(node).op().rfind("Iterator", 0) == 0;
+        if (group < 0 ? !optional : !lists_.group(group).known) unknown[index_[node].frame] = true;
+      }
+    }
+    for (const int node : order_) {
+      for (int f = std::max(0, index_[node].frame); f > 0; f = index_.frame(f).parent) {
+        if (!unknown[f]) continue;
+        ++out_.hidden_ops;
+        break;
       }
     }
   }
@@ -518,11 +578,13 @@ class Importer {
   const GraphIndex& index_;
   const TensorSizes& sizes_;
   Loops loops_;
+  const TensorLists lists_;
   tensorflow::FunctionLibraryDefinition library_;
   ImportedGraph& out_;
   std::vector<Types> types_;
   std::vector<int> order_;  // nodes in execution order
   std::vector<Facts> facts_;
+  std::vector<BufferId> group_buffers_;
   std::vector<bool> copied_on_read_;  // per node that makes a variable's handle
   int64_t assumed_bytes_ = -1;
 };
@@ -555,17 +617,17 @@ int RegionOfThePeak(const tensorflow::GraphDef& graph, const GraphIndex& index, 
 }  // namespace
 
 absl::Status ImportRegion(const tensorflow::grappler::GrapplerItem& item, const GraphIndex& index,
-                          const TensorSizes& sizes, int region, ImportedGraph* imported) {
+                          const TensorSizes& sizes, int region, bool hold, ImportedGraph* imported) {
   *imported = ImportedGraph();
-  return Importer(item, index, sizes, region, imported).Run();
+  return Importer(item, index, sizes, region, hold, imported).Run();
 }
 
 absl::Status ImportGraph(const tensorflow::grappler::GrapplerItem& item, const GraphIndex& index,
                          const TensorSizes& sizes, ImportedGraph* imported) {
-  absl::Status status = ImportRegion(item, index, sizes, 0, imported);
+  absl::Status status = ImportRegion(item, index, sizes, 0, false, imported);
   if (!status.ok() || index.regions() < 2) return status;
   const int region = RegionOfThePeak(item.graph, index, *imported);
-  return region == 0 ? status : ImportRegion(item, index, sizes, region, imported);
+  return region == 0 ? status : ImportRegion(item, index, sizes, region, false, imported);
 }
 
 void ImportCosts(const tensorflow::grappler::GrapplerItem& item, const TensorSizes& sizes, ImportedGraph* imported) {

@@ -28,6 +28,7 @@ struct ImportedGraph {
   std::string device;                                 // the one that is planned
   int region = 0;                                     // of the index: the one that is planned
   std::vector<Loops::Hold> holds;                     // edges that a rewrite adds, and the plan relies on
+  int hidden_ops = 0;                                 // in loops that hold tensor lists of unknown size
   int assumed_tensors = 0;                            // whose size rests on an unknown dimension
   std::string assumed_example;                        // the largest of them
 };
@@ -36,9 +37,10 @@ struct ImportedGraph {
 absl::Status ImportGraph(const tensorflow::grappler::GrapplerItem& item, const GraphIndex& index,
                          const TensorSizes& sizes, ImportedGraph* imported);
 
-// The same with that region for the planned one.
+// The same with that region for the planned one. `hold`: as it will be when the rewrite has added edges that keep the
+// iterations apart, of the region's loop and of others that hold much while they overlap.
 absl::Status ImportRegion(const tensorflow::grappler::GrapplerItem& item, const GraphIndex& index,
-                          const TensorSizes& sizes, int region, ImportedGraph* imported);
+                          const TensorSizes& sizes, int region, bool hold, ImportedGraph* imported);
 
 // Fills in the ops' costs, once `sizes` has them.
 void ImportCosts(const tensorflow::grappler::GrapplerItem& item, const TensorSizes& sizes, ImportedGraph* imported);

@@ -69,8 +69,7 @@ bool Loops::MayBeHeld(int node) const {
   return !gates.empty() && index_.Implies(index_[gates[0]].region, index_[node].region);
 }
 
-void Loops::HoldIterations(int region) {
-  const int frame = index_.region(region).frame;
+void Loops::HoldIterations(int frame) {
   if (frame <= 0) return;
   const std::vector<int> gates = Gates(frame);
   if (gates.empty()) return;

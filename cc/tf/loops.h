@@ -38,9 +38,9 @@ class Loops {
   // Could it be kept from that, by letting the next iteration wait for it?
   bool MayBeHeld(int node) const;
 
-  // Lets the next iteration of the region's loop wait for what straggles there and may be held. Adds no edge: Holds()
-  // says which ones make it true.
-  void HoldIterations(int region);
+  // Lets the next iteration of the loop wait for what straggles there and may be held. Adds no edge: Holds() says which
+  // ones make it true. Frame 0 is no loop.
+  void HoldIterations(int frame);
   struct Hold {
     int node;
     int gate;  // the NextIteration that is to wait for it

@@ -115,13 +115,11 @@ class StepPass {
 
   // What the prediction does not cover is said wherever it is used.
   void NoteHiddenOps() {
-    int in_loops = 0;
-    for (int i = 0; i < index_.size(); ++i) in_loops += index_[i].live && index_[i].in_frame ? 1 : 0;
-    if (in_loops == 0) return;
-    hidden_ = ", not counting what " + std::to_string(in_loops) + " ops in loops hold";
-    report_.warnings.push_back(
-        std::to_string(in_loops) +
-        " ops run inside loops: what they hold is not predicted, and nothing of it is recomputed");
+    if (imported_.hidden_ops == 0) return;
+    hidden_ = ", not counting what " + std::to_string(imported_.hidden_ops) + " ops in loops hold";
+    report_.warnings.push_back(std::to_string(imported_.hidden_ops) +
+                               " ops run inside loops that hold tensor lists of unknown size: what they hold is not "
+                               "predicted, and nothing of it is recomputed");
   }
 
   void Measure() {
@@ -204,6 +202,9 @@ class StepPass {
   bool PlanAndRewrite(tensorflow::GraphDef* output) {
     const std::string waits = HiddenWait();
     if (!waits.empty()) return Skip(waits + " may wait for another op of the step: lms changes no order around it");
+    Enter("import");
+    const absl::Status held = HoldIterations();
+    if (!held.ok()) return Fail(held);
     Enter("costs");
     EstimateCosts();
     report_.step_time_us = imported_.graph.TotalCostUs();
@@ -217,7 +218,7 @@ class StepPass {
           least ? PlanForLeastPeak(imported_.graph, Planner()) : PlanForLimit(imported_.graph, limit, Planner());
       report_.planner_seconds += Now() - start;
       if (!planned.feasible) return Infeasible(planned, output);
-      if (planned.plan.steps.empty()) return NothingToGain();
+      if (planned.plan.steps.empty() && imported_.holds.empty()) return NothingToGain();
       MemoryProfile profile;
       grappler::GrapplerItem rewritten = item_;
       if (!Rewrite(planned.plan, &rewritten, &profile)) return false;
@@ -237,6 +238,17 @@ class StepPass {
     PlannerResult none;
     none.peak_bytes = least_verified_;
     return Infeasible(none, output);
+  }
+
+  // What is planned is the graph with its loops' iterations kept apart, where that matters.
+  absl::Status HoldIterations() {
+    if (index_.frames() < 2) return absl::OkStatus();
+    const int region = imported_.region;
+    const absl::Status status = ImportRegion(item_, index_, sizes_, region, /*hold=*/true, &imported_);
+    if (!status.ok()) return status;
+    costs_known_ = false;
+    DumpGraph();
+    return status;
   }
 
   PlannerOptions Planner() const {
@@ -274,7 +286,8 @@ class StepPass {
                                      [](const RecomputeStep& step) { return step.moves; });
     report_.reason = std::to_string(planned.plan.steps.size() - moves) + " recomputations and " +
                      std::to_string(moves) + " moves lower the predicted peak from " +
-                     FormatBytes(report_.peak_before_bytes) + " to " + FormatBytes(report_.peak_after_bytes) + Where();
+                     FormatBytes(report_.peak_before_bytes) + " to " + FormatBytes(report_.peak_after_bytes) + Where() +
+                     (imported_.holds.empty() ? "" : "; iterations of loops wait for the end of the one before");
     Dump([&] { return DumpFile().Write(imported_.graph, planned.plan); });
     output->Swap(&rewritten->graph);
   }

@@ -185,7 +185,7 @@ absl::Status VerifyRewrite(const tensorflow::grappler::GrapplerItem& original,
   ImportedGraph imported;
   const int region = status.ok() ? RegionOfTheAdded(rewritten.graph, index) : 0;
   if (status.ok()) status = CheckRegion(rewritten.graph, index, region);
-  if (status.ok()) status = ImportRegion(rewritten, index, sizes, region, &imported);
+  if (status.ok()) status = ImportRegion(rewritten, index, sizes, region, /*hold=*/false, &imported);
   if (status.ok()) status = CheckVariableOrder(rewritten.graph, imported);
   if (status.ok()) *profile = Simulate(imported.graph, Plan());
   return status;
