@@ -58,7 +58,7 @@ class Importer {
     if (!hold) return;
     loops_.HoldIterations(index.region(region).frame);
     for (int f = 1; f < index.frames(); ++f) {
-      if (f != index.region(region).frame && lists_.OverlapBytes(f) > 0) loops_.HoldIterations(f);
+      if (f != index.region(region).frame && lists_.OverlapOf(f).bytes > 0) loops_.HoldIterations(f);
     }
     out_.holds = loops_.Holds();
   }
@@ -422,6 +422,18 @@ class Importer {
     }
   }
 
+  // What iterations that run ahead hold, from the first result that waits to the loop's end: loops may run side by side.
+  void AddOverlap(int frame, OpId last) {
+    const TensorLists::Overlap overlap = lists_.OverlapOf(frame);
+    OpId first = last;
+    for (const int maker : overlap.makers) first = std::min(first, out_.op_of_node[maker]);
+    if (overlap.bytes == 0 || first == last || !OnDevice(order_[first])) return;
+    const BufferId id = NewBuffer(order_[first], 0, overlap.bytes, false);
+    out_.graph.buffers[id].name = Node(order_[first]).name() + ":overlap";
+    facts_[id].keep_reason = "of iterations of a loop that overlap";
+    out_.graph.ops[last].inputs.push_back(id);
+  }
+
   // What enters a loop and does not change there is held until the loop has ended, and what an iteration hands to the
   // next one until that has taken it.
   void AddLoopReads() {
@@ -429,7 +441,7 @@ class Importer {
       OpId last = kNone;
       for (const int end : index_.frame(f).ends) last = std::max(last, out_.op_of_node[end]);
       if (last == kNone) continue;
-      out_.graph.ops[last].workspace_bytes += OnDevice(out_.node_of_op[last]) ? lists_.OverlapBytes(f) : 0;
+      AddOverlap(f, last);
       const auto hold = [&](BufferId b) {
         if (b == kNone || out_.graph.buffers[b].resident) return;
         AddOnce(&out_.graph.ops[last].inputs, b);
@@ -453,7 +465,9 @@ class Importer {
         if (outputs[port] != tensorflow::DT_VARIANT) continue;
         const int group = lists_.GroupOf(node);
         const bool optional = Node(node).op().rfind("Optional", 0) == 0 || Node(node).op().rfind("Iterator", 0) == 0;
-        if (group < 0 ? !optional : !lists_.group(group).known) unknown[index_[node].frame] = true;
+        if (group < 0 ? optional : lists_.group(group).known) continue;
+        unknown[index_[node].frame] = true;
+        if (out_.hidden_example.empty()) out_.hidden_example = Node(node).name();
       }
     }
     for (const int node : order_) {

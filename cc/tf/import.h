@@ -29,6 +29,7 @@ struct ImportedGraph {
   int region = 0;                                     // of the index: the one that is planned
   std::vector<Loops::Hold> holds;                     // edges that a rewrite adds, and the plan relies on
   int hidden_ops = 0;                                 // in loops that hold tensor lists of unknown size
+  std::string hidden_example;                         // of an op that makes such a list
   int assumed_tensors = 0;                            // whose size rests on an unknown dimension
   std::string assumed_example;                        // the largest of them
 };

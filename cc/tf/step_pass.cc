@@ -118,8 +118,9 @@ class StepPass {
     if (imported_.hidden_ops == 0) return;
     hidden_ = ", not counting what " + std::to_string(imported_.hidden_ops) + " ops in loops hold";
     report_.warnings.push_back(std::to_string(imported_.hidden_ops) +
-                               " ops run inside loops that hold tensor lists of unknown size: what they hold is not "
-                               "predicted, and nothing of it is recomputed");
+                               " ops run inside loops that hold tensor lists of unknown size (" +
+                               imported_.hidden_example +
+                               " for one): what they hold is not predicted, and nothing of it is recomputed");
   }
 
   void Measure() {

@@ -219,15 +219,31 @@ void TensorLists::AddElements() {
       Join(list_of_[i], counted->second);
       continue;
     }
+    // A shape is small, whatever its rank.
+    const bool shape = graph_.node(source.tensor.node).op() == "TensorListElementShape";
     int64_t count = list.elements > 0 ? list.elements : trips_[std::max(0, index_[i].frame)];
     const bool one = index_[i].frame == index_[list.maker].frame ||
                      (!push && graph_.node(index_[i].inputs[1].node).op() == "Const");
     if (one) count = 1;
-    list.known = list.known && size.known && count >= 0;
+    list.known = list.known && (size.known || shape) && count >= 0;
     list.bytes += std::max<int64_t>(0, count) * size.bytes;
     if (count > 1) list.step_bytes += size.bytes;
   }
-  // Zeros take as much as what they are made like.
+  // What is made of a stack of another list, whose shape inference may not know, takes what that list does; zeros take
+  // as much as what they are made like.
+  for (List& list : lists_) {
+    const std::vector<TensorRef>& inputs = index_[list.maker].inputs;
+    if (graph_.node(list.maker).op() == "TensorListFromTensor" && !inputs.empty()) {
+      const TensorSize size = SizeOf(inputs[0]);
+      const Source source = SourceOf(inputs[0]);
+      const bool stack = graph_.node(source.tensor.node).op() == "TensorListStack";
+      const int64_t stacked = stack ? BytesOf(index_[source.tensor.node].inputs[0].node) : -1;
+      if ((!size.known || size.assumed) && stacked >= 0) {
+        list.bytes = stacked;
+        list.known = true;
+      }
+    }
+  }
   for (List& list : lists_) {
     if (graph_.node(list.maker).op() != "ZerosLike" || index_[list.maker].inputs.empty()) continue;
     const int like = list_of_[index_[list.maker].inputs[0].node];
@@ -266,7 +282,8 @@ int64_t TensorLists::BytesOf(int node) const {
   return list.elements > 0 && list.element_bytes > 0 ? list.elements * list.element_bytes : -1;
 }
 
-int64_t TensorLists::OverlapBytes(int frame) const {
+TensorLists::Overlap TensorLists::OverlapOf(int frame) const {
+  Overlap overlap;
   int64_t ahead = 0;
   int64_t popped = 0;
   std::set<int> groups;
@@ -298,11 +315,14 @@ int64_t TensorLists::OverlapBytes(int frame) const {
       }
     }
     for (const TensorRef& term : terms) {
-      if (sums && waiting.emplace(term.node, term.port).second) pending += SizeOf(term).bytes;
+      if (!sums || !waiting.emplace(term.node, term.port).second) continue;
+      pending += SizeOf(term).bytes;
+      overlap.makers.push_back(term.node);
     }
   }
   if (trips_[frame] >= 0) ahead = std::min(ahead, trips_[frame]);
-  return std::max<int64_t>(0, ahead - 1) * std::max<int64_t>(0, pending - popped);
+  overlap.bytes = std::max<int64_t>(0, ahead - 1) * std::max<int64_t>(0, pending - popped);
+  return overlap;
 }
 
 }  // namespace lms
