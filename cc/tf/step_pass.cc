@@ -92,6 +92,7 @@ class StepPass {
     if (!status.ok()) return Fail(status);
     Enter("sizes");
     status = sizes_.Infer();
+    if (status.ok()) status = sizes_.InferLists(index_);
     if (!status.ok()) return Fail(status);
     Enter("import");
     status = ImportGraph(item_, index_, sizes_, &imported_);

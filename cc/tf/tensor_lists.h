@@ -29,6 +29,8 @@ class TensorLists {
   // All of one graph.
   TensorLists(const tensorflow::GraphDef& graph, const GraphIndex& index, const TensorSizes& sizes, const Loops& loops);
 
+  // The list that the node hands on as output 0; -1 when that is none.
+  int ListOf(int node) const { return list_of_[node]; }
   // The group of the list that the node hands on as output 0; -1 when that is none.
   int GroupOf(int node) const { return list_of_[node] < 0 ? -1 : group_[list_of_[node]]; }
   // The group whose element the tensor is; -1 when it is none's.

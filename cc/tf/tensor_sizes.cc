@@ -2,7 +2,10 @@
 
 #include <algorithm>
 
+#include "cc/tf/list_shapes.h"
+#include "cc/tf/loops.h"
 #include "cc/tf/node_names.h"
+#include "cc/tf/tensor_lists.h"
 #include "tensorflow/core/framework/types.h"
 #include "tensorflow/core/grappler/clusters/utils.h"
 #include "tensorflow/core/grappler/costs/op_context.h"
@@ -164,16 +167,30 @@ int64_t VariableBytes(const tensorflow::NodeDef& node) {
 }
 
 TensorSizes::TensorSizes(const grappler::GrapplerItem& item, int64_t unknown_dim)
-    : item_(item), unknown_dim_(unknown_dim), properties_(item) {}
+    : item_(item), unknown_dim_(unknown_dim) {}
 
-absl::Status TensorSizes::Infer() {
-  absl::Status status = properties_.InferStatically(
+absl::Status TensorSizes::Infer() { return InferShapes(item_); }
+
+absl::Status TensorSizes::InferLists(const GraphIndex& index) {
+  const auto pops = [](const tensorflow::NodeDef& node) { return node.op() == "TensorListPopBack"; };
+  if (std::none_of(item_.graph.node().begin(), item_.graph.node().end(), pops)) return absl::OkStatus();
+  const Loops loops(item_.graph, index);
+  const TensorLists lists(item_.graph, index, *this, loops);
+  if (!NameElementShapes(item_, index, lists, *properties_, &named_)) return absl::OkStatus();
+  return InferShapes(named_);
+}
+
+absl::Status TensorSizes::InferShapes(const grappler::GrapplerItem& item) {
+  auto properties = std::make_unique<grappler::GraphProperties>(item);
+  absl::Status status = properties->InferStatically(
       /*assume_valid_feeds=*/true, /*aggressive_shape_inference=*/false, /*include_input_tensor_values=*/true,
       /*include_output_tensor_values=*/false);
   if (!status.ok()) return status;
+  properties_ = std::move(properties);
   for (const auto& node : item_.graph.node()) {
     NodeFigures& figures = figures_[node.name()];
-    for (const auto& output : properties_.GetOutputProperties(node.name())) {
+    figures.outputs.clear();
+    for (const auto& output : properties_->GetOutputProperties(node.name())) {
       figures.outputs.push_back(SizeOf(output, unknown_dim_));
     }
   }
@@ -185,8 +202,8 @@ void TensorSizes::EstimateCosts(grappler::Cluster* cluster) {
   for (const auto& node : item_.graph.node()) nodes[node.name()] = &node;
   const Costs costs(cluster);
   for (const auto& node : item_.graph.node()) {
-    figures_[node.name()].cost_us = costs.MicrosecondsOf(node, nodes, properties_.GetInputProperties(node.name()),
-                                                         properties_.GetOutputProperties(node.name()), unknown_dim_);
+    figures_[node.name()].cost_us = costs.MicrosecondsOf(node, nodes, properties_->GetInputProperties(node.name()),
+                                                         properties_->GetOutputProperties(node.name()), unknown_dim_);
   }
 }
 

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "cc/tf/graph_index.h"
 #include "tensorflow/core/grappler/clusters/cluster.h"
 #include "tensorflow/core/grappler/costs/graph_properties.h"
 #include "tensorflow/core/grappler/grappler_item.h"
@@ -43,6 +44,9 @@ class TensorSizes {
   // Shapes and sizes of all tensors.
   absl::Status Infer();
 
+  // Once more, with what is known of tensor lists (list_shapes.h), where that says more. `index` belongs to the item.
+  absl::Status InferLists(const GraphIndex& index);
+
   // Costs of all ops, for the devices of `cluster`, which may be null. Only worth the time where something is planned.
   void EstimateCosts(tensorflow::grappler::Cluster* cluster);
 
@@ -54,9 +58,12 @@ class TensorSizes {
   const NodeFigures& Of(const std::string& node_name) const;
 
  private:
+  absl::Status InferShapes(const tensorflow::grappler::GrapplerItem& item);
+
   const tensorflow::grappler::GrapplerItem& item_;
   int64_t unknown_dim_;
-  tensorflow::grappler::GraphProperties properties_;
+  tensorflow::grappler::GrapplerItem named_;  // the item with named shapes, where it was inferred once more
+  std::unique_ptr<tensorflow::grappler::GraphProperties> properties_;
   std::unordered_map<std::string, NodeFigures> figures_;
   NodeFigures none_;
 };
