@@ -197,6 +197,50 @@ def fit(budget: str | None, optimizer: str, batch: int = 64, rows: int = 10) -> 
     return values, max(peaks[1:]), reports[-1] if reports else None
 
 
+RECURRENT: dict[str, Callable] = {
+    "lstm": lambda: [keras.layers.LSTM(64)],
+    "gru": lambda: [keras.layers.GRU(64)],
+    "bidirectional": lambda: [keras.layers.Bidirectional(keras.layers.LSTM(64))],
+    "two_lstms": lambda: [keras.layers.LSTM(64, return_sequences=True), keras.layers.LSTM(64)],
+}
+
+
+def recurrent(kind: str, budget: str | int | None) -> tuple:
+    keras.utils.set_random_seed(4)
+    layers = [keras.Input((40, 32), batch_size=16), *RECURRENT[kind](), keras.layers.Dense(1)]
+    model = keras.Sequential(layers)
+    optimizer = keras.optimizers.SGD(0.01)
+    optimizer.build(model.trainable_variables)
+    x = tf.random.Generator.from_seed(8).normal([16, 40, 32])
+
+    def function():
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean(model(x, training=True) ** 2)
+        slopes = tape.gradient(loss, model.trainable_variables)
+        optimizer.apply_gradients(zip(slopes, model.trainable_variables))
+        return loss
+
+    function.__name__ = f"recurrent_{next(_numbers)}_"
+    traced = tf.function(function)
+    if budget is None:
+        results, peak = measured(traced)
+    else:
+        with lms.enabled(budget):
+            results, peak = measured(traced)
+    values = [variable.numpy() for variable in model.variables]
+    reports = [r for r in lms.reports() if function.__name__ in r.function]
+    return results + values, peak, reports[-1] if reports else None
+
+
+def predict(kind: str) -> None:
+    """One line: what is predicted of the step with its loops' iterations kept apart?"""
+    report, peak = recurrent(kind, "min")[2], recurrent(kind, "min")[1]
+    ratio = (report.peak_after_bytes - report.resident_bytes) / peak
+    hidden = any("loops" in warning for warning in report.warnings)
+    fits = recurrent(kind, 2**40)[2].status
+    print(f"predicted_{kind}: status={report.status} hidden={hidden} {fits} ratio={ratio:.3f}")
+
+
 def compare(name: str, stock: tuple, ours: tuple) -> None:
     """One line of what matters. The margin: 5% of the budget."""
     report = ours[2]
@@ -217,3 +261,6 @@ def main() -> None:
     for optimizer in ("sgd", "adam"):
         fit(None, optimizer)  # what Keras and tf.data allocate once
         compare(f"keras_{optimizer}", fit(None, optimizer), fit("60%", optimizer))
+    for kind in RECURRENT:
+        compare(kind, recurrent(kind, None), recurrent(kind, "70%"))
+        predict(kind)
