@@ -88,8 +88,8 @@ class GraphIndex {
   const Region& region(int region) const { return regions_[region]; }
   // Is `inner` a loop within `outer`, at any depth? Not when they are one.
   bool Within(int inner, int outer) const;
-  // Wherever and whenever a node of region `b` runs, do those of `a` run too, in the same iteration? Then one of `b` may
-  // wait for one of `a`.
+  // Wherever and whenever a node of region `b` runs, do those of `a` run too, in the same iteration? Then one of `b`
+  // may wait for one of `a`.
   bool Implies(int b, int a) const;
   // Is the node of the other graph in the same loop and branch as this graph's? Nodes that both graphs have must have
   // the same numbers.

@@ -44,8 +44,8 @@ constexpr char kSumReason[] = "a sum whose order depends on who else holds its t
 
 class Importer {
  public:
-  Importer(const tensorflow::grappler::GrapplerItem& item, const GraphIndex& index, const TensorSizes& sizes, int region,
-           bool hold, ImportedGraph* imported)
+  Importer(const tensorflow::grappler::GrapplerItem& item, const GraphIndex& index, const TensorSizes& sizes,
+           int region, bool hold, ImportedGraph* imported)
       : item_(item),
         graph_(item.graph),
         index_(index),
@@ -352,8 +352,7 @@ class Importer {
     if (loops_.Changes(node)) {
       const TensorRef enter = index_[node].inputs[0];
       const BufferId b = BufferOf(enter);
-      const bool own = b != kNone && !index_[enter.node].inputs.empty() &&
-                       !Shares(types_[node].outputs[0]) &&
+      const bool own = b != kNone && !index_[enter.node].inputs.empty() && !Shares(types_[node].outputs[0]) &&
                        (out_.graph.buffers[b].resident || HasOtherReaders(index_[enter.node].inputs[0], enter.node));
       return own ? kNone : b;
     }
@@ -422,7 +421,8 @@ class Importer {
     }
   }
 
-  // What iterations that run ahead hold, from the first result that waits to the loop's end: loops may run side by side.
+  // What iterations that run ahead hold, from the first result that waits to the loop's end: loops may run side by
+  // side.
   void AddOverlap(int frame, OpId last) {
     const TensorLists::Overlap overlap = lists_.OverlapOf(frame);
     OpId first = last;
@@ -619,7 +619,8 @@ int RegionOfThePeak(const tensorflow::GraphDef& graph, const GraphIndex& index, 
     if (buffer.resident || buffer.producer == kNone || buffer.producer > peak) continue;
     if (last_read[b] < peak && !buffer.escapes && buffer.producer != peak) continue;
     const int node = imported.node_of_op[buffer.producer];
-    if (index[node].region >= 0 && (!loops.Straggles(node) || loops.MayBeHeld(node))) bytes[index[node].region] += buffer.bytes;
+    if (index[node].region >= 0 && (!loops.Straggles(node) || loops.MayBeHeld(node)))
+      bytes[index[node].region] += buffer.bytes;
   }
   int best = 0;
   for (int region = 1; region < index.regions(); ++region) {

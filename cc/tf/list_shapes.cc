@@ -28,8 +28,8 @@ int ElementOutput(const std::string& op) {
 
 }  // namespace
 
-bool NameElementShapes(const tensorflow::grappler::GrapplerItem& item, const GraphIndex& index, const TensorLists& lists,
-                       const tensorflow::grappler::GraphProperties& properties,
+bool NameElementShapes(const tensorflow::grappler::GrapplerItem& item, const GraphIndex& index,
+                       const TensorLists& lists, const tensorflow::grappler::GraphProperties& properties,
                        tensorflow::grappler::GrapplerItem* named) {
   const auto shape_of = [&](const TensorRef& tensor) -> const TensorShapeProto* {
     const std::string& name = item.graph.node(tensor.node).name();

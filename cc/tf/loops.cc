@@ -45,6 +45,8 @@ Loops::Loops(const tensorflow::GraphDef& graph, const GraphIndex& index)
       }
     }
   }
+  gates_.resize(index.frames());
+  for (int f = 1; f < index.frames(); ++f) gates_[f] = FindGates(f);
   FindStragglers();
 }
 
@@ -65,13 +67,13 @@ void Loops::FindStragglers() {
 
 bool Loops::MayBeHeld(int node) const {
   if (index_[node].frame <= 0 || !index_[node].live || IsControlFlow(graph_.node(node).op())) return false;
-  const std::vector<int> gates = Gates(index_[node].frame);
+  const std::vector<int>& gates = Gates(index_[node].frame);
   return !gates.empty() && index_.Implies(index_[gates[0]].region, index_[node].region);
 }
 
 void Loops::HoldIterations(int frame) {
   if (frame <= 0) return;
-  const std::vector<int> gates = Gates(frame);
+  const std::vector<int>& gates = Gates(frame);
   if (gates.empty()) return;
   const auto may_be_held = [&](int node) {
     return straggles_[node] && index_[node].live && index_[node].frame == frame &&
@@ -107,7 +109,7 @@ std::vector<bool> Loops::Before(const std::vector<int>& ends, int frame) const {
   return before;
 }
 
-std::vector<int> Loops::Gates(int frame) const {
+std::vector<int> Loops::FindGates(int frame) const {
   std::vector<int> gates;
   const int cond = index_.frame(frame).loop_cond;
   if (cond < 0) return gates;

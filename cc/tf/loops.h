@@ -49,7 +49,7 @@ class Loops {
 
   // The NextIteration nodes that must have run before the loop can go on: what one of them waits for ends before the
   // next iteration begins.
-  std::vector<int> Gates(int frame) const;
+  const std::vector<int>& Gates(int frame) const { return gates_[frame]; }
 
   // May it be planned: does it run only when its loops go on? Nodes of it that straggle are left alone.
   bool MayBePlanned(int region) const;
@@ -58,12 +58,14 @@ class Loops {
   // The nodes from which one leads to any of `ends` within one iteration of the frame.
   std::vector<bool> Before(const std::vector<int>& ends, int frame) const;
   void FindStragglers();
+  std::vector<int> FindGates(int frame) const;
 
   const tensorflow::GraphDef& graph_;
   const GraphIndex& index_;
   std::vector<bool> changes_;
   std::vector<bool> straggles_;
   std::vector<Hold> holds_;
+  std::vector<std::vector<int>> gates_;  // per frame
 };
 
 }  // namespace lms

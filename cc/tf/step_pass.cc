@@ -118,10 +118,9 @@ class StepPass {
   void NoteHiddenOps() {
     if (imported_.hidden_ops == 0) return;
     hidden_ = ", not counting what " + std::to_string(imported_.hidden_ops) + " ops in loops hold";
-    report_.warnings.push_back(std::to_string(imported_.hidden_ops) +
-                               " ops run inside loops that hold tensor lists of unknown size (" +
-                               imported_.hidden_example +
-                               " for one): what they hold is not predicted, and nothing of it is recomputed");
+    report_.warnings.push_back(
+        std::to_string(imported_.hidden_ops) + " ops run inside loops that hold tensor lists of unknown size (" +
+        imported_.hidden_example + " for one): what they hold is not predicted, and nothing of it is recomputed");
   }
 
   void Measure() {
@@ -244,7 +243,7 @@ class StepPass {
 
   // What is planned is the graph with its loops' iterations kept apart, where that matters.
   absl::Status HoldIterations() {
-    if (index_.frames() < 2) return absl::OkStatus();
+    if (index_.frames() < 2 || !options_.schedule) return absl::OkStatus();
     const int region = imported_.region;
     const absl::Status status = ImportRegion(item_, index_, sizes_, region, /*hold=*/true, &imported_);
     if (!status.ok()) return status;

@@ -115,8 +115,9 @@ void TensorLists::FindTrips() {
 bool TensorLists::HandsOn(int node, size_t input) const {
   const tensorflow::NodeDef& def = graph_.node(node);
   const std::string& op = def.op();
-  if (op == "TensorListPushBack" || op == "TensorListSetItem" || op == "TensorListPopBack" || op == "TensorListResize" ||
-      op == "Identity" || op == "Switch" || IsEnter(def) || IsExit(def) || IsNextIteration(def)) {
+  if (op == "TensorListPushBack" || op == "TensorListSetItem" || op == "TensorListPopBack" ||
+      op == "TensorListResize" || op == "Identity" || op == "Switch" || IsEnter(def) || IsExit(def) ||
+      IsNextIteration(def)) {
     return input == 0;
   }
   return op == "Merge" || (Adds(op) && HasType(def, tensorflow::DT_VARIANT));
@@ -222,8 +223,8 @@ void TensorLists::AddElements() {
     // A shape is small, whatever its rank.
     const bool shape = graph_.node(source.tensor.node).op() == "TensorListElementShape";
     int64_t count = list.elements > 0 ? list.elements : trips_[std::max(0, index_[i].frame)];
-    const bool one = index_[i].frame == index_[list.maker].frame ||
-                     (!push && graph_.node(index_[i].inputs[1].node).op() == "Const");
+    const bool one =
+        index_[i].frame == index_[list.maker].frame || (!push && graph_.node(index_[i].inputs[1].node).op() == "Const");
     if (one) count = 1;
     list.known = list.known && (size.known || shape) && count >= 0;
     list.bytes += std::max<int64_t>(0, count) * size.bytes;

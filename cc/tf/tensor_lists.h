@@ -1,13 +1,13 @@
 // Tensor lists as memory sees them: what TensorArrays and the accumulators of while loops hold.
 //
 // A list is a variant, of which shape inference knows no size. Its elements are tensors that share the storage of what
-// was put in: a tensor that is pushed on three lists is held once. So lists that share elements make one group, with one
-// buffer, whose bytes are those of all its elements: there from where the first list of it enters a loop (or is made of
-// a tensor) to the last reader of any of them. Elements that are popped are not taken off before the loop that pops them
-// has ended.
+// was put in: a tensor that is pushed on three lists is held once. So lists that share elements make one group, with
+// one buffer, whose bytes are those of all its elements: there from where the first list of it enters a loop (or is
+// made of a tensor) to the last reader of any of them. Elements that are popped are not taken off before the loop that
+// pops them has ended.
 //
-// How many elements a list gets is read off its maker's constants, or else off the constant bound of the loop that fills
-// it. Where neither says, the list is unknown, and counts nothing.
+// How many elements a list gets is read off its maker's constants, or else off the constant bound of the loop that
+// fills it. Where neither says, the list is unknown, and counts nothing.
 //
 // Built once per graph, in linear time, then read-only.
 
@@ -62,11 +62,11 @@ class TensorLists {
  private:
   struct List {
     int maker;
-    int64_t elements = -1;    // -1: not known
-    int64_t bytes = 0;        // in elements of its own, before groups
+    int64_t elements = -1;  // -1: not known
+    int64_t bytes = 0;      // in elements of its own, before groups
     int64_t step_bytes = 0;
     int64_t element_bytes = 0;
-    bool full = false;        // made of a tensor: what is put in takes the place of something
+    bool full = false;  // made of a tensor: what is put in takes the place of something
     bool known = true;
     bool enters = false;
   };

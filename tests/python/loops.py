@@ -48,7 +48,7 @@ def accumulated_in_variables(layers: list, sums: list, x: tf.Tensor) -> tf.Tenso
             acc.assign_add(slope)
     for layer, acc in zip(layers, sums):
         layer.assign_sub(0.1 * acc)
-        acc.assign(tf.zeros_like(acc))
+        acc.assign(0.0 * acc)
     return total
 
 
@@ -88,7 +88,7 @@ def in_a_loop_in_a_loop(layers: list, sums: list, x: tf.Tensor) -> tf.Tensor:
                 acc.assign_add(slope)
         for layer, acc in zip(layers, sums):
             layer.assign_sub(0.1 * acc)
-            acc.assign(tf.zeros_like(acc))
+            acc.assign(0.0 * acc)
     return total
 
 

@@ -213,14 +213,15 @@ TEST_F(VerifyPlaces, AReroutedResult) {
 
 TEST_F(VerifyPlaces, ACopyInABranch) {
   b_.Float("switch", "Switch", {"x", "p"});
-  b_.Float("yes", "Relu", {"switch:1"});
+  b_.Float("pivot", "Relu", {"switch:1"});
+  b_.Float("yes", "AddV2", {"y", "pivot"});
   b_.Float("merge", "Merge", {"switch", "yes"}, {testing::Int("N", 2)});
   b_.Float("last", "AddV2", {"y", "merge"});
   b_.Fetch("last");
   ExpectRefused("node last was moved into or out of a loop or branch",
                 [](GraphDef* graph) { CopyY("yes", "last", graph); });
   ExpectRefused("lms/recompute/0/y is in another loop or branch than y",
-                [](GraphDef* graph) { CopyY("yes", "nobody", graph); });
+                [](GraphDef* graph) { CopyY("pivot", "yes", graph); });
 }
 
 TEST_F(VerifyPlaces, AnEdgeIntoALoop) {
