@@ -464,7 +464,8 @@ class Importer {
       for (size_t port = 0; port < outputs.size(); ++port) {
         if (outputs[port] != tensorflow::DT_VARIANT) continue;
         const int group = lists_.GroupOf(node);
-        const bool optional = Node(node).op().rfind("Optional", 0) == 0 || Node(node).op().rfind("Iterator", 0) == 0;
+        const std::string& op = Node(node).op();
+        const bool optional = op.rfind("Optional", 0) == 0 || op.rfind("Iterator", 0) == 0 || IsPassThrough(Node(node));
         if (group < 0 ? optional : lists_.group(group).known) continue;
         unknown[index_[node].frame] = true;
         if (out_.hidden_example.empty()) out_.hidden_example = Node(node).name();

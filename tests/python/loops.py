@@ -249,6 +249,7 @@ def compare(name: str, stock: tuple, ours: tuple) -> None:
     print(
         f"{name}: status={report.status} same={same} within={ours[1] <= 1.05 * budget} "
         f"lower={ours[1] < stock[1]} region={'loop' * ('loop' in report.reason)} "
+        f"hidden={any('inside loops' in warning for warning in report.warnings)} "
         f"stock={stock[1]} peak={ours[1]} budget={budget} {report.reason}"
     )
 

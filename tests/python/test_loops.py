@@ -41,7 +41,7 @@ def test_within_the_budget(lines, name):
 
 @pytest.mark.parametrize("name", ["steps_in_a_loop", "in_a_loop_in_a_loop", *KERAS])
 def test_the_report_says_where(lines, name):
-    assert "region=loop" in lines[name], lines[name]
+    assert "region=loop hidden=False" in lines[name], lines[name]
 
 
 @pytest.mark.parametrize("kind", loops.RECURRENT)
