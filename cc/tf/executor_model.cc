@@ -11,6 +11,7 @@
 #include <unordered_set>
 #include <utility>
 
+#include "cc/tf/loops.h"
 #include "cc/tf/op_traits.h"
 #include "tensorflow/core/util/device_name_utils.h"
 
@@ -335,6 +336,13 @@ ExecutorModel::ExecutorModel(const tensorflow::GraphDef& graph, const GraphIndex
   };
   // What leaves a loop runs when the loop has ended: after all that its iterations take in.
   const auto wait_for_loop = [&](int from, int to) {
+    if (index[to].frame > 0) {
+      if (!IsExit(graph.node(to))) return;  // within the iteration
+      for (const int end : index.frame(index[to].frame).ends) {
+        if (index[end].live) connect(end, to);
+      }
+      return;
+    }
     const int cycle = index[from].cycle;
     if (cycle < 0 || cycle == index[to].cycle) return;
     for (const int end : index.CycleEnds(cycle)) {

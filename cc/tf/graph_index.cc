@@ -4,7 +4,6 @@
 #include <deque>
 #include <iterator>
 #include <set>
-#include <tuple>
 #include <utility>
 
 #include "tensorflow/core/framework/function.h"
@@ -187,24 +186,83 @@ void GraphIndex::FindCycles(const tensorflow::GraphDef& graph) {
   }
 }
 
+int GraphIndex::FrameOf(const tensorflow::GraphDef& graph, int node) {
+  // The frame of what the node reads and waits for; an Enter's own is below that. -1 where they do not agree.
+  int frame = -1;
+  bool clear = true;
+  const auto comes_from = [&](int input) {
+    if (IsOp(graph.node(input), "NextIteration")) return;
+    const int of_input = nodes_[input].frame;
+    const int out = of_input > 0 && IsOp(graph.node(input), "Exit") ? frames_[of_input].parent : of_input;
+    clear = clear && out >= 0 && (frame < 0 || frame == out);
+    frame = out;
+  };
+  for (const TensorRef& input : nodes_[node].inputs) comes_from(input.node);
+  for (const int control : nodes_[node].controls) comes_from(control);
+  if (!clear) return -1;
+  if (frame < 0) frame = 0;
+  if (!IsOp(graph.node(node), "Enter")) return frame;
+  const auto attr = graph.node(node).attr().find("frame_name");
+  const std::string name = attr == graph.node(node).attr().end() ? std::string() : attr->second.s();
+  for (int f = 1; f < frames(); ++f) {
+    if (frames_[f].parent == frame && frames_[f].name == name) return f;
+  }
+  frames_.push_back({name, frame, -1, {}});
+  return frames() - 1;
+}
+
+int GraphIndex::RegionOf(int node, const std::set<Condition>& conditions) {
+  if (nodes_[node].frame < 0) return -1;
+  const auto [found, is_new] = region_ids_.emplace(std::make_pair(nodes_[node].frame, conditions), regions());
+  if (is_new) regions_.push_back({nodes_[node].frame, conditions});
+  return found->second;
+}
+
+bool GraphIndex::Within(int inner, int outer) const {
+  for (int f = inner; f > 0; f = frames_[f].parent) {
+    if (frames_[f].parent == outer) return true;
+  }
+  return false;
+}
+
+bool GraphIndex::Implies(int b, int a) const {
+  if (a < 0 || b < 0 || regions_[a].frame != regions_[b].frame) return false;
+  const std::set<Condition>& more = regions_[b].conditions;
+  const std::set<Condition>& fewer = regions_[a].conditions;
+  return std::includes(more.begin(), more.end(), fewer.begin(), fewer.end());
+}
+
+bool GraphIndex::SamePlace(int node, const GraphIndex& other, int other_node) const {
+  const int mine = nodes_[node].region;
+  const int theirs = other.nodes_[other_node].region;
+  if (mine < 0 || theirs < 0) return mine == theirs;
+  if (regions_[mine].conditions != other.regions_[theirs].conditions) return false;
+  int f = nodes_[node].frame;
+  int g = other.nodes_[other_node].frame;
+  for (; f > 0 && g > 0; f = frames_[f].parent, g = other.frames_[g].parent) {
+    if (frames_[f].name != other.frames_[g].name) return false;
+  }
+  return f == g;
+}
+
 void GraphIndex::FindBranches(const tensorflow::GraphDef& graph) {
   // A node runs when, for each (predicate, outcome) in its set, the predicate has that outcome. A Merge runs in all
   // cases that its inputs cover, which leaves it what they have in common; where they do not decide by the same
-  // predicates, it may run in none, and gets a condition of its own. Loops decide for themselves: their predicates are
-  // left out. Each node is visited once, in topological order; nodes that a strange graph keeps from being visited
-  // count as conditional.
-  struct Condition {
-    int node;  // with port: the predicate
-    int port;
-    int outcome;
-    bool operator<(const Condition& other) const {
-      return std::tie(node, port, outcome) < std::tie(other.node, other.port, other.outcome);
-    }
-  };
+  // predicates, it may run in none, and gets a condition of its own. That a loop goes on is a condition of its region,
+  // up to the Exit, but makes nothing conditional. Each node is visited once, in topological order; nodes that a
+  // strange graph keeps from being visited count as conditional.
   using Conditions = std::set<Condition>;
+  frames_.assign(1, Frame());
+  regions_.clear();
+  region_ids_.clear();
+  regions_.push_back({0, {}});
+  region_ids_[{0, {}}] = 0;
   bool any = false;
-  for (const auto& node : graph.node()) any |= IsSwitch(node);
-  if (!any) return;
+  for (const auto& node : graph.node()) any |= IsSwitch(node) || IsOp(node, "Enter");
+  if (!any) {
+    for (NodeIndex& node : nodes_) node.frame = node.region = 0;
+    return;
+  }
   std::vector<int> waiting(nodes_.size(), 0);
   for (int i = 0; i < size(); ++i) {
     const NodeIndex& node = nodes_[i];
@@ -224,11 +282,21 @@ void GraphIndex::FindBranches(const tensorflow::GraphDef& graph) {
     }
     return predicate;
   };
+  // What the node hands on: behind an Exit the loop's own conditions are over.
+  const auto handed_on = [&](int node) {
+    Conditions result = conditions[node];
+    if (!IsOp(graph.node(node), "Exit")) return result;
+    for (auto c = result.begin(); c != result.end();) {
+      const bool own = IsOp(graph.node(c->node), "LoopCond") && nodes_[c->node].frame == nodes_[node].frame;
+      c = own ? result.erase(c) : std::next(c);
+    }
+    return result;
+  };
   const auto from = [&](const TensorRef& input) {
-    Conditions result = conditions[input.node];
+    Conditions result = handed_on(input.node);
     if (!IsSwitch(graph.node(input.node)) || nodes_[input.node].inputs.size() < 2) return result;
     const TensorRef predicate = predicate_of(input.node);
-    if (!IsOp(graph.node(predicate.node), "LoopCond")) result.insert({predicate.node, predicate.port, input.port});
+    result.insert({predicate.node, predicate.port, input.port});
     return result;
   };
   const auto same_predicates = [](const Conditions& a, const Conditions& b) {
@@ -243,6 +311,7 @@ void GraphIndex::FindBranches(const tensorflow::GraphDef& graph) {
   for (size_t next = 0; next < queue.size(); ++next) {
     const int i = queue[next];
     visited[i] = true;
+    nodes_[i].frame = FrameOf(graph, i);
     Conditions& mine = conditions[i];
     std::vector<Conditions> theirs;
     for (const TensorRef& input : nodes_[i].inputs) {
@@ -254,15 +323,27 @@ void GraphIndex::FindBranches(const tensorflow::GraphDef& graph) {
         covered = covered && same_predicates(theirs[0], theirs[k]);
         mine = k == 0 ? theirs[0] : common(mine, theirs[k]);
       }
+      // Two inputs that differ in more than one predicate leave cases in which none arrives.
+      covered = covered && (theirs.empty() || mine.size() + 1 >= theirs[0].size());
       if (!covered) mine.insert({i, -1, 0});
+      // What it waits for besides may be a node of a branch that is not taken: it runs all the same.
     } else {
       for (const Conditions& inputs : theirs) mine.insert(inputs.begin(), inputs.end());
+      for (const int control : nodes_[i].controls) {
+        // Also of a Switch: it runs whatever it decides.
+        const Conditions waited_for = handed_on(control);
+        mine.insert(waited_for.begin(), waited_for.end());
+      }
     }
-    for (const int control : nodes_[i].controls) {
-      // Also of a Switch: it runs whatever it decides.
-      mine.insert(conditions[control].begin(), conditions[control].end());
+    nodes_[i].conditional = std::any_of(mine.begin(), mine.end(), [&](const Condition& condition) {
+      return !IsOp(graph.node(condition.node), "LoopCond");
+    });
+    nodes_[i].region = RegionOf(i, mine);
+    if (nodes_[i].frame > 0) {
+      Frame& frame = frames_[nodes_[i].frame];
+      if (IsOp(graph.node(i), "LoopCond")) frame.loop_cond = i;
+      if (IsOp(graph.node(i), "NextIteration")) frame.ends.push_back(i);
     }
-    nodes_[i].conditional = !mine.empty();
     if (IsOp(graph.node(i), "NextIteration")) continue;  // its readers did not wait for it
     for (const int reader : nodes_[i].readers) {
       if (--waiting[reader] == 0) queue.push_back(reader);

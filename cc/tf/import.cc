@@ -4,8 +4,10 @@
 #include <map>
 #include <unordered_map>
 
+#include "cc/core/liveness.h"
 #include "cc/core/schedule.h"
 #include "cc/tf/op_traits.h"
+#include "cc/tf/tensor_lists.h"
 #include "tensorflow/core/framework/function.h"
 #include "tensorflow/core/framework/memory_types.h"
 #include "tensorflow/core/framework/node_def_util.h"
@@ -18,6 +20,7 @@ namespace {
 
 using tensorflow::DataType;
 using tensorflow::NodeDef;
+using DataTypes = tensorflow::DataTypeVector;
 
 std::string DeviceType(const std::string& device) {
   tensorflow::DeviceNameUtils::ParsedName parsed;
@@ -30,6 +33,9 @@ bool Plain(DataType type) {
          type != tensorflow::DT_STRING && type != tensorflow::DT_INVALID;
 }
 
+// Handles of variables: of one buffer, whoever has them.
+bool Shares(DataType type) { return tensorflow::IsRefType(type) || type == tensorflow::DT_RESOURCE; }
+
 void AddOnce(std::vector<int32_t>* list, int32_t id) {
   if (std::find(list->begin(), list->end(), id) == list->end()) list->push_back(id);
 }
@@ -39,13 +45,23 @@ constexpr char kSumReason[] = "a sum whose order depends on who else holds its t
 class Importer {
  public:
   Importer(const tensorflow::grappler::GrapplerItem& item, const GraphIndex& index, const TensorSizes& sizes,
-           ImportedGraph* imported)
+           int region, bool hold, ImportedGraph* imported)
       : item_(item),
         graph_(item.graph),
         index_(index),
         sizes_(sizes),
+        loops_(item.graph, index),
+        lists_(item.graph, index, sizes, loops_),
         library_(tensorflow::OpRegistry::Global(), item.graph.library()),
-        out_(*imported) {}
+        out_(*imported) {
+    out_.region = region;
+    if (!hold) return;
+    loops_.HoldIterations(index.region(region).frame);
+    for (int f = 1; f < index.frames(); ++f) {
+      if (f != index.region(region).frame && lists_.OverlapOf(f).bytes > 0) loops_.HoldIterations(f);
+    }
+    out_.holds = loops_.Holds();
+  }
 
   absl::Status Run() {
     absl::Status status = ReadTypes();
@@ -56,8 +72,10 @@ class Importer {
     if (!status.ok()) return status;
     for (const int node : order_) AddBuffers(node);
     for (const int node : order_) AddReads(node);
+    AddLoopReads();
     for (const int node : order_) AddVariableWrites(node);
     for (const int node : order_) AddHeldReads(node);
+    NoteUnknownLists();
     FixSums();
     for (const int node : order_) JudgeOp(node);
     for (size_t b = 0; b < out_.graph.buffers.size(); ++b) JudgeBuffer(static_cast<BufferId>(b));
@@ -144,9 +162,18 @@ class Importer {
 
   bool OnDevice(int node) const { return Node(node).device() == out_.device; }
 
+  bool InRegion(int node) const { return index_[node].region == out_.region && !loops_.Straggles(node); }
+
   // What leaves a loop comes after all that its iterations take in: else the order would have ops outside run between,
   // on the strength of the first iteration alone, and edges that keep to such an order would be a deadlock.
   void AddLoopEnds(int node, int input, const std::vector<OpId>& op_of, std::vector<OpId>* deps) const {
+    if (index_[node].frame > 0) {
+      if (!IsExit(Node(node))) return;  // within the iteration
+      for (const int end : index_.frame(index_[node].frame).ends) {
+        if (op_of[end] != kNone) AddOnce(deps, op_of[end]);
+      }
+      return;
+    }
     const int cycle = index_[input].cycle;
     if (cycle < 0 || cycle == index_[node].cycle) return;
     for (const int end : index_.CycleEnds(cycle)) {
@@ -179,9 +206,12 @@ class Importer {
         AddOnce(&op.deps, op_of[control]);
         AddLoopEnds(i, control, op_of, &op.deps);
       }
+      for (const Loops::Hold& hold : out_.holds) {
+        if (hold.gate == i) AddOnce(&op.deps, op_of[hold.node]);
+      }
       // A result becomes the function's own, no node that others could wait for.
       const bool result = op.type == "_Retval" || op.type == "_DeviceRetval";
-      op.anchor = !index_[i].in_frame && !index_[i].conditional && OnDevice(i) && !IsControlFlow(op.type) && !result;
+      op.anchor = InRegion(i) && OnDevice(i) && !IsControlFlow(op.type) && !result;
       unordered.ops.push_back(std::move(op));
     }
     out_.variable_waits = FindVariableWaits(graph_, index_);
@@ -227,8 +257,19 @@ class Importer {
     const std::string& type = Node(node).op();
     for (int port = 0; port < static_cast<int>(types.outputs.size()); ++port) {
       const int shared = SharedInput(Node(node), port);
+      const int element_of = lists_.GroupOfElement({node, port});
+      if (element_of >= 0) {
+        buffers[port] = GroupBuffer(element_of, node, port);
+        continue;
+      }
+      if (types.outputs[port] == tensorflow::DT_VARIANT && lists_.GroupOf(node) >= 0) {
+        buffers[port] = lists_.EmptyYet(node) ? NewList(node, port, 0) : GroupBuffer(lists_.GroupOf(node), node, port);
+        continue;
+      }
       if (type == "Merge" || type == "RefMerge") {
         buffers[port] = port == 0 ? SharedByMerge(node) : kNone;
+      } else if (IsExit(Node(node)) && loops_.Changes(node) && !Shares(types.outputs[port])) {
+        // What the last iteration made, of which the first one's storage tells only the size.
       } else if (shared >= 0 && shared < static_cast<int>(index_[node].inputs.size())) {
         buffers[port] = BufferOf(index_[node].inputs[shared]);
       } else if (tensorflow::IsRefType(types.outputs[port]) && !index_[node].inputs.empty() &&
@@ -242,7 +283,7 @@ class Importer {
         }
       }
       if (buffers[port] != kNone) continue;
-      const TensorSize size = SizeOf(node, port);
+      const TensorSize size = SizeOrHeld(node, port);
       const bool here = OnDevice(node) && !types.output_on_host[port];
       const bool held = type == "Const" || type == "_Arg" || type == "Placeholder" || type == "VarHandleOp" ||
                         (tensorflow::IsRefType(types.outputs[port]) && type != "TemporaryVariable") ||
@@ -268,6 +309,40 @@ class Importer {
     }
   }
 
+  BufferId NewList(int node, int port, int64_t bytes) {
+    const BufferId id = NewBuffer(node, port, OnDevice(node) ? bytes : 0, false);
+    facts_[id].keep_reason = "a tensor list";
+    return id;
+  }
+
+  // The storage of all elements of a group of lists, made where it is first asked for.
+  BufferId GroupBuffer(int group, int node, int port) {
+    if (group_buffers_.empty()) group_buffers_.assign(lists_.groups(), kNone);
+    if (group_buffers_[group] == kNone) group_buffers_[group] = NewList(node, port, lists_.group(group).bytes);
+    return group_buffers_[group];
+  }
+
+  // A variant holds what was put into it.
+  TensorSize SizeOrHeld(int node, int port) const {
+    TensorSize size = SizeOf(node, port);
+    if (Node(node).op() == "TensorListStack" && (!size.known || size.assumed)) {
+      const int64_t bytes = lists_.BytesOf(index_[node].inputs[0].node);
+      if (bytes < 0) return size;
+      size.bytes = bytes;
+      size.known = true;
+      size.assumed = false;
+    }
+    if (size.known || types_[node].outputs[port] != tensorflow::DT_VARIANT) return size;
+    if (Node(node).op() == "IteratorGetNextAsOptional") return sizes_.OfElement(Node(node));
+    const bool passes = IsControlFlow(Node(node).op()) || Node(node).op() == "OptionalFromValue";
+    for (size_t i = 0; passes && i < index_[node].inputs.size(); ++i) {
+      const BufferId b = BufferOf(index_[node].inputs[i]);
+      if (b == kNone || Node(node).op() == "OptionalFromValue") continue;  // shares the value's storage
+      size.bytes = std::max(size.bytes, out_.graph.buffers[b].bytes);
+    }
+    return size;
+  }
+
   // A variable with sparse updates is copied by each read: its kernels change it in place.
   bool CopiedOnRead(int handle) {
     if (copied_on_read_.empty()) {
@@ -283,8 +358,16 @@ class Importer {
     return copied_on_read_[handle];
   }
 
-  // Only one of a Merge's inputs arrives: its output is theirs when they are one, and of their size otherwise.
+  // Only one of a Merge's inputs arrives: its output is theirs when they are one, and of their size otherwise. What an
+  // iteration takes over from the one before is neither a constant nor what others hold before the loop.
   BufferId SharedByMerge(int node) const {
+    if (loops_.Changes(node)) {
+      const TensorRef enter = index_[node].inputs[0];
+      const BufferId b = BufferOf(enter);
+      const bool own = b != kNone && !index_[enter.node].inputs.empty() && !Shares(types_[node].outputs[0]) &&
+                       (out_.graph.buffers[b].resident || HasOtherReaders(index_[enter.node].inputs[0], enter.node));
+      return own ? kNone : b;
+    }
     BufferId shared = kNone;
     for (const TensorRef& input : index_[node].inputs) {
       const BufferId b = BufferOf(input);
@@ -293,6 +376,14 @@ class Importer {
       shared = b;
     }
     return shared;
+  }
+
+  bool HasOtherReaders(const TensorRef& tensor, int reader) const {
+    const std::vector<int>& readers = index_[tensor.node].readers;
+    return std::any_of(readers.begin(), readers.end(), [&](int other) {
+      const std::vector<TensorRef>& inputs = index_[other].inputs;
+      return other != reader && std::find(inputs.begin(), inputs.end(), tensor) != inputs.end();
+    });
   }
 
   std::vector<BufferId>& Slots(int node) {
@@ -307,7 +398,7 @@ class Importer {
 
   void AddReads(int node) {
     MemOp& op = Op(node);
-    const bool fixed = index_[node].in_frame || index_[node].conditional || IsControlFlow(op.type) || !OnDevice(node);
+    const bool fixed = !InRegion(node) || IsControlFlow(op.type) || !OnDevice(node);
     for (size_t i = 0; i < index_[node].inputs.size(); ++i) {
       const BufferId b = BufferOf(index_[node].inputs[i]);
       if (b == kNone) continue;
@@ -342,16 +433,84 @@ class Importer {
     }
   }
 
+  // What iterations that run ahead hold, from the first result that waits to the loop's end: loops may run side by
+  // side.
+  void AddOverlap(int frame, OpId last) {
+    const TensorLists::Overlap overlap = lists_.OverlapOf(frame);
+    OpId first = last;
+    for (const int maker : overlap.makers) first = std::min(first, out_.op_of_node[maker]);
+    if (overlap.bytes == 0 || first == last || !OnDevice(order_[first])) return;
+    const BufferId id = NewBuffer(order_[first], 0, overlap.bytes, false);
+    out_.graph.buffers[id].name = Node(order_[first]).name() + ":overlap";
+    facts_[id].keep_reason = "of iterations of a loop that overlap";
+    out_.graph.ops[last].inputs.push_back(id);
+  }
+
+  // What enters a loop and does not change there is held until the loop has ended, and what an iteration hands to the
+  // next one until that has taken it.
+  void AddLoopReads() {
+    for (int f = 1; f < index_.frames(); ++f) {
+      OpId last = kNone;
+      for (const int end : index_.frame(f).ends) last = std::max(last, out_.op_of_node[end]);
+      if (last == kNone) continue;
+      AddOverlap(f, last);
+      const auto hold = [&](BufferId b) {
+        if (b == kNone || out_.graph.buffers[b].resident) return;
+        AddOnce(&out_.graph.ops[last].inputs, b);
+        if (facts_[b].keep_reason.empty()) facts_[b].keep_reason = "used inside control flow or on another device";
+      };
+      for (const int node : order_) {
+        if (index_[node].frame != f) continue;
+        if (IsEnter(Node(node)) && !loops_.Changes(node)) hold(BufferOf({node, 0}));
+        if (IsNextIteration(Node(node)) && out_.op_of_node[node] < last) hold(BufferOf({node, 0}));
+      }
+    }
+  }
+
+  // Ops in loops that hold what nobody can tell the size of.
+  void NoteUnknownLists() {
+    std::vector<bool> unknown(index_.frames(), false);
+    for (const int node : order_) {
+      if (index_[node].frame <= 0 || IsControlFlow(Node(node).op())) continue;
+      const DataTypes& outputs = types_[node].outputs;
+      for (size_t port = 0; port < outputs.size(); ++port) {
+        if (outputs[port] != tensorflow::DT_VARIANT) continue;
+        const int group = lists_.GroupOf(node);
+        const std::string& op = Node(node).op();
+        const bool optional = op.rfind("Optional", 0) == 0 || op.rfind("Iterator", 0) == 0 || IsPassThrough(Node(node));
+        if (group < 0 ? optional : lists_.group(group).known) continue;
+        unknown[index_[node].frame] = true;
+        if (out_.hidden_example.empty()) out_.hidden_example = Node(node).name();
+      }
+    }
+    for (const int node : order_) {
+      for (int f = std::max(0, index_[node].frame); f > 0; f = index_.frame(f).parent) {
+        if (!unknown[f]) continue;
+        ++out_.hidden_ops;
+        break;
+      }
+    }
+  }
+
+  // Must, or might, copies wait to be before this change of a variable? One around the planned region, or in another
+  // branch, cannot be waited for and need not be: a copy reads the tensor that its original reads, and that is copied
+  // where it is still held when its variable changes.
+  bool Concerns(int writer) const {
+    const int region = index_[writer].region;
+    return region < 0 || index_.Implies(region, out_.region) ||
+           index_.Within(index_[writer].frame, index_.region(out_.region).frame);
+  }
+
   void AddVariableWrites(int node) {
     const MemOp& op = Op(node);
     if (ChangesInPlace(op.type) && !index_[node].inputs.empty()) {
       const BufferId b = BufferOf(index_[node].inputs[0]);
       if (b == kNone) return;
-      AddOnce(&out_.graph.buffers[b].overwritten_by, out_.op_of_node[node]);
+      if (Concerns(node)) AddOnce(&out_.graph.buffers[b].overwritten_by, out_.op_of_node[node]);
       facts_[b].keep_reason = "changed in place by " + op.type;
     }
     if (IsVariableRead(op.type) || IsVariableQuery(op.type)) return;
-    if (!types_[node].op_def->is_stateful()) return;
+    if (!types_[node].op_def->is_stateful() || !Concerns(node)) return;
     for (size_t i = 0; i < index_[node].inputs.size(); ++i) {
       const DataType type = i < types_[node].inputs.size() ? types_[node].inputs[i] : tensorflow::DT_INVALID;
       if (type != tensorflow::DT_RESOURCE && !tensorflow::IsRefType(type)) continue;
@@ -418,8 +577,12 @@ class Importer {
     if (op.keep_reason.empty() && OrderDependsOnHolders(op.type, index_[node].inputs.size())) {
       op.keep_reason = kSumReason;
     }
-    if (op.keep_reason.empty() && index_[node].in_frame) op.keep_reason = "inside a loop";
-    if (op.keep_reason.empty() && index_[node].conditional) op.keep_reason = "inside a branch";
+    if (op.keep_reason.empty() && !InRegion(node)) {
+      op.keep_reason = index_[node].region == out_.region ? "may still run in the next iteration of its loop"
+                       : index_[node].in_frame            ? "inside a loop"
+                       : index_[node].conditional         ? "inside a branch"
+                                                          : "outside of the loop or branch that is planned";
+    }
     if (op.keep_reason.empty() && !OnDevice(node)) op.keep_reason = "on another device";
     for (size_t i = 0; op.keep_reason.empty() && i < index_[node].inputs.size(); ++i) {
       const TensorRef& input = index_[node].inputs[i];
@@ -437,8 +600,11 @@ class Importer {
   bool ChangedInLoop(BufferId b) const {
     const std::vector<OpId>& writers = out_.graph.buffers[b].overwritten_by;
     return std::any_of(writers.begin(), writers.end(),
-                       [this](OpId writer) { return index_[out_.node_of_op[writer]].in_frame; });
+                       [this](OpId writer) { return !MayFollow(out_.node_of_op[writer]); });
   }
+
+  // May the node wait for one of the planned region?
+  bool MayFollow(int node) const { return index_.Implies(index_[node].region, out_.region); }
 
   bool ReferenceVariable(BufferId b) const {
     const OpId producer = out_.graph.buffers[b].producer;
@@ -464,21 +630,58 @@ class Importer {
   const tensorflow::GraphDef& graph_;
   const GraphIndex& index_;
   const TensorSizes& sizes_;
+  Loops loops_;
+  const TensorLists lists_;
   tensorflow::FunctionLibraryDefinition library_;
   ImportedGraph& out_;
   std::vector<Types> types_;
   std::vector<int> order_;  // nodes in execution order
   std::vector<Facts> facts_;
+  std::vector<BufferId> group_buffers_;
   std::vector<bool> copied_on_read_;  // per node that makes a variable's handle
   int64_t assumed_bytes_ = -1;
 };
 
+// The region whose nodes made most of what is live at the peak, of those that can be planned.
+int RegionOfThePeak(const tensorflow::GraphDef& graph, const GraphIndex& index, const ImportedGraph& imported) {
+  const MemGraph& memory = imported.graph;
+  const OpId peak = Simulate(memory, Plan()).peak_op;
+  if (peak == kNone) return 0;
+  std::vector<OpId> last_read(memory.buffers.size(), kNone);
+  for (OpId op = 0; op < static_cast<OpId>(memory.ops.size()); ++op) {
+    for (const BufferId b : memory.ops[op].inputs) last_read[b] = op;
+  }
+  const Loops loops(graph, index);
+  std::vector<int64_t> bytes(index.regions(), 0);
+  for (size_t b = 0; b < memory.buffers.size(); ++b) {
+    const MemBuffer& buffer = memory.buffers[b];
+    if (buffer.resident || buffer.producer == kNone || buffer.producer > peak) continue;
+    if (last_read[b] < peak && !buffer.escapes && buffer.producer != peak) continue;
+    const int node = imported.node_of_op[buffer.producer];
+    if (index[node].region >= 0 && (!loops.Straggles(node) || loops.MayBeHeld(node)))
+      bytes[index[node].region] += buffer.bytes;
+  }
+  int best = 0;
+  for (int region = 1; region < index.regions(); ++region) {
+    if (bytes[region] > bytes[best] && loops.MayBePlanned(region)) best = region;
+  }
+  return best;
+}
+
 }  // namespace
+
+absl::Status ImportRegion(const tensorflow::grappler::GrapplerItem& item, const GraphIndex& index,
+                          const TensorSizes& sizes, int region, bool hold, ImportedGraph* imported) {
+  *imported = ImportedGraph();
+  return Importer(item, index, sizes, region, hold, imported).Run();
+}
 
 absl::Status ImportGraph(const tensorflow::grappler::GrapplerItem& item, const GraphIndex& index,
                          const TensorSizes& sizes, ImportedGraph* imported) {
-  *imported = ImportedGraph();
-  return Importer(item, index, sizes, imported).Run();
+  absl::Status status = ImportRegion(item, index, sizes, 0, false, imported);
+  if (!status.ok() || index.regions() < 2) return status;
+  const int region = RegionOfThePeak(item.graph, index, *imported);
+  return region == 0 ? status : ImportRegion(item, index, sizes, region, false, imported);
 }
 
 void ImportCosts(const tensorflow::grappler::GrapplerItem& item, const TensorSizes& sizes, ImportedGraph* imported) {

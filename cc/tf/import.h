@@ -1,7 +1,9 @@
 // A graph as a MemGraph: which tensors share storage, how large each buffer is, what may be evicted and why not.
 //
 // One device is planned at a time: the GPU that holds the most bytes, or the CPU where there is none. Buffers elsewhere
-// count nothing and stay. Only nodes that run in every step, outside loops and branches, are copied or evicted from.
+// count nothing and stay. One region (graph_index.h) is planned at a time, too: only its nodes are copied, evicted from
+// or waited for. It is the one that made most of what is held at the peak: what runs in every step, or the body of a
+// loop or a branch. Loops count as one iteration (loops.h), branches as taken.
 
 #ifndef LMS_CC_TF_IMPORT_H_
 #define LMS_CC_TF_IMPORT_H_
@@ -13,6 +15,7 @@
 #include "cc/core/mem_graph.h"
 #include "cc/core/overlap.h"
 #include "cc/tf/graph_index.h"
+#include "cc/tf/loops.h"
 #include "cc/tf/tensor_sizes.h"
 #include "cc/tf/variable_waits.h"
 #include "tensorflow/core/grappler/grappler_item.h"
@@ -27,6 +30,10 @@ struct ImportedGraph {
   std::vector<HeldRead> held_reads;                   // of variables that the step changes
   std::vector<VariableWait> variable_waits;           // which the order assumes: a rewrite makes edges of them
   std::string device;                                 // the one that is planned
+  int region = 0;                                     // of the index: the one that is planned
+  std::vector<Loops::Hold> holds;                     // edges that a rewrite adds, and the plan relies on
+  int hidden_ops = 0;                                 // in loops that hold tensor lists of unknown size
+  std::string hidden_example;                         // of an op that makes such a list
   int assumed_tensors = 0;                            // whose size rests on an unknown dimension
   std::string assumed_example;                        // the largest of them
 };
@@ -34,6 +41,11 @@ struct ImportedGraph {
 // `index` belongs to the item's graph. Fails, and says why, where the graph cannot be put in order or is unsound.
 absl::Status ImportGraph(const tensorflow::grappler::GrapplerItem& item, const GraphIndex& index,
                          const TensorSizes& sizes, ImportedGraph* imported);
+
+// The same with that region for the planned one. `hold`: as it will be when the rewrite has added edges that keep the
+// iterations apart, of the region's loop and of others that hold much while they overlap.
+absl::Status ImportRegion(const tensorflow::grappler::GrapplerItem& item, const GraphIndex& index,
+                          const TensorSizes& sizes, int region, bool hold, ImportedGraph* imported);
 
 // Fills in the ops' costs, once `sizes` has them.
 void ImportCosts(const tensorflow::grappler::GrapplerItem& item, const TensorSizes& sizes, ImportedGraph* imported);

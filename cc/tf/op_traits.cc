@@ -134,6 +134,7 @@ bool NamesRef(const tensorflow::OpDef& op_def) {
 
 int SharedInput(const tensorflow::NodeDef& node, int port) {
   if (node.op() == "IdentityN") return port;
+  if (node.op() == "OptionalGetValue") return 0;
   if (node.op() == "Switch" || node.op() == "_SwitchN" || node.op() == "RefSwitch") return 0;
   return port == 0 && (Views().count(node.op()) != 0 || InPlace().count(node.op()) != 0) ? 0 : -1;
 }
@@ -145,7 +146,7 @@ bool IsPassThrough(const tensorflow::NodeDef& node) {
 
 bool IsViewOfInput(const tensorflow::NodeDef& node, int input) {
   if (IsControlFlow(node.op())) return false;
-  return node.op() == "IdentityN" || (input == 0 && Views().count(node.op()) != 0);
+  return node.op() == "IdentityN" || node.op() == "OptionalGetValue" || (input == 0 && Views().count(node.op()) != 0);
 }
 
 bool MayForwardInput(const std::string& op_type) { return Forwarders().count(op_type) != 0; }

@@ -82,8 +82,8 @@ bool Rewrite(const Options& options, grappler::Cluster* cluster, const grappler:
   const bool changed = RunStepPass(options, cluster, held, threads, output, report);
   if (changed && sums.hidden > 0) {
     report->warnings.push_back(std::to_string(sums.hidden) +
-                               " sums in loops or branches are added up in the order of arrival, in which their last "
-                               "bits may differ from those without lms");
+                               " sums across loops or branches are added up in the order of arrival, in which their "
+                               "last bits may differ from those without lms");
   }
   return changed;
 }

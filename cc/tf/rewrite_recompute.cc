@@ -49,6 +49,9 @@ class Rewriter {
   }
 
   absl::Status Run() {
+    for (const Loops::Hold& hold : imported_.holds) {
+      AddControl(Original(hold.node).name(), graph_->mutable_node(hold.gate));
+    }
     size_t next = 0;
     for (OpId op = 0; op < static_cast<OpId>(imported_.graph.ops.size()); ++op) {
       size_t end = next;
@@ -145,12 +148,13 @@ class Rewriter {
   }
 
   // The update of a variable that the copy reads comes after it: the copy has the right value in any case (it reads the
-  // tensor that the step read), but an update while that is held copies the variable. No edge leads into a loop.
+  // tensor that the step read), but an update while that is held copies the variable. No edge leads into another loop,
+  // or from a branch out of it.
   void OrderBeforeWrites(OpId op, const std::string& copy) {
     for (const BufferId b : imported_.graph.ops[op].inputs) {
       for (const OpId writer : imported_.graph.buffers[b].overwritten_by) {
         const int node = imported_.node_of_op[writer];
-        if (!index_[node].in_frame) AddControl(copy, graph_->mutable_node(node));
+        if (index_.Implies(index_[node].region, imported_.region)) AddControl(copy, graph_->mutable_node(node));
       }
     }
   }

@@ -4,8 +4,8 @@
 // inputs, for its place in the schedule: for the op that makes the last other input of the op it serves, and, where
 // `enforce_order` is set, for the ops before it that free large buffers (the executor would else run ahead of the
 // plan). The control inputs also keep later passes from merging a copy with its original. Copies that read a variable
-// are ordered before every update of it. All edges agree with the plan's order, so the graph stays acyclic. Tensors
-// that are fetched, fed or preserved by name are never replaced.
+// are ordered before every update of it. In a loop the next iteration waits for all of this one. All edges agree with
+// the plan's order, so the graph stays acyclic. Tensors that are fetched, fed or preserved by name are never replaced.
 
 #ifndef LMS_CC_TF_REWRITE_RECOMPUTE_H_
 #define LMS_CC_TF_REWRITE_RECOMPUTE_H_

@@ -98,6 +98,7 @@ class StepPass {
     if (!dimensions_.problems().empty()) return Fail(absl::InvalidArgumentError(dimensions_.problems().front()));
     if (!dimensions_.warning().empty()) report_.warnings.push_back(dimensions_.warning());
     status = sizes_.Infer();
+    if (status.ok()) status = sizes_.InferLists(index_);
     if (!status.ok()) return Fail(status);
     Enter("import");
     status = ImportGraph(item_, index_, sizes_, &imported_);
@@ -122,13 +123,11 @@ class StepPass {
 
   // What the prediction does not cover is said wherever it is used.
   void NoteHiddenOps() {
-    int in_loops = 0;
-    for (int i = 0; i < index_.size(); ++i) in_loops += index_[i].live && index_[i].in_frame ? 1 : 0;
-    if (in_loops == 0) return;
-    hidden_ = ", not counting what " + std::to_string(in_loops) + " ops in loops hold";
+    if (imported_.hidden_ops == 0) return;
+    hidden_ = ", not counting what " + std::to_string(imported_.hidden_ops) + " ops in loops hold";
     report_.warnings.push_back(
-        std::to_string(in_loops) +
-        " ops run inside loops: what they hold is not predicted, and nothing of it is recomputed");
+        std::to_string(imported_.hidden_ops) + " ops run inside loops that hold tensor lists of unknown size (" +
+        imported_.hidden_example + " for one): what they hold is not predicted, and nothing of it is recomputed");
   }
 
   void Measure() {
@@ -221,6 +220,9 @@ class StepPass {
   bool PlanAndRewrite(tensorflow::GraphDef* output) {
     const std::string waits = HiddenWait(item_, index_);
     if (!waits.empty()) return Skip(waits + " may wait for another op of the step: lms changes no order around it");
+    Enter("import");
+    const absl::Status held = HoldIterations();
+    if (!held.ok()) return Fail(held);
     report_.step_time_us = imported_.graph.TotalCostUs();
     report_.kept = SummariseKept(imported_.graph);
     const bool least = options_.memory_budget.kind == Budget::Kind::kMin;
@@ -239,7 +241,9 @@ class StepPass {
         limit = planned.peak_bytes - std::max<int64_t>(report_.peak_before_bytes - planned.peak_bytes, limit / 200);
         continue;
       }
-      if (as_it_is && planned.peak_bytes >= report_.peak_before_bytes) return NothingToGain();
+      if (as_it_is && imported_.holds.empty() && planned.peak_bytes >= report_.peak_before_bytes) {
+        return NothingToGain();
+      }
       const bool ordered = as_it_is || !strategy.order.empty();
       order_limit_ = !ordered ? 0 : least ? planned.peak_bytes : limit;
       if (ordered) ordered_ = as_it_is ? imported_ : InOrder(imported_, strategy.order);
@@ -265,6 +269,17 @@ class StepPass {
     PlannerResult none;
     none.peak_bytes = least_verified_;
     return Infeasible(none, output);
+  }
+
+  // What is planned is the graph with its loops' iterations kept apart, where that matters.
+  absl::Status HoldIterations() {
+    if (index_.frames() < 2 || !options_.schedule) return absl::OkStatus();
+    const int region = imported_.region;
+    const absl::Status status = ImportRegion(item_, index_, sizes_, region, /*hold=*/true, &imported_);
+    if (!status.ok()) return status;
+    ImportCosts(item_, sizes_, &imported_);
+    DumpGraph();
+    return status;
   }
 
   PlannerOptions Planner() const {
@@ -327,7 +342,8 @@ class StepPass {
                        (order_limit_ > 0 ? " in another order, held by " + edges + " control edges," : "") + " lower";
     }
     report_.reason += " the predicted peak from " + FormatBytes(report_.peak_before_bytes) + " to " +
-                      FormatBytes(report_.peak_after_bytes);
+                      FormatBytes(report_.peak_after_bytes) + Where() +
+                      (imported_.holds.empty() ? "" : "; iterations of loops wait for the end of the one before");
     Dump([&] {
       const std::string problem = order_limit_ > 0 ? DumpFile().Write(Planned().graph) : "";
       return problem.empty() ? DumpFile().Write(Planned().graph, planned.plan) : problem;
@@ -347,6 +363,13 @@ class StepPass {
       decision.trigger = edge.waits_for;
       report_.decisions.push_back(std::move(decision));
     }
+  }
+
+  // Where the copies are, when not in what runs in every step.
+  std::string Where() const {
+    const Region& region = index_.region(imported_.region);
+    if (region.frame > 0) return ", in the body of the loop " + index_.frame(region.frame).name;
+    return region.conditions.empty() ? "" : ", in a branch";
   }
 
   bool NothingToGain() {

@@ -108,9 +108,11 @@ class SumHolder {
     for (auto& [variable, sum] : by_variable) {
       sum.from_zero = StartsFromZero(variable);
       if (sum.adds.size() < (sum.from_zero ? 3 : 2)) continue;
-      const bool hidden = std::any_of(sum.adds.begin(), sum.adds.end(),
-                                      [this](int add) { return index_[add].in_frame || index_[add].conditional; });
-      if (hidden) {
+      // In one loop body or branch they run together, and may wait for each other.
+      const int region = index_[sum.adds[0]].region;
+      const bool together = std::all_of(sum.adds.begin(), sum.adds.end(),
+                                        [&](int add) { return index_[add].region == region && region >= 0; });
+      if (!together) {
         ++result_.hidden;
       } else {
         sums_.push_back(std::move(sum));

@@ -23,7 +23,7 @@ namespace lms {
 struct SumOrder {
   int held = 0;    // sums that got an order
   int free = 0;    // sums of which stock TensorFlow itself has no order
-  int hidden = 0;  // sums in loops and branches, where no edge is added
+  int hidden = 0;  // sums of which one term may be added when another one is not: no edge is added
 };
 
 // Is there anything that HoldSums may have to do? One pass over the nodes.

@@ -2,8 +2,11 @@
 
 #include <algorithm>
 
+#include "cc/tf/list_shapes.h"
+#include "cc/tf/loops.h"
 #include "cc/tf/node_names.h"
 #include "cc/tf/op_key.h"
+#include "cc/tf/tensor_lists.h"
 #include "tensorflow/core/framework/types.h"
 #include "tensorflow/core/grappler/clusters/utils.h"
 #include "tensorflow/core/grappler/costs/op_context.h"
@@ -195,9 +198,27 @@ absl::Status TensorSizes::Infer() {
     if (!status.ok()) return status;
     if (dimensions_ == nullptr || round + 1 == kMostRounds || !dimensions_->Fold(*properties_)) break;
   }
+  return ReadSizes();
+}
+
+absl::Status TensorSizes::InferLists(const GraphIndex& index) {
+  const auto pops = [](const tensorflow::NodeDef& node) { return node.op() == "TensorListPopBack"; };
+  if (std::none_of(item_.graph.node().begin(), item_.graph.node().end(), pops)) return absl::OkStatus();
+  const Loops loops(item_.graph, index);
+  const TensorLists lists(item_.graph, index, *this, loops);
+  if (!NameElementShapes(item_, index, lists, *properties_, &named_)) return absl::OkStatus();
+  auto properties = std::make_unique<grappler::GraphProperties>(named_);
+  absl::Status status = InferShapes(properties.get());
+  if (!status.ok()) return status;
+  properties_ = std::move(properties);
+  return ReadSizes();
+}
+
+absl::Status TensorSizes::ReadSizes() {
   bool lost = false;
   for (const auto& node : item_.graph.node()) {
     NodeFigures& figures = figures_[node.name()];
+    figures.outputs.clear();
     for (const auto& output : properties_->GetOutputProperties(node.name())) {
       figures.outputs.push_back(SizeOf(output, unknown_dim_));
       // A few numbers, of which only the shape is not known.
@@ -205,7 +226,7 @@ absl::Status TensorSizes::Infer() {
       lost |= output.shape().unknown_rank();
     }
   }
-  return lost && &original_ != &item_ ? InferUnbound() : status;
+  return lost && &original_ != &item_ ? InferUnbound() : absl::OkStatus();
 }
 
 absl::Status TensorSizes::InferUnbound() {
@@ -237,6 +258,30 @@ void TensorSizes::EstimateCosts(grappler::Cluster* cluster, const ProfilePrices*
     figures.cost_us = price.us;
     figures.profiled = price.measured;
   }
+}
+
+TensorSize TensorSizes::OfElement(const tensorflow::NodeDef& original) const {
+  // As it is in the copy that has sizes.
+  const auto& nodes = item_.graph.node();
+  const auto bound = std::find_if(nodes.begin(), nodes.end(),
+                                  [&original](const auto& candidate) { return candidate.name() == original.name(); });
+  const tensorflow::NodeDef& node = bound == nodes.end() ? original : *bound;
+  const auto types = node.attr().find("output_types");
+  const auto shapes = node.attr().find("output_shapes");
+  TensorSize sum;
+  if (types == node.attr().end() || shapes == node.attr().end()) return sum;
+  if (types->second.list().type_size() != shapes->second.list().shape_size()) return sum;
+  sum.known = true;
+  for (int i = 0; i < types->second.list().type_size(); ++i) {
+    OpInfo::TensorProperties component;
+    component.set_dtype(types->second.list().type(i));
+    *component.mutable_shape() = shapes->second.list().shape(i);
+    const TensorSize size = SizeOf(component, unknown_dim_);
+    sum.bytes += size.bytes;
+    sum.known = sum.known && size.known;
+    sum.assumed = sum.assumed || size.assumed;
+  }
+  return sum;
 }
 
 const NodeFigures& TensorSizes::Of(const std::string& node_name) const {

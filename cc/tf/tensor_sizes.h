@@ -16,6 +16,7 @@
 #include "absl/status/status.h"
 #include "cc/core/profile.h"
 #include "cc/tf/dimensions.h"
+#include "cc/tf/graph_index.h"
 #include "tensorflow/core/grappler/clusters/cluster.h"
 #include "tensorflow/core/grappler/costs/graph_properties.h"
 #include "tensorflow/core/grappler/grappler_item.h"
@@ -50,20 +51,29 @@ class TensorSizes {
   // Shapes and sizes of all tensors.
   absl::Status Infer();
 
+  // Once more, with what is known of tensor lists (list_shapes.h), where that says more. `index` belongs to the item.
+  absl::Status InferLists(const GraphIndex& index);
+
   // Costs of all ops, for the devices of `cluster`, which may be null: estimates, or prices by what was measured where
-  // that is given. Only worth the time where something is planned.
+  // that is given.
   void EstimateCosts(tensorflow::grappler::Cluster* cluster, const ProfilePrices* prices = nullptr);
+
+  // What the node makes according to its attributes output_types and output_shapes, all components together: the
+  // element that an Optional holds. Not known where they do not say.
+  TensorSize OfElement(const tensorflow::NodeDef& node) const;
 
   // Figures of the node or of the one that it copies; none known for nodes that were not there.
   const NodeFigures& Of(const std::string& node_name) const;
 
  private:
+  absl::Status ReadSizes();
   absl::Status InferUnbound();
 
   const tensorflow::grappler::GrapplerItem& item_;
   const tensorflow::grappler::GrapplerItem& original_;
   Dimensions* dimensions_ = nullptr;
   int64_t unknown_dim_;
+  tensorflow::grappler::GrapplerItem named_;  // the item with named shapes, where it was inferred once more
   std::unique_ptr<tensorflow::grappler::GraphProperties> properties_;
   std::unordered_map<std::string, NodeFigures> figures_;
   NodeFigures none_;

@@ -24,7 +24,7 @@ class WaitFinder {
 
   std::vector<VariableWait> Run() {
     for (int i = 0; i < index_.size(); ++i) {
-      if (!Plain(i) || !Updates(i)) continue;
+      if (!Plain(i) || !Updates(i) || index_.Preserved(i)) continue;
       const int variable = Variable(index_[i].inputs[0]);
       if (variable >= 0 && VariableBytes(graph_.node(variable)) >= kLeastBytes) updates_[variable].push_back(i);
     }
@@ -76,7 +76,7 @@ class WaitFinder {
       const std::string& op = graph_.node(reader).op();
       if (IsViewOfInput(graph_.node(reader), static_cast<int>(reads - inputs.begin()))) {
         AddReaders(reader, readers);
-      } else if (op != "_Retval" && op != "_DeviceRetval" && !IsControlFlow(op) && !index_.Preserved(reader)) {
+      } else if (op != "_Retval" && op != "_DeviceRetval" && !IsControlFlow(op)) {
         readers->push_back(reader);
       }
     }

@@ -7,6 +7,7 @@
 #include "cc/tf/execution.h"
 #include "cc/tf/graph_index.h"
 #include "cc/tf/import.h"
+#include "cc/tf/loops.h"
 #include "cc/tf/node_names.h"
 #include "cc/tf/op_traits.h"
 #include "tensorflow/core/framework/attr_value_util.h"
@@ -59,10 +60,16 @@ class Comparison {
     }
     const NodeIndex& was = old_[node];
     const NodeIndex& is = new_[node];
-    const bool fixed = was.in_frame || after_.node(node).op() == "_Retval";
-    if (fixed && !(was.inputs == is.inputs && was.controls == is.controls)) {
-      return absl::InternalError(was.in_frame ? name + ", in a loop, has other inputs than before"
-                                              : "the result " + name + " was rerouted");
+    const bool result = after_.node(node).op() == "_Retval";
+    const bool fixed = result || IsControlFlow(after_.node(node).op());
+    const bool same_controls = was.controls == is.controls || IsNextIteration(after_.node(node));
+    if (fixed && !(was.inputs == is.inputs && same_controls)) {
+      return absl::InternalError(result ? "the result " + name + " was rerouted"
+                                        : name + " decides what runs and has other inputs than before");
+    }
+    // In another loop or branch it would not run when it did, or not at all.
+    if (!old_.SamePlace(node, new_, node)) {
+      return absl::InternalError("node " + name + " was moved into or out of a loop or branch");
     }
     if (!SameInputs(node, node)) return absl::InternalError("node " + name + " has other inputs than before");
     for (const int control : was.controls) {
@@ -87,9 +94,11 @@ class Comparison {
     const std::string& name = after_.node(node).name();
     if (!IsOwnName(name)) return absl::InternalError("a node of a foreign name was added: " + name);
     if (!new_[node].live) return absl::InternalError("the added node " + name + " never runs");
-    if (new_[node].in_frame || new_[node].conditional) return absl::InternalError(name + " is inside control flow");
     const int original = old_.Find(OriginalName(name));
     if (original < 0) return absl::InternalError(name + " copies no node");
+    if (old_[original].region < 0 || !old_.SamePlace(original, new_, node)) {
+      return absl::InternalError(name + " is in another loop or branch than " + before_.node(original).name());
+    }
     if (!SameButInputs(before_.node(original), after_.node(node)) || !SameInputs(original, node)) {
       return absl::InternalError(name + " is no copy of " + before_.node(original).name());
     }
@@ -127,6 +136,26 @@ class Comparison {
   const GraphIndex& new_;
 };
 
+// The region of the first node that was added, or 0.
+int RegionOfTheAdded(const GraphDef& graph, const GraphIndex& index) {
+  for (int i = 0; i < index.size(); ++i) {
+    if (IsOwnName(graph.node(i).name())) return index[i].region;
+  }
+  return 0;
+}
+
+// All copies are of one region, and none runs into the next iteration.
+absl::Status CheckRegion(const GraphDef& graph, const GraphIndex& index, int region) {
+  const Loops loops(graph, index);
+  for (int i = 0; i < index.size(); ++i) {
+    const std::string& name = graph.node(i).name();
+    if (!IsOwnName(name)) continue;
+    if (index[i].region != region) return absl::InternalError(name + " is in another loop or branch than other copies");
+    if (loops.Straggles(i)) return absl::InternalError(name + " may still run when the next iteration begins");
+  }
+  return absl::OkStatus();
+}
+
 // Each recomputation that reads a variable is waited for by all that change the variable.
 absl::Status CheckVariableOrder(const GraphDef& graph, const ImportedGraph& imported) {
   for (size_t i = 0; i < imported.graph.ops.size(); ++i) {
@@ -155,7 +184,9 @@ absl::Status VerifyRewrite(const tensorflow::grappler::GrapplerItem& original,
   if (status.ok()) status = index.Build(rewritten);
   if (status.ok()) status = Comparison(original.graph, old_index, rewritten.graph, index).Check();
   ImportedGraph imported;
-  if (status.ok()) status = ImportGraph(rewritten, index, sizes, &imported);
+  const int region = status.ok() ? RegionOfTheAdded(rewritten.graph, index) : 0;
+  if (status.ok()) status = CheckRegion(rewritten.graph, index, region);
+  if (status.ok()) status = ImportRegion(rewritten, index, sizes, region, /*hold=*/false, &imported);
   if (status.ok()) status = CheckVariableOrder(rewritten.graph, imported);
   if (!status.ok()) return status;
   ImportCosts(rewritten, sizes, &imported);

@@ -19,9 +19,11 @@ namespace lms {
 
 // `rewritten` is the item with the new graph, `original` with the one that came in. An error says what is unsound: an
 // original node is missing, moved or changed in more than its inputs; a node reads another value than the node that it
-// is or copies read before, or no longer waits for what it waited for; a result was rerouted; an added node never runs,
-// or runs in a loop or branch, or may read a variable after it has changed; there is a cycle. *profile is the new
-// graph's memory over time on so many inter-op threads, which takes the costs that `sizes` knows.
+// is or copies read before, or no longer waits for what it waited for; a result was rerouted; a node runs in another
+// loop or branch than before, or than the node that it copies, or what decides about them has other inputs; an added
+// node never runs, may still run when the next iteration begins, or may read a variable after it has changed; there is
+// a cycle. *profile is the new graph's memory over time on so many inter-op threads, which takes the costs that `sizes`
+// knows.
 absl::Status VerifyRewrite(const tensorflow::grappler::GrapplerItem& original,
                            const tensorflow::grappler::GrapplerItem& rewritten, const TensorSizes& sizes, int threads,
                            MemoryProfile* profile);

@@ -38,11 +38,23 @@ def fan(x: tf.Tensor, readers: int, first: int) -> tuple:
     return split(x)
 
 
-def branches(functions: tuple[Callable, ...], first: int, layers: int) -> Callable:
+def branches(functions: tuple[Callable, ...], first: int, layers: int, where: str = "") -> Callable:
     """Layers whose output is a product of functions of their matrix product."""
     kernels, x = weights(layers), inputs()
 
     def step():
+        loss = 0.0
+        if where == "loop":
+            for i in tf.range(2):
+                loss += train(x + tf.cast(i, tf.float32))
+        elif where == "branch":
+            if tf.reduce_sum(x) > -1e9:
+                loss = train(x)
+        else:
+            loss = train(x)
+        return loss
+
+    def train(x):
         with tf.GradientTape() as tape:
             y = x
             for kernel in kernels:
@@ -74,6 +86,8 @@ STEPS = {
     "three terms, begun with the first": lambda: branches((tf.tanh, same, bent), 0, 3),
     "three terms, begun with the last": lambda: branches((tf.sigmoid, same, same), 2, 3),
     "four terms": lambda: branches((same, same, bent, bent), 2, 3),
+    "in a loop": lambda: branches((tf.sigmoid, same, same), 2, 3, "loop"),
+    "in a branch": lambda: branches((tf.sigmoid, same, same), 2, 3, "branch"),
     "a norm's moments": lambda: branches((tf.sigmoid, centred, centred), 2, 5),
 }
 BUDGETS = ("min", "60%")

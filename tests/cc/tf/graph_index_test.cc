@@ -283,5 +283,66 @@ TEST(GraphIndex, ALoopInABranchIsBoth) {
   EXPECT_FALSE(index["merge"].conditional);
 }
 
+// ---- Regions ----
+
+TEST(GraphIndex, RegionsAreLoopBodiesAndBranches) {
+  GraphBuilder b;
+  b.Feed("x", {4});
+  b.Add("p", "Placeholder", {}, {testing::Type("dtype", DT_BOOL)});
+  b.Float("before", "Relu", {"x"});
+  AddWhile(&b, "", "before", "p");
+  AddCond(&b, "if_", "exit", "p");
+  b.Fetch("if_merge");
+  const Index index(b.item());
+  for (const char* name : {"x", "before", "if_switch", "if_merge"}) EXPECT_EQ(index[name].region, 0) << name;
+  EXPECT_EQ(index["body"].region, index["next"].region);
+  EXPECT_NE(index["body"].region, index["merge"].region);  // which runs once more
+  EXPECT_EQ(index["body"].frame, index["merge"].frame);
+  EXPECT_EQ(index["exit"].frame, index["body"].frame);
+  EXPECT_NE(index["if_yes"].region, index["if_no"].region);
+  EXPECT_EQ(index["if_yes"].frame, 0);
+  EXPECT_TRUE(index.index.Implies(index["body"].region, index["merge"].region));
+  EXPECT_FALSE(index.index.Implies(index["merge"].region, index["body"].region));
+  EXPECT_FALSE(index.index.Implies(index["body"].region, 0));  // another frame
+  EXPECT_TRUE(index.index.Implies(index["if_yes"].region, 0));
+  EXPECT_FALSE(index.index.Implies(index["if_yes"].region, index["if_no"].region));
+  EXPECT_TRUE(index.index.Within(index["body"].frame, 0));
+  EXPECT_FALSE(index.index.Within(0, index["body"].frame));
+}
+
+TEST(GraphIndex, AMergeThatWaitsForABranchRunsAllTheSame) {
+  GraphBuilder b;
+  b.Feed("x", {4});
+  b.Add("p", "Placeholder", {}, {testing::Type("dtype", DT_BOOL)});
+  b.Float("switch", "Switch", {"x", "p"});
+  b.Float("yes", "Tanh", {"switch:1"});
+  b.Float("merge", "Merge", {"switch", "switch:1", "^yes"}, {testing::Int("N", 2)});
+  b.Fetch("merge");
+  EXPECT_EQ(Index(b.item())["merge"].region, 0);
+}
+
+TEST(GraphIndex, AMergeThatTwoPredicatesDoNotCoverMayNotRun) {
+  GraphBuilder b;
+  b.Feed("x", {4});
+  for (const char* name : {"p", "q"}) b.Add(name, "Placeholder", {}, {testing::Type("dtype", DT_BOOL)});
+  b.Float("switch", "Switch", {"x", "p"});
+  b.Float("yes", "Switch", {"switch:1", "q"});
+  b.Float("no", "Switch", {"switch", "q"});
+  b.Float("merge", "Merge", {"yes:1", "no"}, {testing::Int("N", 2)});  // p and q, or neither
+  b.Fetch("merge");
+  EXPECT_TRUE(Index(b.item())["merge"].conditional);
+}
+
+TEST(GraphIndex, ANodeOfTwoFramesIsInNoRegion) {
+  GraphBuilder b;
+  b.Feed("x", {4});
+  b.Add("p", "Placeholder", {}, {testing::Type("dtype", DT_BOOL)});
+  AddWhile(&b, "", "x", "p");
+  b.Float("odd", "Add", {"body", "x"});
+  b.Fetch("odd");
+  b.Fetch("exit");
+  EXPECT_EQ(Index(b.item())["odd"].region, -1);
+}
+
 }  // namespace
 }  // namespace lms

@@ -131,7 +131,8 @@ TEST(SumOrderTest, ASumWithoutAnOrderOfItsOwnStaysFree) {
   EXPECT_EQ(Edges(b.item().graph), edges);
 }
 
-TEST(SumOrderTest, NoEdgeIsAddedInABranch) {
+// Three terms of which one comes from a branch, begun with `first`.
+GraphBuilder TermFromABranch(const std::string& first) {
   std::vector<std::string> terms;
   GraphBuilder b = Terms(3, &terms);
   b.Feed("p", {});
@@ -139,9 +140,22 @@ TEST(SumOrderTest, NoEdgeIsAddedInABranch) {
         {testing::Type("SrcT", tensorflow::DT_FLOAT), testing::Type("DstT", tensorflow::DT_BOOL)});
   b.Float("switch", "Switch", {"t1", "predicate"});
   b.Float("in_branch", "Neg", {"switch:1"});
-  Accumulate(&b, "sum", {"t0", "in_branch", "t2"}, "in_branch");
+  Accumulate(&b, "sum", {"t0", "in_branch", "t2"}, first);
   b.Float("merge", "Merge", {"sum", "switch"}, {testing::Int("N", 2)});
   b.Fetch("merge");
+  return b;
+}
+
+TEST(SumOrderTest, ASumInABranchIsHeldThere) {
+  GraphBuilder b = TermFromABranch("in_branch");
+  SumOrder sums;
+  ASSERT_TRUE(HoldSums(&b.item(), &sums).ok());
+  EXPECT_EQ(sums.hidden, 0);
+  EXPECT_EQ(sums.held + sums.free, 1);
+}
+
+TEST(SumOrderTest, NoEdgeIsAddedAcrossABranch) {
+  GraphBuilder b = TermFromABranch("t0");
   const int edges = Edges(b.item().graph);
   SumOrder sums;
   ASSERT_TRUE(HoldSums(&b.item(), &sums).ok());

@@ -26,7 +26,8 @@ class Weights {
     b_.Float("n2", "Mul", {"view", "x"});
     b_.Update("update", "w", "n1");
     b_.Fetch("n2");
-    b_.Fetch("update");
+    b_.Add("end", "NoOp", {"^update"});
+    b_.Fetch("end");
   }
 
   GraphBuilder& builder() { return b_; }

@@ -216,11 +216,15 @@ TEST_F(VerifyPlaces, AReroutedResult) {
 
 TEST_F(VerifyPlaces, ACopyInABranch) {
   b_.Float("switch", "Switch", {"x", "p"});
-  b_.Float("yes", "Relu", {"switch:1"});
+  b_.Float("pivot", "Relu", {"switch:1"});
+  b_.Float("yes", "AddV2", {"y", "pivot"});
   b_.Float("merge", "Merge", {"switch", "yes"}, {testing::Int("N", 2)});
   b_.Float("last", "AddV2", {"y", "merge"});
   b_.Fetch("last");
-  ExpectRefused("lms/recompute/0/y is inside control flow", [](GraphDef* graph) { CopyY("yes", "last", graph); });
+  ExpectRefused("node last was moved into or out of a loop or branch",
+                [](GraphDef* graph) { CopyY("yes", "last", graph); });
+  ExpectRefused("lms/recompute/0/y is in another loop or branch than y",
+                [](GraphDef* graph) { CopyY("pivot", "yes", graph); });
 }
 
 TEST_F(VerifyPlaces, AnEdgeIntoALoop) {
@@ -236,12 +240,18 @@ TEST_F(VerifyPlaces, AnEdgeIntoALoop) {
   b_.Float("exit", "Exit", {"switch"});
   b_.Float("last", "AddV2", {"y", "exit"});
   b_.Fetch("last");
-  ExpectRefused("body, in a loop, has other inputs than before", [](GraphDef* graph) {
+  ExpectRefused("node body was moved into or out of a loop or branch", [](GraphDef* graph) {
     for (NodeDef& node : *graph->mutable_node()) {
       if (node.name() == "body") node.add_input("^y");
     }
   });
-  ExpectRefused("lms/recompute/0/y is inside control flow", [](GraphDef* graph) { CopyY("body", "last", graph); });
+  ExpectRefused("switch decides what runs and has other inputs than before", [](GraphDef* graph) {
+    for (NodeDef& node : *graph->mutable_node()) {
+      if (node.name() == "switch") node.add_input("^merge");
+    }
+  });
+  ExpectRefused("node last was moved into or out of a loop or branch",
+                [](GraphDef* graph) { CopyY("body", "last", graph); });
 }
 
 }  // namespace

@@ -1,0 +1,137 @@
+#include "cc/tf/loops.h"
+
+#include <algorithm>
+#include <string>
+
+#include "cc/tf/op_traits.h"
+
+namespace lms {
+namespace {
+
+bool IsOp(const tensorflow::NodeDef& node, const char* name) {
+  return node.op() == name || node.op() == std::string("Ref") + name;
+}
+
+}  // namespace
+
+bool IsEnter(const tensorflow::NodeDef& node) { return IsOp(node, "Enter"); }
+bool IsExit(const tensorflow::NodeDef& node) { return IsOp(node, "Exit"); }
+bool IsNextIteration(const tensorflow::NodeDef& node) { return IsOp(node, "NextIteration"); }
+
+Loops::Loops(const tensorflow::GraphDef& graph, const GraphIndex& index)
+    : graph_(graph), index_(index), changes_(index.size(), false), straggles_(index.size(), false) {
+  for (int f = 1; f < index.frames(); ++f) {
+    for (const int end : index.frame(f).ends) {
+      for (const int merge : index[end].readers) {
+        if (!IsOp(graph.node(merge), "Merge") || index[merge].inputs.size() != 2) continue;
+        // Back from the NextIteration: is it the Merge's own value, handed through?
+        int from = end;
+        for (int steps = 0; from != merge && steps < index.size() && !index[from].inputs.empty(); ++steps) {
+          const tensorflow::NodeDef& node = graph.node(from);
+          if (from != end && !IsPassThrough(node) && !IsOp(node, "Switch")) break;
+          from = index[from].inputs[0].node;
+        }
+        if (from == merge) continue;
+        changes_[merge] = true;
+        for (const TensorRef& input : index[merge].inputs) {
+          if (IsEnter(graph.node(input.node))) changes_[input.node] = true;
+        }
+        for (const int reader : index[merge].readers) {
+          if (!IsOp(graph.node(reader), "Switch")) continue;
+          for (const int exit : index[reader].readers) {
+            if (IsExit(graph.node(exit))) changes_[exit] = true;
+          }
+        }
+      }
+    }
+  }
+  gates_.resize(index.frames());
+  for (int f = 1; f < index.frames(); ++f) gates_[f] = FindGates(f);
+  FindStragglers();
+}
+
+void Loops::FindStragglers() {
+  straggles_.assign(index_.size(), false);
+  for (int f = 1; f < index_.frames(); ++f) {
+    std::vector<int> ends = Gates(f);
+    for (const Hold& hold : holds_) {
+      if (index_[hold.gate].frame == f) ends.push_back(hold.node);
+    }
+    const std::vector<bool> before = Before(ends, f);
+    for (int i = 0; i < index_.size(); ++i) {
+      const int frame = index_[i].frame;
+      if (!before[i] && frame > 0 && (frame == f || index_.Within(frame, f))) straggles_[i] = true;
+    }
+  }
+}
+
+bool Loops::MayBeHeld(int node) const {
+  if (index_[node].frame <= 0 || !index_[node].live || IsControlFlow(graph_.node(node).op())) return false;
+  const std::vector<int>& gates = Gates(index_[node].frame);
+  return !gates.empty() && index_.Implies(index_[gates[0]].region, index_[node].region);
+}
+
+void Loops::HoldIterations(int frame) {
+  if (frame <= 0) return;
+  const std::vector<int>& gates = Gates(frame);
+  if (gates.empty()) return;
+  const auto may_be_held = [&](int node) {
+    return straggles_[node] && index_[node].live && index_[node].frame == frame &&
+           !IsControlFlow(graph_.node(node).op()) && index_.Implies(index_[gates[0]].region, index_[node].region);
+  };
+  for (int i = 0; i < index_.size(); ++i) {
+    if (!may_be_held(i)) continue;
+    // The last ones are enough.
+    const std::vector<int>& readers = index_[i].readers;
+    if (std::none_of(readers.begin(), readers.end(), may_be_held)) holds_.push_back({i, gates[0]});
+  }
+  if (!holds_.empty()) FindStragglers();
+}
+
+std::vector<bool> Loops::Before(const std::vector<int>& ends, int frame) const {
+  std::vector<bool> before(index_.size(), false);
+  std::vector<int> pending;
+  const auto visit = [&](int node) {
+    if (before[node]) return;
+    before[node] = true;
+    pending.push_back(node);
+  };
+  for (const int end : ends) visit(end);
+  while (!pending.empty()) {
+    const int node = pending.back();
+    pending.pop_back();
+    for (const TensorRef& input : index_[node].inputs) {
+      const bool iteration_before = IsNextIteration(graph_.node(input.node)) && index_[input.node].frame == frame;
+      if (!iteration_before) visit(input.node);
+    }
+    for (const int control : index_[node].controls) visit(control);
+  }
+  return before;
+}
+
+std::vector<int> Loops::FindGates(int frame) const {
+  std::vector<int> gates;
+  const int cond = index_.frame(frame).loop_cond;
+  if (cond < 0) return gates;
+  const std::vector<bool> decides = Before({cond}, frame);
+  for (const int end : index_.frame(frame).ends) {
+    const std::vector<int>& readers = index_[end].readers;
+    if (std::any_of(readers.begin(), readers.end(), [&](int reader) { return decides[reader]; })) gates.push_back(end);
+  }
+  return gates;
+}
+
+bool Loops::MayBePlanned(int region) const {
+  const Region& place = index_.region(region);
+  for (int f = place.frame; f > 0; f = index_.frame(f).parent) {
+    const int cond = index_.frame(f).loop_cond;
+    if (cond < 0) return false;
+    // Nodes that are not in the body itself run once more than it does.
+    const bool goes_on = f != place.frame || std::any_of(place.conditions.begin(), place.conditions.end(),
+                                                         [cond](const Condition& c) { return c.node == cond; });
+    if (!goes_on) return false;
+  }
+  return true;
+}
+
+}  // namespace lms

@@ -1,0 +1,73 @@
+// Loops as memory sees them: what changes from one iteration to the next, whether iterations may overlap, and which
+// region may be planned.
+//
+// In the simulation a loop counts as one of its iterations, in the middle: what the iteration before made is there when
+// it begins, and what it makes for the next one is held to its end. That is right as long as one iteration ends before
+// the next one begins. Where TensorFlow lowers a loop with side effects it sees to that: each NextIteration waits for
+// all of them. Elsewhere the counter may run ahead, up to parallel_iterations of the loop.
+//
+// Built once per graph, in time linear in loops times nodes, then read-only.
+
+#ifndef LMS_CC_TF_LOOPS_H_
+#define LMS_CC_TF_LOOPS_H_
+
+#include <vector>
+
+#include "cc/tf/graph_index.h"
+#include "tensorflow/core/framework/graph.pb.h"
+#include "tensorflow/core/framework/node_def.pb.h"
+
+namespace lms {
+
+bool IsEnter(const tensorflow::NodeDef& node);
+bool IsExit(const tensorflow::NodeDef& node);
+bool IsNextIteration(const tensorflow::NodeDef& node);
+
+class Loops {
+ public:
+  // `index` belongs to the graph; both must outlive this.
+  Loops(const tensorflow::GraphDef& graph, const GraphIndex& index);
+
+  // Of a loop's Enter, Merge or Exit: may the variable have another value in the next iteration? False for what is
+  // handed through as it is, and for all other nodes.
+  bool Changes(int node) const { return changes_[node]; }
+
+  // May the node, in a loop, still run when the next iteration has begun? So may the last readers of what it reads.
+  bool Straggles(int node) const { return straggles_[node]; }
+
+  // Could it be kept from that, by letting the next iteration wait for it?
+  bool MayBeHeld(int node) const;
+
+  // Lets the next iteration of the loop wait for what straggles there and may be held. Adds no edge: Holds() says which
+  // ones make it true. Frame 0 is no loop.
+  void HoldIterations(int frame);
+  struct Hold {
+    int node;
+    int gate;  // the NextIteration that is to wait for it
+  };
+  const std::vector<Hold>& Holds() const { return holds_; }
+
+  // The NextIteration nodes that must have run before the loop can go on: what one of them waits for ends before the
+  // next iteration begins.
+  const std::vector<int>& Gates(int frame) const { return gates_[frame]; }
+
+  // May it be planned: does it run only when its loops go on? Nodes of it that straggle are left alone.
+  bool MayBePlanned(int region) const;
+
+ private:
+  // The nodes from which one leads to any of `ends` within one iteration of the frame.
+  std::vector<bool> Before(const std::vector<int>& ends, int frame) const;
+  void FindStragglers();
+  std::vector<int> FindGates(int frame) const;
+
+  const tensorflow::GraphDef& graph_;
+  const GraphIndex& index_;
+  std::vector<bool> changes_;
+  std::vector<bool> straggles_;
+  std::vector<Hold> holds_;
+  std::vector<std::vector<int>> gates_;  // per frame
+};
+
+}  // namespace lms
+
+#endif  // LMS_CC_TF_LOOPS_H_
