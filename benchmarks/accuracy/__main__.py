@@ -4,7 +4,7 @@
                      [--options JSON] [--out FILE] [--calibrate]
 
 Each model runs in a process of its own: stock (a budget that it fits) and each budget, with the
-default options and TensorFlow's default threads, steps of stock and lms in turn. Memory is the
+default options (but feedback off) and TensorFlow's default threads, steps of stock and lms in turn. Memory is the
 activation peak by the allocator, the highest of the steps. With --calibrate the step is timed
 once with lms.calibrate() beforehand. All models take about an hour on two cores; the rows so far
 are written as they come, to benchmarks/results where all models were asked for.
@@ -51,7 +51,7 @@ def main() -> None:
     args = parser.parse_args()
     budgets = [budget for budget in args.budgets.split(",") if budget]
     if args.child:
-        rows = rows_of(args.models, budgets, args.rounds, json.loads(args.options))
+        rows = rows_of(args.models, budgets, args.rounds, json.loads(args.options), args.calibrate)
         pathlib.Path(args.out).write_text(json.dumps(rows))
         return
 

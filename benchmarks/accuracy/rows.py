@@ -1,5 +1,7 @@
 """One model measured: a row for stock TensorFlow and one for each budget. Runs in a child process.
 
+Feedback is off: the predictions themselves are judged, not what is learnt from their errors.
+
 Activation peaks and budgets here are without what is resident, in bytes. With several inter-op
 threads the order of execution, and so the peak, differs from step to step: all peaks are kept,
 and the highest is what a prediction is held against.
@@ -7,7 +9,9 @@ and the highest is what a prediction is held against.
 
 from __future__ import annotations
 
+import os
 import statistics
+import tempfile
 from typing import Any
 
 import lms
@@ -17,19 +21,34 @@ from _models import FunctionTrainer
 
 from accuracy import zoo
 
+REPEATS = 4  # of each op, when they are timed
 HUGE = "1000GiB"  # a budget that every step fits
 
 
-def rows_of(name: str, budgets: list[str], rounds: int, options: dict[str, Any]) -> Any:
+def rows_of(
+    name: str, budgets: list[str], rounds: int, options: dict[str, Any], calibrate: bool
+) -> list[dict[str, Any]]:
     """The rows of one model; `options` are added to lms.enabled()'s."""
     lms.memory.reset_peak()
     if name in zoo.WITHOUT_REMAPPING:
         tf.config.optimizer.set_experimental_options({"remapping": False})
     trainer = FunctionTrainer(zoo.problem(name), {})
     trainer.step(False)
+    if calibrate:
+        with tempfile.TemporaryDirectory() as directory:
+            path = os.path.join(directory, "measured.profile")
+            lms.calibrate(trainer.train, *trainer.data, repeats=REPEATS, path=path)
+            return _rows(name, budgets, rounds, trainer, {**options, "profile": path})
+    return _rows(name, budgets, rounds, trainer, {**options, "profile": "none"})
+
+
+def _rows(
+    name: str, budgets: list[str], rounds: int, trainer: FunctionTrainer, options: dict[str, Any]
+) -> list[dict[str, Any]]:
     rows = []
     for budget in ["stock", *budgets]:
-        trainer.options = {"memory_budget": HUGE if budget == "stock" else budget, **options}
+        trainer.options = {"memory_budget": HUGE if budget == "stock" else budget}
+        trainer.options.update(feedback=False, **options)
         lms.clear_reports()
         trainer.step(True)
         rows.append(_row(name, budget, trainer, rounds, largest_report()))
@@ -59,6 +78,7 @@ def _row(
         "predicted_step_seconds": report.step_time_us / 1e6,
         "stock_seconds": [step["wall"] for step in steps["stock"]],
         "predicted_added": report.predicted_time_overhead,
+        "profiled_share": report.profiled_share,
     }
     for field in ("wall", "cpu"):
         row[f"measured_added_{field}"] = statistics.median(ratios(steps, field)) - 1

@@ -1,5 +1,6 @@
 #include "cc/tf/execution.h"
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -15,20 +16,8 @@ namespace {
 constexpr uint32_t kDraws = 8;
 constexpr double kLate = 10;
 
-}  // namespace
-
-int InterOpThreads(const tensorflow::ConfigProto& config) {
-  if (config.use_per_session_threads() && config.inter_op_parallelism_threads() < 0) return 1;
-  if (config.inter_op_parallelism_threads() > 0) return config.inter_op_parallelism_threads();
-  int64_t threads = 0;
-  if (tensorflow::ReadInt64FromEnvVar("TF_NUM_INTEROP_THREADS", 0, &threads).ok() && threads > 0) {
-    return static_cast<int>(threads);
-  }
-  return tensorflow::port::MaxParallelism();
-}
-
-MemoryProfile PredictMemory(const tensorflow::GraphDef& graph, const GraphIndex& index, const ImportedGraph& imported,
-                            int threads) {
+MemoryProfile Highest(const tensorflow::GraphDef& graph, const GraphIndex& index, const ImportedGraph& imported,
+                      const MemGraph& memory, int threads) {
   const ExecutorModel model(graph, index, tensorflow::IsMKLEnabled());
   std::vector<double> microseconds(index.size(), 0);
   for (size_t i = 0; i < imported.node_of_op.size(); ++i) {
@@ -46,11 +35,37 @@ MemoryProfile PredictMemory(const tensorflow::GraphDef& graph, const GraphIndex&
     for (const ExecutorModel::Event& event : model.RunOnThreads(seed, threads, durations)) {
       run.push_back({imported.op_of_node[event.node], event.ends});
     }
-    if (run.size() != 2 * imported.graph.ops.size()) return Simulate(imported.graph, Plan());
-    MemoryProfile profile = SimulateRun(imported.graph, run, imported.held_reads);
+    if (run.size() != 2 * imported.graph.ops.size()) return Simulate(memory, Plan());
+    MemoryProfile profile = SimulateRun(memory, run, imported.held_reads);
     if (profile.peak_bytes > highest.peak_bytes) highest = std::move(profile);
   }
   return highest;
+}
+
+}  // namespace
+
+int InterOpThreads(const tensorflow::ConfigProto& config) {
+  if (config.use_per_session_threads() && config.inter_op_parallelism_threads() < 0) return 1;
+  if (config.inter_op_parallelism_threads() > 0) return config.inter_op_parallelism_threads();
+  int64_t threads = 0;
+  if (tensorflow::ReadInt64FromEnvVar("TF_NUM_INTEROP_THREADS", 0, &threads).ok() && threads > 0) {
+    return static_cast<int>(threads);
+  }
+  return tensorflow::port::MaxParallelism();
+}
+
+MemoryProfile PredictMemory(const tensorflow::GraphDef& graph, const GraphIndex& index, const ImportedGraph& imported,
+                            int threads) {
+  if (threads == 1 || imported.overlaps.empty()) return Highest(graph, index, imported, imported.graph, threads);
+  MemGraph usual = imported.graph;
+  for (const BufferId b : imported.overlaps) usual.buffers[b].bytes = 0;
+  return Highest(graph, index, imported, usual, threads);
+}
+
+int64_t PeakAtWorst(const tensorflow::GraphDef& graph, const GraphIndex& index, const ImportedGraph& imported,
+                    int threads, const MemoryProfile& usual) {
+  if (threads == 1 || imported.overlaps.empty()) return usual.peak_bytes;
+  return std::max(usual.peak_bytes, Highest(graph, index, imported, imported.graph, threads).peak_bytes);
 }
 
 }  // namespace lms

@@ -442,6 +442,7 @@ class Importer {
     if (overlap.bytes == 0 || first == last || !OnDevice(order_[first])) return;
     const BufferId id = NewBuffer(order_[first], 0, overlap.bytes, false);
     out_.graph.buffers[id].name = Node(order_[first]).name() + ":overlap";
+    out_.overlaps.push_back(id);
     facts_[id].keep_reason = "of iterations of a loop that overlap";
     out_.graph.ops[last].inputs.push_back(id);
   }

@@ -28,6 +28,7 @@ struct ImportedGraph {
   std::vector<OpId> op_of_node;                       // kNone for nodes that never run
   std::vector<std::vector<BufferId>> buffer_of_port;  // per node and output port; kNone for ports without storage
   std::vector<HeldRead> held_reads;                   // of variables that the step changes
+  std::vector<BufferId> overlaps;                     // what iterations of loops may hold beyond one of them
   std::vector<VariableWait> variable_waits;           // which the order assumes: a rewrite makes edges of them
   std::string device;                                 // the one that is planned
   int region = 0;                                     // of the index: the one that is planned

@@ -138,6 +138,7 @@ class StepPass {
     report_.resident_bytes = profile.resident_bytes;
     report_.peak_before_bytes = report_.peak_after_bytes = profile.peak_bytes;
     report_.timeline_before = profile.Timeline();
+    worst_bytes_ = PeakAtWorst(item_.graph, index_, imported_, threads_, profile);
     Enter("budget");
     const ResolvedBudget budget =
         ResolveBudget(options_.memory_budget, profile.resident_bytes, profile.peak_bytes, imported_.device, cluster_);
@@ -196,9 +197,9 @@ class StepPass {
       case Budget::Kind::kMin:
         return true;
       case Budget::Kind::kAuto:
-        return report_.peak_before_bytes > Limit();
+        return worst_bytes_ > Limit();
       default:
-        return report_.peak_before_bytes > Allowed();
+        return worst_bytes_ > Allowed();
     }
   }
 
@@ -356,6 +357,7 @@ class StepPass {
     for (const OrderEdge& edge : applied_.order_edges) {
       Decision decision;
       decision.kind = "order";
+      decision.priced_by.clear();  // no op runs again
       decision.op = graph.ops[edge.op].name;
       decision.op_type = graph.ops[edge.op].type;
       for (const BufferId b : graph.ops[edge.op].outputs) decision.tensor_bytes += graph.buffers[b].bytes;
@@ -417,6 +419,7 @@ class StepPass {
   int64_t order_limit_ = 0;  // then: where order need not be enforced
   RewriteResult applied_;
   int64_t least_verified_ = 0;  // peak of the best rewritten graph that was still over the budget; 0: there was none
+  int64_t worst_bytes_ = 0;     // what the step may take as it came, its peak or more
   std::string hidden_;          // words on what no figure includes
 };
 
