@@ -19,12 +19,13 @@ int64_t OrderWork(const PlannerOptions& options) {
 // it goes there; together they take no longer than `seconds`.
 PlannerOptions Most(PlannerOptions options) {
   options.seconds *= 0.65;
+  options.work = options.work * 13 / 20;
   return options;
 }
 
 PlannerOptions Rest(PlannerOptions options) {
   options.seconds *= 0.35;
-  options.work /= 2;
+  options.work = options.work * 7 / 20;
   return options;
 }
 
