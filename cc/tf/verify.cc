@@ -93,9 +93,12 @@ class Comparison {
   absl::Status CheckAdded(int node) const {
     const std::string& name = after_.node(node).name();
     if (!IsOwnName(name)) return absl::InternalError("a node of a foreign name was added: " + name);
-    if (!new_[node].live) return absl::InternalError("the added node " + name + " never runs");
+    // What only first runs read that are left out is left out with them.
+    const bool left_out = !new_[node].live && !new_[node].readers.empty();
+    if (!new_[node].live && !left_out) return absl::InternalError("the added node " + name + " never runs");
     const int original = old_.Find(OriginalName(name));
     if (original < 0) return absl::InternalError(name + " copies no node");
+    if (left_out) return absl::OkStatus();
     if (old_[original].region < 0 || !old_.SamePlace(original, new_, node)) {
       return absl::InternalError(name + " is in another loop or branch than " + before_.node(original).name());
     }
@@ -139,7 +142,7 @@ class Comparison {
 // The region of the first node that was added, or 0.
 int RegionOfTheAdded(const GraphDef& graph, const GraphIndex& index) {
   for (int i = 0; i < index.size(); ++i) {
-    if (IsOwnName(graph.node(i).name())) return index[i].region;
+    if (IsOwnName(graph.node(i).name()) && index[i].live) return index[i].region;
   }
   return 0;
 }
@@ -149,7 +152,7 @@ absl::Status CheckRegion(const GraphDef& graph, const GraphIndex& index, int reg
   const Loops loops(graph, index);
   for (int i = 0; i < index.size(); ++i) {
     const std::string& name = graph.node(i).name();
-    if (!IsOwnName(name)) continue;
+    if (!IsOwnName(name) || !index[i].live) continue;
     if (index[i].region != region) return absl::InternalError(name + " is in another loop or branch than other copies");
     if (loops.Straggles(i)) return absl::InternalError(name + " may still run when the next iteration begins");
   }

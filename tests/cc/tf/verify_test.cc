@@ -158,6 +158,21 @@ TEST_F(VerifyRewriteTest, ACopyThatNeverRuns) {
   ExpectRefused("the added node lms/recompute/2/tanh_1 never runs");
 }
 
+TEST_F(VerifyRewriteTest, ACopyThatOnlyAFirstRunReadsIsLeftOutWithIt) {
+  // All that read tanh_1 read its copy, at once: the first run is left out, and with it a copy that is made for it.
+  for (const std::string& name : {matmul_, tanh_}) {
+    NodeDef* node = Node(name);
+    while (node->input(node->input_size() - 1)[0] == '^') node->mutable_input()->RemoveLast();
+  }
+  Node("matmul_2")->set_input(0, tanh_);
+  NodeDef copy = *Node(matmul_);
+  copy.set_name(RecomputeName(2, "matmul_1"));
+  Node("tanh_1")->set_input(0, copy.name());
+  *rewritten_.graph.add_node() = std::move(copy);
+  const absl::Status status = Verify();
+  EXPECT_TRUE(status.ok()) << status.message();
+}
+
 TEST_F(VerifyRewriteTest, AForeignNode) {
   NodeDef foreign = *Node(tanh_);
   foreign.set_name("foreign");
