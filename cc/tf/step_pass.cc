@@ -34,7 +34,7 @@ namespace grappler = tensorflow::grappler;
 // Functions with less are left alone where the budget is relative to their own peak: nothing would be gained.
 constexpr int64_t kLeastActivationBytes = 256 << 10;
 // Plans are made again, for a lower limit, when the verifier finds the new graph above the budget.
-constexpr int kMostAttempts = 4;
+constexpr int kMostAttempts = 5;
 
 double Now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
@@ -246,7 +246,8 @@ class StepPass {
         return NothingToGain();
       }
       const bool ordered = as_it_is || !strategy.order.empty();
-      order_limit_ = !ordered ? 0 : least ? planned.peak_bytes : limit;
+      // Where edges for the limit alone have not been enough, the order is held all along.
+      order_limit_ = !ordered ? 0 : least || attempt > 0 ? planned.peak_bytes : limit;
       if (ordered) ordered_ = as_it_is ? imported_ : InOrder(imported_, strategy.order);
       MemoryProfile profile;
       grappler::GrapplerItem rewritten = item_;
@@ -258,8 +259,10 @@ class StepPass {
         }
         report_.budget_bytes = report_.min_budget_bytes = profile.peak_bytes;
       } else if (profile.peak_bytes > Allowed()) {
-        // The executor's order will not be quite the plan's: aim lower by as much as this was above.
-        limit -= std::max<int64_t>(profile.peak_bytes - Allowed(), limit / 200);
+        // The executor's order will not be quite the plan's: aim lower by as much as this was above, once the order is
+        // held all along.
+        const bool loose = order_limit_ == limit;
+        if (!loose) limit -= std::max<int64_t>(profile.peak_bytes - Allowed(), limit / 200);
         least_verified_ = least_verified_ == 0 ? profile.peak_bytes : std::min(least_verified_, profile.peak_bytes);
         continue;
       }
@@ -295,8 +298,8 @@ class StepPass {
     StrategyOptions ways;
     ways.planner = Planner();
     const bool least = options_.memory_budget.kind == Budget::Kind::kMin;
-    ways.order = options_.schedule && (!options_.recompute || attempt < (least ? 1 : 2));
-    ways.order_alone = !options_.recompute || attempt < 1;
+    ways.order = options_.schedule && (!options_.recompute || attempt < (least ? 1 : 3));
+    ways.order_alone = !options_.recompute || attempt < (least ? 1 : 2);
     return ways;
   }
 
