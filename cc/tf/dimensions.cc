@@ -286,9 +286,10 @@ Dimensions::Dimensions(const tensorflow::grappler::GrapplerItem& item, const Opt
       warning_ += " (it names " + FirstOf(sizes.strange) + ", which is no argument of this function)";
     }
   }
-  if (sizes.bound.empty()) return;
+  if (sizes.bound.empty() && !CallBodies::Any(item.graph)) return;
   copy_ = std::make_unique<tensorflow::grappler::GrapplerItem>(item);
   entrances.Bind(sizes.bound, &copy_->graph);
+  calls_.WriteOut(&copy_->graph);
 }
 
 bool Dimensions::Fold(const tensorflow::grappler::GraphProperties& properties) {

@@ -2,7 +2,7 @@
 //
 // Dimensions that a function leaves unknown (a batch size, as a rule) enter a graph in few places: its arguments,
 // placeholders and what iterators hand out. Given a number there, shape inference carries it through the whole graph,
-// products and shape arithmetic included. Only sizes and costs are taken from the copy: no graph that is run holds the
+// products and shape arithmetic included. Bodies of calls are written out (call_bodies.h). Only sizes and costs are taken from the copy: no graph that is run holds the
 // numbers, so a plan made for a full batch is right for a smaller one.
 
 #ifndef LMS_CC_TF_DIMENSIONS_H_
@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "cc/core/options.h"
+#include "cc/tf/call_bodies.h"
 #include "tensorflow/core/grappler/costs/graph_properties.h"
 #include "tensorflow/core/grappler/grappler_item.h"
 
@@ -28,7 +29,7 @@ class Dimensions {
   // The item must outlive this. Linear in the graph.
   Dimensions(const tensorflow::grappler::GrapplerItem& item, const Options& options);
 
-  // The copy, or the item itself where its arguments leave nothing unknown.
+  // The copy, or the item itself where its arguments leave nothing unknown and nothing is called.
   const tensorflow::grappler::GrapplerItem& item() const { return copy_ == nullptr ? item_ : *copy_; }
   const tensorflow::grappler::GrapplerItem& original() const { return item_; }
 
@@ -40,6 +41,9 @@ class Dimensions {
   // Is it a node whose results were replaced so?
   bool Folded(const std::string& node) const { return folded_.count(node) != 0; }
 
+  // What calls return, in the copy.
+  const CallBodies& calls() const { return calls_; }
+
   // What dimensions are taken for that are unknown even so.
   int64_t rest() const { return rest_; }
 
@@ -50,6 +54,7 @@ class Dimensions {
  private:
   const tensorflow::grappler::GrapplerItem& item_;
   std::unique_ptr<tensorflow::grappler::GrapplerItem> copy_;
+  CallBodies calls_;
   std::unordered_set<std::string> folded_;  // names of nodes
   int64_t rest_;
   std::vector<std::string> lines_;

@@ -71,6 +71,7 @@ void GraphIndex::FindPreserved(const tensorflow::grappler::GrapplerItem& item) {
   };
   for (const std::string& fetch : item.fetch) preserve(fetch);
   for (const auto& feed : item.feed) preserve(feed.first);
+  fetched_ = preserved_;
   for (const std::string& name : item.keep_ops) preserve(name);
   for (const std::string& name : item.init_ops) preserve(name);
   for (const std::string* name : {&item.save_op, &item.restore_op, &item.save_restore_loc_tensor}) preserve(*name);

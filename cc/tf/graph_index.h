@@ -78,6 +78,8 @@ class GraphIndex {
   int size() const { return static_cast<int>(nodes_.size()); }
   // Fetched, fed or otherwise not to be touched by name.
   bool Preserved(int node) const { return preserved_[node]; }
+  // Of those: fetched or fed. The caller holds what it makes until the step has ended; of the others nobody does.
+  bool Fetched(int node) const { return fetched_[node]; }
   // The NextIteration nodes of a cycle. What reads from a cycle and is not on it runs after all of them (an Exit after
   // the last iteration), and every node of the cycle leads to one without passing another.
   const std::vector<int>& CycleEnds(int cycle) const { return cycle_ends_[cycle]; }
@@ -107,6 +109,7 @@ class GraphIndex {
 
   std::vector<NodeIndex> nodes_;
   std::vector<bool> preserved_;
+  std::vector<bool> fetched_;
   std::vector<std::vector<int>> cycle_ends_;
   std::vector<Frame> frames_;
   std::vector<Region> regions_;

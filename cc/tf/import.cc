@@ -211,6 +211,9 @@ class Importer {
       }
       // A result becomes the function's own, no node that others could wait for.
       const bool result = op.type == "_Retval" || op.type == "_DeviceRetval";
+      if (DeviceType(Node(i).device()) == "CPU" && OnDevice(i)) {
+        op.workspace_bytes = sizes_.Of(Node(i).name()).workspace_bytes;
+      }
       op.anchor = InRegion(i) && OnDevice(i) && !IsControlFlow(op.type) && !result;
       unordered.ops.push_back(std::move(op));
     }
@@ -404,10 +407,9 @@ class Importer {
       if (b == kNone) continue;
       Facts& facts = facts_[b];
       MemBuffer& buffer = out_.graph.buffers[b];
-      if (op.type == "_Retval" || index_.Preserved(index_[node].inputs[i].node)) {
-        buffer.escapes = !buffer.resident;
-        facts.keep_reason = "returned or preserved by name";
-      }
+      const int maker = index_[node].inputs[i].node;
+      if (op.type == "_Retval" || index_.Fetched(maker)) buffer.escapes = !buffer.resident;
+      if (op.type == "_Retval" || index_.Preserved(maker)) facts.keep_reason = "returned or preserved by name";
       if (fixed) facts.keep_reason = "used inside control flow or on another device";
       // A view is no read: those who read through it are.
       if (IsViewOfInput(Node(node), static_cast<int>(i))) {
@@ -428,7 +430,7 @@ class Importer {
     for (size_t port = 0; port < types_[node].outputs.size(); ++port) {
       const BufferId b = Slots(node)[port];
       if (b == kNone || !index_.Preserved(node)) continue;
-      out_.graph.buffers[b].escapes = !out_.graph.buffers[b].resident;
+      if (index_.Fetched(node)) out_.graph.buffers[b].escapes = !out_.graph.buffers[b].resident;
       facts_[b].keep_reason = "returned or preserved by name";
     }
   }

@@ -27,7 +27,8 @@ inline constexpr char kOptimizerName[] = "LmsOptimizer";
 class LmsOptimizer : public tensorflow::grappler::CustomGraphOptimizer {
  public:
   std::string name() const override { return kOptimizerName; }
-  bool UsesFunctionLibrary() const override { return false; }
+  // Without it Grappler hands over functions without their bodies, and calls would be of unknown size.
+  bool UsesFunctionLibrary() const override { return true; }
 
   absl::Status Init(const tensorflow::RewriterConfig_CustomGraphOptimizer* config) override;
 

@@ -7,7 +7,9 @@
 #include "cc/tf/node_names.h"
 #include "cc/tf/op_key.h"
 #include "cc/tf/tensor_lists.h"
+#include "cc/tf/workspace.h"
 #include "tensorflow/core/framework/types.h"
+#include "tensorflow/core/graph/tensor_id.h"
 #include "tensorflow/core/grappler/clusters/utils.h"
 #include "tensorflow/core/grappler/costs/op_context.h"
 #include "tensorflow/core/grappler/costs/op_level_cost_estimator.h"
@@ -116,6 +118,12 @@ absl::Status InferShapes(grappler::GraphProperties* properties) {
       /*include_output_tensor_values=*/false);
 }
 
+std::unordered_map<std::string, const tensorflow::NodeDef*> NodesByName(const tensorflow::GraphDef& graph) {
+  std::unordered_map<std::string, const tensorflow::NodeDef*> nodes;
+  for (const auto& node : graph.node()) nodes[node.name()] = &node;
+  return nodes;
+}
+
 // Of inference: each one may know values that the next one needs.
 constexpr int kMostRounds = 3;
 
@@ -214,12 +222,46 @@ absl::Status TensorSizes::InferLists(const GraphIndex& index) {
   return ReadSizes();
 }
 
+std::vector<OpInfo::TensorProperties> TensorSizes::OutputsOf(const std::string& node) const {
+  std::vector<OpInfo::TensorProperties> outputs = properties_->GetOutputProperties(node);
+  const CallBody* body = dimensions_ == nullptr ? nullptr : dimensions_->calls().Of(node);
+  if (body == nullptr) return outputs;
+  outputs.resize(std::max(outputs.size(), body->results.size()));
+  for (size_t port = 0; port < body->results.size(); ++port) {
+    const tensorflow::TensorId result = tensorflow::ParseTensorName(body->results[port]);
+    const auto& made = properties_->GetOutputProperties(std::string(result.node()));
+    if (static_cast<size_t>(result.index()) < made.size()) outputs[port] = made[result.index()];
+  }
+  return outputs;
+}
+
+std::vector<OpInfo::TensorProperties> TensorSizes::BoundInputsOf(const std::string& node) const {
+  return Bound(properties_->GetInputProperties(node), unknown_dim_);
+}
+
+int64_t TensorSizes::WorkspaceOf(const tensorflow::NodeDef& node,
+                                 const std::unordered_map<std::string, const tensorflow::NodeDef*>& nodes) const {
+  const CallBody* body = dimensions_ == nullptr ? nullptr : dimensions_->calls().Of(node.name());
+  if (body == nullptr) {
+    if (!HasWorkspace(node)) return 0;
+    return OpWorkspace({&node, BoundInputsOf(node.name()), Bound(OutputsOf(node.name()), unknown_dim_)});
+  }
+  if (!body->compiled) return 0;
+  std::vector<SizedOp> ops;
+  for (const std::string& name : body->nodes) {
+    ops.push_back({nodes.at(name), BoundInputsOf(name), Bound(OutputsOf(name), unknown_dim_)});
+  }
+  return CompiledWorkspace(ops);
+}
+
 absl::Status TensorSizes::ReadSizes() {
   bool lost = false;
+  const std::unordered_map<std::string, const tensorflow::NodeDef*> nodes = NodesByName(item_.graph);
   for (const auto& node : item_.graph.node()) {
     NodeFigures& figures = figures_[node.name()];
     figures.outputs.clear();
-    for (const auto& output : properties_->GetOutputProperties(node.name())) {
+    figures.workspace_bytes = WorkspaceOf(node, nodes);
+    for (const auto& output : OutputsOf(node.name())) {
       figures.outputs.push_back(SizeOf(output, unknown_dim_));
       // A few numbers, of which only the shape is not known.
       if (dimensions_ != nullptr && dimensions_->Folded(node.name())) figures.outputs.back().assumed = false;
@@ -244,13 +286,12 @@ absl::Status TensorSizes::InferUnbound() {
 }
 
 void TensorSizes::EstimateCosts(grappler::Cluster* cluster, const ProfilePrices* prices) {
-  std::unordered_map<std::string, const tensorflow::NodeDef*> nodes;
-  for (const auto& node : item_.graph.node()) nodes[node.name()] = &node;
+  const std::unordered_map<std::string, const tensorflow::NodeDef*> nodes = NodesByName(item_.graph);
   const Costs costs(cluster);
   for (const auto& node : item_.graph.node()) {
     NodeFigures& figures = figures_[node.name()];
     const auto& inputs = properties_->GetInputProperties(node.name());
-    const auto& outputs = properties_->GetOutputProperties(node.name());
+    const auto outputs = OutputsOf(node.name());
     figures.cost_us = costs.MicrosecondsOf(node, nodes, inputs, outputs, unknown_dim_);
     if (prices == nullptr) continue;
     figures.op_key = OpKey(node, Bound(inputs, unknown_dim_), Bound(outputs, unknown_dim_));

@@ -31,6 +31,7 @@ struct TensorSize {
 
 struct NodeFigures {
   std::vector<TensorSize> outputs;
+  int64_t workspace_bytes = 0;  // on a CPU (workspace.h)
   double cost_us = 0;
   bool profiled = false;  // the cost was measured
   std::string op_key;     // "" where costs are estimated without a profile
@@ -67,6 +68,11 @@ class TensorSizes {
 
  private:
   absl::Status ReadSizes();
+  // Of a call: those of its body's results, where that is written out.
+  std::vector<tensorflow::OpInfo::TensorProperties> OutputsOf(const std::string& node) const;
+  std::vector<tensorflow::OpInfo::TensorProperties> BoundInputsOf(const std::string& node) const;
+  int64_t WorkspaceOf(const tensorflow::NodeDef& node,
+                      const std::unordered_map<std::string, const tensorflow::NodeDef*>& nodes) const;
   absl::Status InferUnbound();
 
   const tensorflow::grappler::GrapplerItem& item_;

@@ -64,6 +64,20 @@ TEST(GraphIndex, LiveIsWhatResultsNeed) {
   EXPECT_FALSE(index.index.Preserved(index.index.Find("unused")));
 }
 
+TEST(GraphIndex, WhatIsKeptByNameAloneIsNotFetched) {
+  GraphBuilder b;
+  b.Feed("x", {4});
+  b.Float("kept", "Relu", {"x"});
+  b.Float("y", "Relu", {"kept"});
+  b.Fetch("y:0");
+  b.item().keep_ops.push_back("kept");
+  const Index index(b.item());
+  EXPECT_TRUE(index.index.Preserved(index.index.Find("kept")));
+  EXPECT_FALSE(index.index.Fetched(index.index.Find("kept")));
+  EXPECT_TRUE(index.index.Fetched(index.index.Find("y")));
+  EXPECT_TRUE(index.index.Fetched(index.index.Find("x")));  // fed
+}
+
 TEST(GraphIndex, AFunctionsSideEffectsAreLiveAndASessionsAreNot) {
   for (const bool pruned : {false, true}) {
     GraphBuilder b;

@@ -204,6 +204,7 @@ TEST_F(KeptReason, FetchedThroughAView) {
   ReadY();
   b_.Fetch("same");
   EXPECT_EQ(Reason(), "returned or preserved by name");
+  EXPECT_TRUE(Imported(b_.item()).Buffer("y").escapes);
 }
 
 TEST_F(KeptReason, Returned) {
@@ -230,6 +231,8 @@ TEST_F(KeptReason, KeptByName) {
   ReadY();
   b_.item().keep_ops.push_back("y");
   EXPECT_EQ(Reason(), "returned or preserved by name");
+  // It is not renamed, but nobody holds what it makes to the end of the step.
+  EXPECT_FALSE(Imported(b_.item()).Buffer("y").escapes);
 }
 
 TEST_F(KeptReason, Stateful) {
