@@ -43,11 +43,11 @@ void VariableArgument(GraphBuilder* b, const std::string& name, int index, const
 
 // (variable, x) -> x times the variable, x, the variable's value: as the forward pass of a layer with a gradient.
 tensorflow::FunctionDef Product() {
-  return FunctionDefHelper::Create(
-      "product", {"w: resource", "x: float"}, {"y: float", "x_again: float", "value: float"}, {},
-      {{{"read"}, "ReadVariableOp", {"w"}, {{"dtype", DT_FLOAT}}},
-       {{"y"}, "MatMul", {"x", "read:value:0"}, {{"T", DT_FLOAT}}}},
-      {{"y", "y:product:0"}, {"x_again", "x"}, {"value", "read:value:0"}});
+  return FunctionDefHelper::Create("product", {"w: resource", "x: float"},
+                                   {"y: float", "x_again: float", "value: float"}, {},
+                                   {{{"read"}, "ReadVariableOp", {"w"}, {{"dtype", DT_FLOAT}}},
+                                    {{"y"}, "MatMul", {"x", "read:value:0"}, {{"T", DT_FLOAT}}}},
+                                   {{"y", "y:product:0"}, {"x_again", "x"}, {"value", "read:value:0"}});
 }
 
 // The same by way of a call of `inner`.
@@ -157,12 +157,11 @@ TEST(CallBodies, AFunctionThatCallsItselfAndOneThatIsNotThereAreLeftAlone) {
 tensorflow::FunctionDef DepthwiseGradient() {
   const std::vector<std::pair<std::string, FunctionDefHelper::AttrValueWrapper>> attrs = {
       {"T", DT_FLOAT}, {"strides", std::vector<int32_t>{1, 1, 1, 1}}, {"padding", std::string("SAME")}};
-  return FunctionDefHelper::Create(
-      "backward", {"g: float", "x: float", "r: float"}, {"dx: float", "dr: float"}, {},
-      {{{"shapes"}, "ShapeN", {"x", "r"}, {{"T", DT_FLOAT}, {"N", 2}}},
-       {{"dx"}, "Conv2DBackpropInput", {"shapes:output:0", "r", "g"}, attrs},
-       {{"dr"}, "Conv2DBackpropFilter", {"x", "shapes:output:1", "g"}, attrs}},
-      {{"dx", "dx:output:0"}, {"dr", "dr:output:0"}});
+  return FunctionDefHelper::Create("backward", {"g: float", "x: float", "r: float"}, {"dx: float", "dr: float"}, {},
+                                   {{{"shapes"}, "ShapeN", {"x", "r"}, {{"T", DT_FLOAT}, {"N", 2}}},
+                                    {{"dx"}, "Conv2DBackpropInput", {"shapes:output:0", "r", "g"}, attrs},
+                                    {{"dr"}, "Conv2DBackpropFilter", {"x", "shapes:output:1", "g"}, attrs}},
+                                   {{"dx", "dx:output:0"}, {"dr", "dr:output:0"}});
 }
 
 TEST(CallBodies, ACompiledCallHasWorkspaceAndOneThatIsNotCompiledHasNone) {
