@@ -1,6 +1,5 @@
 #include "cc/tf/call_bodies.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "tensorflow/core/framework/attr_value.pb.h"
@@ -153,11 +152,18 @@ bool CallBodies::IsCall(const NodeDef& node) {
   return function != node.attr().end() && function->second.has_func();
 }
 
-bool CallBodies::Any(const GraphDef& graph) {
-  return std::any_of(graph.node().begin(), graph.node().end(), &CallBodies::IsCall);
+void CallBodies::Strip(GraphDef* graph) {
+  for (auto& function : *graph->mutable_library()->mutable_function()) {
+    function.clear_node_def();
+    function.clear_ret();
+    function.clear_control_ret();
+  }
 }
 
-void CallBodies::WriteOut(GraphDef* graph) { bodies_ = Writer(graph).Run(); }
+void CallBodies::WriteOut(GraphDef* graph) {
+  bodies_ = Writer(graph).Run();
+  Strip(graph);
+}
 
 const CallBody* CallBodies::Of(const std::string& call) const {
   const auto found = bodies_.find(call);

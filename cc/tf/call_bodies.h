@@ -26,9 +26,13 @@ struct CallBody {
 class CallBodies {
  public:
   static bool IsCall(const tensorflow::NodeDef& node);
-  static bool Any(const tensorflow::GraphDef& graph);
 
-  // Writes out the bodies of the graph's calls. Linear in the graph and the bodies; at most 20,000 nodes are added.
+  // Takes the bodies out of the graph's library: shape inference follows calls into them, without end where a function
+  // calls itself.
+  static void Strip(tensorflow::GraphDef* graph);
+
+  // Writes out the bodies of the graph's calls, and strips the library. Linear in the graph and the bodies; at most
+  // 20,000 nodes are added.
   void WriteOut(tensorflow::GraphDef* graph);
 
   // The call's body; null where the node is no call of the graph as it was, or was left alone.

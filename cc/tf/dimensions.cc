@@ -286,7 +286,7 @@ Dimensions::Dimensions(const tensorflow::grappler::GrapplerItem& item, const Opt
       warning_ += " (it names " + FirstOf(sizes.strange) + ", which is no argument of this function)";
     }
   }
-  if (sizes.bound.empty() && !CallBodies::Any(item.graph)) return;
+  if (sizes.bound.empty() && item.graph.library().function_size() == 0) return;
   copy_ = std::make_unique<tensorflow::grappler::GrapplerItem>(item);
   entrances.Bind(sizes.bound, &copy_->graph);
   calls_.WriteOut(&copy_->graph);

@@ -2,8 +2,9 @@
 //
 // Dimensions that a function leaves unknown (a batch size, as a rule) enter a graph in few places: its arguments,
 // placeholders and what iterators hand out. Given a number there, shape inference carries it through the whole graph,
-// products and shape arithmetic included. Bodies of calls are written out (call_bodies.h). Only sizes and costs are taken from the copy: no graph that is run holds the
-// numbers, so a plan made for a full batch is right for a smaller one.
+// products and shape arithmetic included. Bodies of calls are written out (call_bodies.h). Only sizes and costs are
+// taken from the copy: no graph that is run holds the numbers, so a plan made for a full batch is right for a smaller
+// one.
 
 #ifndef LMS_CC_TF_DIMENSIONS_H_
 #define LMS_CC_TF_DIMENSIONS_H_
@@ -29,7 +30,7 @@ class Dimensions {
   // The item must outlive this. Linear in the graph.
   Dimensions(const tensorflow::grappler::GrapplerItem& item, const Options& options);
 
-  // The copy, or the item itself where its arguments leave nothing unknown and nothing is called.
+  // The copy, or the item itself where its arguments leave nothing unknown and it has no functions.
   const tensorflow::grappler::GrapplerItem& item() const { return copy_ == nullptr ? item_ : *copy_; }
   const tensorflow::grappler::GrapplerItem& original() const { return item_; }
 

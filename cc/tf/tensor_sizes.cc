@@ -272,7 +272,9 @@ absl::Status TensorSizes::ReadSizes() {
 }
 
 absl::Status TensorSizes::InferUnbound() {
-  grappler::GraphProperties properties(original_);
+  grappler::GrapplerItem unbound = original_;
+  CallBodies::Strip(&unbound.graph);
+  grappler::GraphProperties properties(unbound);
   absl::Status status = InferShapes(&properties);
   if (!status.ok()) return status;
   for (const auto& node : original_.graph.node()) {

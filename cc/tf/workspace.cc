@@ -130,8 +130,8 @@ bool HasWorkspace(const NodeDef& node) { return node.op() == "Einsum"; }
 int64_t OpWorkspace(const SizedOp& op) { return op.node->op() == "Einsum" ? Einsum(op) : 0; }
 
 int64_t CompiledWorkspace(const std::vector<SizedOp>& body) {
-  const bool with_input_gradient = std::any_of(
-      body.begin(), body.end(), [](const SizedOp& op) { return op.node->op() == "Conv2DBackpropInput"; });
+  const bool with_input_gradient =
+      std::any_of(body.begin(), body.end(), [](const SizedOp& op) { return op.node->op() == "Conv2DBackpropInput"; });
   int64_t bytes = 0;
   for (const SizedOp& op : body) {
     if (op.node->op() == "Conv2DBackpropFilter") bytes = std::max(bytes, FilterGradient(op, with_input_gradient));

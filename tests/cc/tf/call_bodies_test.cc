@@ -41,13 +41,25 @@ void VariableArgument(GraphBuilder* b, const std::string& name, int index, const
           Types("_handle_dtypes", {DT_FLOAT})});
 }
 
+using Attrs = std::vector<std::pair<std::string, FunctionDefHelper::AttrValueWrapper>>;
+
+FunctionDefHelper::Node Node(const std::string& name, const std::string& op, const std::vector<std::string>& inputs,
+                             const Attrs& attrs) {
+  FunctionDefHelper::Node node;
+  node.ret = {name};
+  node.op = op;
+  node.arg = inputs;
+  node.attr = attrs;
+  return node;
+}
+
 // (variable, x) -> x times the variable, x, the variable's value: as the forward pass of a layer with a gradient.
 tensorflow::FunctionDef Product() {
-  return FunctionDefHelper::Create(
-      "product", {"w: resource", "x: float"}, {"y: float", "x_again: float", "value: float"}, {},
-      {{{"read"}, "ReadVariableOp", {"w"}, {{"dtype", DT_FLOAT}}},
-       {{"y"}, "MatMul", {"x", "read:value:0"}, {{"T", DT_FLOAT}}}},
-      {{"y", "y:product:0"}, {"x_again", "x"}, {"value", "read:value:0"}});
+  return FunctionDefHelper::Create("product", {"w: resource", "x: float"},
+                                   {"y: float", "x_again: float", "value: float"}, {},
+                                   {Node("read", "ReadVariableOp", {"w"}, {{"dtype", DT_FLOAT}}),
+                                    Node("y", "MatMul", {"x", "read:value:0"}, {{"T", DT_FLOAT}})},
+                                   {{"y", "y:product:0"}, {"x_again", "x"}, {"value", "read:value:0"}});
 }
 
 // The same by way of a call of `inner`.
@@ -56,12 +68,10 @@ tensorflow::FunctionDef Around(const std::string& name, const std::string& inner
   function.set_name(inner);
   return FunctionDefHelper::Create(name, {"w: resource", "x: float"}, {"y: float", "x_again: float", "value: float"},
                                    {},
-                                   {{{"call"},
-                                     "StatefulPartitionedCall",
-                                     {"w", "x"},
-                                     {{"Tin", tensorflow::DataTypeSlice{DT_RESOURCE, DT_FLOAT}},
-                                      {"Tout", tensorflow::DataTypeSlice{DT_FLOAT, DT_FLOAT, DT_FLOAT}},
-                                      {"f", function}}}},
+                                   {Node("call", "StatefulPartitionedCall", {"w", "x"},
+                                         {{"Tin", tensorflow::DataTypeSlice{DT_RESOURCE, DT_FLOAT}},
+                                          {"Tout", tensorflow::DataTypeSlice{DT_FLOAT, DT_FLOAT, DT_FLOAT}},
+                                          {"f", function}})},
                                    {{"y", "call:output:0"}, {"x_again", "call:output:1"}, {"value", "call:output:2"}});
 }
 
@@ -148,21 +158,22 @@ TEST(CallBodies, AFunctionThatCallsItselfAndOneThatIsNotThereAreLeftAlone) {
   EXPECT_LT(endless.dimensions().item().graph.node_size(), 100);
   GraphBuilder b = TwoCalls("product");
   b.item().graph.mutable_library()->clear_function();
-  const Sized missing(b.item());
-  EXPECT_EQ(missing.dimensions().calls().Of("first"), nullptr);
-  EXPECT_EQ(missing.Bytes("x"), testing::kTile);
+  const int nodes = b.item().graph.node_size();
+  CallBodies calls;
+  calls.WriteOut(&b.item().graph);
+  EXPECT_EQ(calls.Of("first"), nullptr);
+  EXPECT_EQ(b.item().graph.node_size(), nodes);
 }
 
 // The backward pass of a depthwise convolution: (gradient, input, filter) -> gradients of both.
 tensorflow::FunctionDef DepthwiseGradient() {
-  const std::vector<std::pair<std::string, FunctionDefHelper::AttrValueWrapper>> attrs = {
+  const Attrs attrs = {
       {"T", DT_FLOAT}, {"strides", std::vector<int32_t>{1, 1, 1, 1}}, {"padding", std::string("SAME")}};
-  return FunctionDefHelper::Create(
-      "backward", {"g: float", "x: float", "r: float"}, {"dx: float", "dr: float"}, {},
-      {{{"shapes"}, "ShapeN", {"x", "r"}, {{"T", DT_FLOAT}, {"N", 2}}},
-       {{"dx"}, "Conv2DBackpropInput", {"shapes:output:0", "r", "g"}, attrs},
-       {{"dr"}, "Conv2DBackpropFilter", {"x", "shapes:output:1", "g"}, attrs}},
-      {{"dx", "dx:output:0"}, {"dr", "dr:output:0"}});
+  return FunctionDefHelper::Create("backward", {"g: float", "x: float", "r: float"}, {"dx: float", "dr: float"}, {},
+                                   {Node("shapes", "ShapeN", {"x", "r"}, {{"T", DT_FLOAT}, {"N", 2}}),
+                                    Node("dx", "Conv2DBackpropInput", {"shapes:output:0", "r", "g"}, attrs),
+                                    Node("dr", "Conv2DBackpropFilter", {"x", "shapes:output:1", "g"}, attrs)},
+                                   {{"dx", "dx:output:0"}, {"dr", "dr:output:0"}});
 }
 
 TEST(CallBodies, ACompiledCallHasWorkspaceAndOneThatIsNotCompiledHasNone) {

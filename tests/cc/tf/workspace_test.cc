@@ -28,7 +28,8 @@ int64_t FilterGradient(const Dims& input, const Dims& gradient, const Dims& filt
   (*node.mutable_attr())["data_format"].set_s("NHWC");
   tensorflow::NodeDef other;
   other.set_op(with_input_gradient ? "Conv2DBackpropInput" : "Identity");
-  return CompiledWorkspace({{&other, {}, {}}, {&node, {Floats(input), Floats({4}), Floats(gradient)}, {Floats(filter)}}});
+  return CompiledWorkspace(
+      {{&other, {}, {}}, {&node, {Floats(input), Floats({4}), Floats(gradient)}, {Floats(filter)}}});
 }
 
 TEST(Workspace, XlaMakesTheFilterOfADepthwiseConvolutionDense) {
