@@ -1,18 +1,47 @@
 #include "cc/tf/hidden_wait.h"
 
 #include "cc/tf/op_traits.h"
+#include "tensorflow/core/framework/attr_value.pb.h"
 #include "tensorflow/core/framework/function.h"
 #include "tensorflow/core/framework/op.h"
 
 namespace lms {
+namespace {
+
+using tensorflow::NodeDef;
+
+// Calls in calls.
+constexpr int kMostDepth = 8;
+
+// A function that XLA compiles is one program: it waits for nothing but what is in it.
+bool IsCompiledCall(const NodeDef& node) {
+  const auto compiled = node.attr().find("_XlaMustCompile");
+  return (node.op() == "PartitionedCall" || node.op() == "StatefulPartitionedCall") && compiled != node.attr().end() &&
+         compiled->second.b();
+}
+
+bool MayWait(const tensorflow::FunctionLibraryDefinition& library, const NodeDef& node, bool compiled, int depth) {
+  const tensorflow::OpDef* op_def = nullptr;
+  if (!library.LookUpOpDef(node.op(), &op_def).ok()) return depth > 0;
+  const bool call = IsCompiledCall(node) || (compiled && node.attr().count("f") != 0);
+  if (!call) return MayWaitForOthers(node.op(), *op_def);
+  const auto called = node.attr().find("f");
+  const tensorflow::FunctionDef* body =
+      called == node.attr().end() ? nullptr : library.Find(called->second.func().name());
+  if (body == nullptr || depth == kMostDepth) return true;
+  for (const NodeDef& inner : body->node_def()) {
+    if (MayWait(library, inner, true, depth + 1)) return true;
+  }
+  return false;
+}
+
+}  // namespace
 
 std::string HiddenWait(const tensorflow::grappler::GrapplerItem& item, const GraphIndex& index) {
   const tensorflow::FunctionLibraryDefinition library(tensorflow::OpRegistry::Global(), item.graph.library());
   for (int i = 0; i < index.size(); ++i) {
-    const tensorflow::NodeDef& node = item.graph.node(i);
-    const tensorflow::OpDef* op_def = nullptr;
-    if (!index[i].live || !library.LookUpOpDef(node.op(), &op_def).ok()) continue;
-    if (MayWaitForOthers(node.op(), *op_def)) return node.name() + " (" + node.op() + ")";
+    const NodeDef& node = item.graph.node(i);
+    if (index[i].live && MayWait(library, node, false, 0)) return node.name() + " (" + node.op() + ")";
   }
   return "";
 }

@@ -114,7 +114,8 @@ class StepPass {
     NoteHiddenOps();
     for (const auto& node : item_.graph.node()) {
       if (node.attr().count("_XlaMustCompile") != 0 && node.attr().at("_XlaMustCompile").b()) {
-        report_.warnings.push_back(node.name() + " is compiled by XLA (jit_compile=True): lms cannot see into it");
+        report_.warnings.push_back(node.name() + " is compiled by XLA (jit_compile=True): lms rewrites nothing in it, "
+                                   "and knows little of what it takes while it runs");
         break;
       }
     }
