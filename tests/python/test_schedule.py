@@ -47,7 +47,6 @@ def test_an_order_alone_lowers_the_measured_peak():
     lms.memory.reset_peak()
     step = make_branches()
     stock, _ = measured_peak(step)
-    assert stock > 0.7 * BRANCHES * TENSOR
     with lms.enabled("min", recompute=False):
         _, ordered = measured_peak(step)
         report = lms.report()
@@ -58,6 +57,7 @@ def test_an_order_alone_lowers_the_measured_peak():
     assert "order" in report.reason and "order" in str(report)
     # One wide tensor at a time.
     assert ordered < 1.5 * TENSOR
+    assert ordered < stock / 2  # which takes more at once, as many as threads and luck have it
     assert abs(ordered - (report.peak_after_bytes - report.resident_bytes)) < 0.1 * ordered
 
 
