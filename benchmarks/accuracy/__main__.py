@@ -4,10 +4,10 @@
                      [--options JSON] [--out FILE] [--calibrate]
 
 Each model runs in a process of its own: stock (a budget that it fits) and each budget, with the
-default options (but feedback off) and TensorFlow's default threads, steps of stock and lms in turn. Memory is the
-activation peak by the allocator, the highest of the steps. With --calibrate the step is timed
-once with lms.calibrate() beforehand. All models take about an hour on two cores; the rows so far
-are written as they come, to benchmarks/results where all models were asked for.
+default options (but feedback off) and TensorFlow's default threads, steps of stock and lms in
+turn. Memory is the activation peak by the allocator, the highest of the steps. With --calibrate
+the step is timed once with lms.calibrate() beforehand. All models take about an hour on two cores;
+the rows so far are written as they come, to benchmarks/results where all models were asked for.
 """
 
 from __future__ import annotations

@@ -37,8 +37,11 @@ def rows_of(
     if calibrate:
         with tempfile.TemporaryDirectory() as directory:
             path = os.path.join(directory, "measured.profile")
-            lms.calibrate(trainer.train, *trainer.data, repeats=REPEATS, path=path)
-            return _rows(name, budgets, rounds, trainer, {**options, "profile": path})
+            try:
+                lms.calibrate(trainer.train, *trainer.data, repeats=REPEATS, path=path)
+                return _rows(name, budgets, rounds, trainer, {**options, "profile": path})
+            except RuntimeError as error:  # parts compiled by XLA
+                print(f"  not calibrated: {error}", flush=True)
     return _rows(name, budgets, rounds, trainer, {**options, "profile": "none"})
 
 

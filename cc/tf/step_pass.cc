@@ -114,7 +114,8 @@ class StepPass {
     NoteHiddenOps();
     for (const auto& node : item_.graph.node()) {
       if (node.attr().count("_XlaMustCompile") != 0 && node.attr().at("_XlaMustCompile").b()) {
-        report_.warnings.push_back(node.name() + " is compiled by XLA (jit_compile=True): lms rewrites nothing in it, "
+        report_.warnings.push_back(node.name() +
+                                   " is compiled by XLA (jit_compile=True): lms rewrites nothing in it, "
                                    "and knows little of what it takes while it runs");
         break;
       }
@@ -429,8 +430,8 @@ class StepPass {
 
 }  // namespace
 
-bool RunStepPass(const Options& options, grappler::Cluster* cluster, const grappler::GrapplerItem& item,
-                 int threads, tensorflow::GraphDef* output, Report* report) {
+bool RunStepPass(const Options& options, grappler::Cluster* cluster, const grappler::GrapplerItem& item, int threads,
+                 tensorflow::GraphDef* output, Report* report) {
   const Report blank = *report;
   // Where no plan makes up for all that steps have been seen to take more, one that makes up for a part is better than
   // the graph as it came.

@@ -19,7 +19,6 @@ namespace {
 
 namespace grappler = tensorflow::grappler;
 
-
 class Chainer {
  public:
   Chainer(grappler::GrapplerItem* item, const GraphIndex& index, const ImportedGraph& imported)

@@ -15,7 +15,8 @@ namespace {
 
 // Copies of smaller variables are not worth an edge.
 constexpr int64_t kLeastBytes = 64 << 10;
-// Of nodes that depend on an update. Updates that more depends on (clipping that reads weights back, say) are left alone.
+// Of nodes that depend on an update. Updates that more depends on (clipping that reads weights back, say) are left
+// alone.
 constexpr size_t kMostFollowers = 2000;
 
 class WaitFinder {
@@ -70,8 +71,8 @@ class WaitFinder {
     for (const int reader : index_[node].readers) {
       if (!Plain(reader)) continue;
       const std::vector<TensorRef>& inputs = index_[reader].inputs;
-      const auto reads = std::find_if(inputs.begin(), inputs.end(),
-                                      [node](const TensorRef& input) { return input.node == node; });
+      const auto reads =
+          std::find_if(inputs.begin(), inputs.end(), [node](const TensorRef& input) { return input.node == node; });
       if (reads == inputs.end()) continue;
       const std::string& op = graph_.node(reader).op();
       if (IsViewOfInput(graph_.node(reader), static_cast<int>(reads - inputs.begin()))) {

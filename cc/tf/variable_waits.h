@@ -1,8 +1,8 @@
 // Updates of variables, and who should be done before them.
 //
 // An update of a variable copies it while somebody still holds what was read of it: a weight's gradient is often done,
-// and the weight updated, before the op that reads the weight to pass the gradient on has run. Where a step is rewritten
-// anyway, large variables are updated after such readers instead, which costs no time and saves the copy.
+// and the weight updated, before the op that reads the weight to pass the gradient on has run. Where a step is
+// rewritten anyway, large variables are updated after such readers instead, which costs no time and saves the copy.
 
 #ifndef LMS_CC_TF_VARIABLE_WAITS_H_
 #define LMS_CC_TF_VARIABLE_WAITS_H_

@@ -9,7 +9,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "benchmarks"))
 
-from planner.core import program
+from planner.core import program  # noqa: E402
 
 
 def run_core(

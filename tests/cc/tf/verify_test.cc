@@ -136,7 +136,8 @@ TEST_F(VerifyRewriteTest, ALostControlInput) {
   const Imported step(b.item());
   tensorflow::grappler::GrapplerItem rewritten = step.item();
   rewritten.graph.mutable_node(2)->mutable_input()->RemoveLast();
-  EXPECT_EQ(VerifyRewrite(step.item(), rewritten, step.sizes(), 1, &profile_).message(), "node z no longer waits for y");
+  EXPECT_EQ(VerifyRewrite(step.item(), rewritten, step.sizes(), 1, &profile_).message(),
+            "node z no longer waits for y");
 }
 
 TEST_F(VerifyRewriteTest, ACycle) {
