@@ -26,7 +26,7 @@ struct MemBuffer {
   bool resident = false;             // present during the whole step (weights, arguments, constants): never evicted
   bool escapes = false;              // outlives the step (fetched, returned): once produced it stays
   bool evictable = false;            // may be dropped and recomputed between two uses
-  bool swappable = true;             // its bytes can be copied to the host or to disk and back
+  bool swappable = true;             // its bytes may be copied to the host or to disk and back, in a gap
   std::string keep_reason;           // why not evictable
   bool no_more_readers = false;      // no recomputation may read it: who holds it matters to a reader that it has
   std::vector<OpId> overwritten_by;  // ops that change the storage in place: a recomputation that reads it precedes all

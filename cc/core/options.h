@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "cc/core/argument_sizes.h"
+#include "cc/core/swap_link.h"
 
 namespace lms {
 
@@ -37,8 +38,11 @@ struct Budget {
 
 struct Options {
   Budget memory_budget;
-  bool recompute = true;        // rematerialization allowed
-  bool schedule = true;         // order of execution may be enforced where the budget needs it
+  bool recompute = true;  // rematerialization allowed
+  bool schedule = true;   // order of execution may be enforced where the budget needs it
+  bool swap = true;       // copying to another tier allowed, where there is one
+  std::string swap_to =
+      "host";                   // "host": a GPU's tensors to the host's memory; "disk", or a directory: to a file there
   UnknownDim unknown_dim;       // sizes of dimensions that the graph leaves unknown
   double planner_seconds = 1;   // upper bound on one step's planning time
   double safety_margin = 0.05;  // share of the activations' budget that the planner leaves unused
@@ -46,6 +50,18 @@ struct Options {
   bool strict = false;          // a step whose budget cannot be met fails instead of running over it
   std::string dump_graphs;      // directory that the graph and the plan of each step are written to; "": none
   std::string profile;          // file of measured times; "": the device's own, "none": estimates alone
+
+  // Swapping by hand. The defaults leave it to the planner.
+  int64_t swap_host_limit = 0;    // bytes of pinned host memory; 0: what TensorFlow's own limit leaves
+  int64_t swap_disk_limit = 0;    // bytes of the spill file; 0: what is free in its directory
+  double swap_out_bandwidth = 0;  // bytes per second; 0: measured, once
+  double swap_in_bandwidth = 0;
+  SwapRules swap_rules;
+  std::string swap_include;      // names of scopes (prefixes, comma-separated) that alone are swapped; "": all
+  std::string swap_exclude;      // and those that are not
+  std::string swap_include_ops;  // types of ops, likewise
+  std::string swap_exclude_ops;
+  int64_t serialize_bytes = 0;  // ops whose results are at least as large run one after the other; 0: none have to
 
   // Internal: no options of the user's, and in no list of them.
   std::string time_ops;              // lms.calibrate(): ops run one at a time, and their keys are kept under this name

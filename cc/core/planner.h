@@ -17,6 +17,7 @@
 
 #include "cc/core/mem_graph.h"
 #include "cc/core/plan.h"
+#include "cc/core/swap_link.h"
 
 namespace lms {
 
@@ -25,6 +26,8 @@ inline constexpr int64_t kWorkPerSecond = 30000000;
 
 struct PlannerOptions {
   bool recompute = true;
+  SwapLink link;  // usable(): swapping is allowed
+  SwapRules swap_rules;
   bool move = true;               // ops may run later than in the graph's own order where that saves recomputing them
   double seconds = 1;             // the first start always ends; nothing else begins after this
   int64_t work = kWorkPerSecond;  // that local search may use up, with what the starts have left of it
@@ -38,7 +41,10 @@ struct PlannerResult {
   Plan plan;
   bool feasible = false;   // peak_bytes <= the limit
   int64_t peak_bytes = 0;  // with the plan, resident included
-  double cost_us = 0;      // added by the plan
+  double cost_us =
+      0;  // added by the plan: recomputations, stalls of transfers, what moving bytes takes of the ops' time
+  double stall_us = 0;     // of these, waiting for transfers
+  double transfer_us = 0;  // that the link is busy; all but stall_us of it is hidden
   double bound_us = 0;     // no plan under the limit adds less (lower_bound.h); 0: nothing is known
   int64_t work = 0;        // done: what planning took, on any machine
   bool timed_out = false;  // the clock ended planning: a faster machine may find another plan
