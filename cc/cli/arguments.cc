@@ -17,8 +17,12 @@ struct CommandSpec {
 
 const std::vector<CommandSpec>& Commands() {
   static const auto* const commands = new std::vector<CommandSpec>{
-      {"plan", 1, {"GRAPH"}, {"--budget", "--seconds", "--out", "--json", "--no-moves", "--single-start", "--sort"}},
-      {"simulate", 1, {"GRAPH", "PLAN"}, {"--json", "--timeline", "--sort"}},
+      {"plan",
+       1,
+       {"GRAPH"},
+       {"--budget", "--seconds", "--out", "--json", "--link", "--no-recompute", "--no-moves", "--single-start",
+        "--sort"}},
+      {"simulate", 1, {"GRAPH", "PLAN"}, {"--json", "--link", "--timeline", "--sort"}},
       {"show", 1, {"GRAPH"}, {"--json", "--sort"}},
       {"sort", 1, {"GRAPH"}, {"--out"}},
       {"pareto", 1, {"GRAPH"}, {"--points", "--seconds", "--json", "--no-moves", "--sort"}},
@@ -30,7 +34,9 @@ bool Holds(const std::vector<std::string>& list, const std::string& word) {
   return std::find(list.begin(), list.end(), word) != list.end();
 }
 
-bool TakesValue(const std::string& option) { return Holds({"--budget", "--seconds", "--out", "--points"}, option); }
+bool TakesValue(const std::string& option) {
+  return Holds({"--budget", "--seconds", "--out", "--points", "--link"}, option);
+}
 
 template <typename List, typename Name>
 std::string Join(const List& list, Name name) {
@@ -89,6 +95,7 @@ class Parser {
   void SetFlag(const std::string& name) {
     if (name == "--json") arguments_.json = true;
     if (name == "--no-moves") arguments_.moves = false;
+    if (name == "--no-recompute") arguments_.recompute = false;
     if (name == "--single-start") arguments_.single_start = true;
     if (name == "--sort") arguments_.sort = true;
     if (name == "--timeline") arguments_.timeline = true;
@@ -113,6 +120,12 @@ class Parser {
       } else {
         arguments_.seconds = *seconds;
       }
+    } else if (name == "--link") {
+      if (!ReadLink(value)) {
+        problems_.push_back("--link '" + value +
+                            "' is none; it takes the speed out and in, in GB/s, such as 12,12, and /shared behind it "
+                            "where both directions share one");
+      }
     } else if (name == "--points") {
       const std::optional<double> points = ParseNumber(value);
       if (!points || *points < 2 || *points > 1000 || std::floor(*points) != *points) {
@@ -121,6 +134,22 @@ class Parser {
         arguments_.points = static_cast<int>(*points);
       }
     }
+  }
+
+  bool ReadLink(std::string text) {
+    const std::string shared = "/shared";
+    const bool one_lane =
+        text.size() > shared.size() && text.compare(text.size() - shared.size(), shared.size(), shared) == 0;
+    if (one_lane) text.resize(text.size() - shared.size());
+    const size_t comma = text.find(',');
+    if (comma == std::string::npos) return false;
+    const std::optional<double> out = ParseNumber(text.substr(0, comma));
+    const std::optional<double> in = ParseNumber(text.substr(comma + 1));
+    if (!out || !in || *out <= 0 || *in <= 0 || *out > 1e6 || *in > 1e6) return false;
+    arguments_.link.out_bytes_per_us = 1000 * *out;
+    arguments_.link.in_bytes_per_us = 1000 * *in;
+    arguments_.link.out_share = arguments_.link.in_share = one_lane ? 0.5 : 1;
+    return true;
   }
 
   void CheckAll() {
@@ -160,12 +189,15 @@ std::vector<std::string> ParseArguments(const std::vector<std::string>& words, A
 std::string HelpText() {
   return R"(lms-core: plans for memory graphs, without TensorFlow. The formats are in docs/graph-format.md.
 
-  lms-core plan GRAPH --budget B [--seconds S] [--out PLAN] [--json] [--no-moves] [--single-start] [--sort]
+  lms-core plan GRAPH --budget B [--seconds S] [--out PLAN] [--json] [--link OUT,IN[/shared]]
+                [--no-recompute] [--no-moves] [--single-start] [--sort]
       finds a plan under the budget at the least added time: 60% (of the activation peak, with what is
       resident on top), 6GiB or a number of bytes (the whole, resident included), or min (the least peak
       that is found). --out writes the plan, if the budget is met. --seconds: how much is searched, usually in
       half of this time (default 1). --no-moves: ops are run again, never later. --single-start: one greedy plan.
-  lms-core simulate GRAPH [PLAN] [--json] [--timeline] [--sort]
+      --link: buffers may also be swapped, over a link with these speeds in GB/s; /shared: both directions share
+      one. --no-recompute: nothing else is done.
+  lms-core simulate GRAPH [PLAN] [--json] [--link OUT,IN[/shared]] [--timeline] [--sort]
       checks the plan and simulates the step with it: peak, where it is, added time, and with --timeline
       the bytes in use at each op
   lms-core show GRAPH [--json] [--sort]

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "cc/core/options.h"
+#include "cc/core/swap_link.h"
 
 namespace lms::cli {
 
@@ -22,6 +23,8 @@ struct Arguments {
   bool json = false;
   bool moves = true;
   bool single_start = false;
+  bool recompute = true;
+  SwapLink link;  // usable(): --link was given
   bool sort = false;
   bool timeline = false;
 };

@@ -19,6 +19,7 @@
 #include "cc/core/text_file.h"
 #include "cc/core/text_format.h"
 #include "cc/core/text_reader.h"
+#include "cc/core/transfers.h"
 
 namespace lms::cli {
 namespace {
@@ -86,7 +87,15 @@ PlannerOptions PlannerFor(const Arguments& arguments) {
   PlannerOptions options = PlannerOptionsFor(arguments.seconds);
   options.move = arguments.moves;
   options.single_start = arguments.single_start;
+  options.recompute = arguments.recompute;
+  options.link = arguments.link;
   return options;
+}
+
+// What the plan adds to the step: recomputations, and with a link what waiting for its transfers costs.
+double AddedUs(const MemGraph& graph, const Plan& plan, const SwapLink& link) {
+  const double added_us = plan.CostUs(graph);
+  return link.usable() ? added_us + SimulateTransfers(graph, plan, link).stall_us : added_us;
 }
 
 int64_t BudgetBytes(const Budget& budget, const MemoryProfile& before) {
@@ -108,7 +117,7 @@ int PlanCommand(const Arguments& arguments, const MemGraph& graph) {
   const int64_t peak = Simulate(graph, result.plan).peak_bytes;
   if (least) budget = peak;
   const bool feasible = peak <= budget;
-  const double added_us = result.plan.CostUs(graph);
+  const double added_us = AddedUs(graph, result.plan, arguments.link);
   if (feasible && !arguments.out.empty()) {
     const std::string problem = WriteTextFile(arguments.out, WritePlan(graph, result.plan));
     if (!problem.empty()) return Fail(kBadFile, problem);
@@ -129,6 +138,9 @@ int PlanCommand(const Arguments& arguments, const MemGraph& graph) {
                                  .Number("bound_us", result.bound_us)
                                  .Integer("recomputations", CountRecomputations(result.plan))
                                  .Integer("moves", CountMoves(result.plan))
+                                 .Integer("swaps", static_cast<int64_t>(result.plan.swap_outs.size()))
+                                 .Number("stall_us", result.stall_us)
+                                 .Number("transfer_us", result.transfer_us)
                                  .Number("planner_seconds", seconds)
                                  .Integer("work", result.work)
                                  .Bool("timed_out", result.timed_out)
@@ -151,6 +163,11 @@ int PlanCommand(const Arguments& arguments, const MemGraph& graph) {
   }
   Line("recomputations", std::to_string(CountRecomputations(result.plan)));
   Line("moves", std::to_string(CountMoves(result.plan)));
+  if (arguments.link.usable()) {
+    Line("swapped", std::to_string(result.plan.swap_outs.size()) + ", in " +
+                        std::to_string(result.plan.swap_ins.size()) + " times; " + ShowUs(result.transfer_us) +
+                        " of transfers, " + ShowUs(result.stall_us) + " waited for");
+  }
   Line("planner", planner);
   Line("process", ShowBytes(MaxRssBytes()));
   return feasible ? kDone : kInfeasible;
@@ -168,7 +185,12 @@ std::vector<Moment> Timeline(const MemGraph& graph, const Plan& plan, const Memo
   for (const RecomputeStep& step : plan.steps) moved[step.op] = moved[step.op] || step.moves;
   std::vector<Moment> moments;
   size_t next = 0;
+  size_t next_in = 0;
   for (size_t i = 0; i < graph.ops.size(); ++i) {
+    for (; next_in < plan.swap_ins.size() && plan.swap_ins[next_in].before == static_cast<OpId>(i); ++next_in) {
+      const MemBuffer& buffer = graph.buffers[plan.swap_ins[next_in].buffer];
+      moments.push_back({"swap in", buffer.name, profile.swap_in_bytes[next_in]});
+    }
     for (; next < plan.steps.size() && plan.steps[next].before == static_cast<OpId>(i); ++next) {
       const RecomputeStep& step = plan.steps[next];
       moments.push_back({step.moves ? "move" : "recompute", graph.ops[step.op].name, profile.step_bytes[next]});
@@ -187,7 +209,7 @@ int SimulateCommand(const Arguments& arguments, const MemGraph& graph) {
   const MemoryProfile profile = Simulate(graph, plan);
   const std::vector<Moment> timeline = Timeline(graph, plan, profile);
   const std::string peak_op = profile.peak_op == kNone ? "" : graph.ops[profile.peak_op].name;
-  const double added_us = plan.CostUs(graph);
+  const double added_us = AddedUs(graph, plan, arguments.link);
   if (arguments.json) {
     JsonObject json;
     json.Integer("resident_bytes", profile.resident_bytes)
@@ -197,7 +219,8 @@ int SimulateCommand(const Arguments& arguments, const MemGraph& graph) {
         .Number("added_us", added_us)
         .Number("added_share", Share(added_us, graph))
         .Integer("recomputations", CountRecomputations(plan))
-        .Integer("moves", CountMoves(plan));
+        .Integer("moves", CountMoves(plan))
+        .Integer("swaps", static_cast<int64_t>(plan.swap_outs.size()));
     if (arguments.timeline) {
       std::vector<JsonObject> moments;
       for (const Moment& moment : timeline) {
@@ -214,6 +237,7 @@ int SimulateCommand(const Arguments& arguments, const MemGraph& graph) {
   Line("added time", ShowUs(added_us) + ", " + ShowShare(Share(added_us, graph)));
   Line("recomputations", std::to_string(CountRecomputations(plan)));
   Line("moves", std::to_string(CountMoves(plan)));
+  if (!plan.swap_outs.empty()) Line("swapped", std::to_string(plan.swap_outs.size()));
   if (arguments.timeline) {
     std::printf("\n%16s  %-9s  %s\n", "bytes", "", "op");
     for (const Moment& moment : timeline) {

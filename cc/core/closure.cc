@@ -26,6 +26,7 @@ bool ClosureFinder::WouldMove(OpId op, OpId before) const {
     if (graph.buffers[b].escapes || graph.buffers[b].resident) return false;
     const PlanState::Life& life = state_.life(b);
     if (life.starts.size() > 1 && life.starts[1] < ClosureSlot(before)) return false;
+    if (life.held_until >= 0) return false;
     for (const PlanState::Access& access : life.accesses) {
       if (access.slot >= ClosureSlot(before)) break;
       if (IsClosureSlot(access.slot) || moves_[OpOfSlot(access.slot)] != search_) return false;

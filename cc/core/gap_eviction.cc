@@ -23,43 +23,54 @@ constexpr int64_t kLeastEvictedShare = 1 << 14;  // ...nor are those below this 
 constexpr double kEqualCostUs = 1e-6;
 constexpr double kNodeCostUs = 0.5;  // an op that costs nothing still costs a node to run
 
+bool Recomputable(const MemGraph& graph, BufferId b) {
+  const MemBuffer& buffer = graph.buffers[b];
+  return buffer.evictable && !buffer.resident && graph.ops[buffer.producer].recomputable;
+}
+
 }  // namespace
 
 // Excess over the limit, as prefix sums over slots.
 class GapEviction::Excess {
  public:
   Excess(const std::vector<int64_t>& bytes, int64_t limit)
-      : area_(bytes.size() + 1, 0), count_(bytes.size() + 1, 0), last_(bytes.size(), -1) {
+      : area_(bytes.size() + 1, 0), count_(bytes.size() + 1, 0), last_(bytes.size(), -1), next_(bytes.size(), -1) {
     for (size_t i = 0; i < bytes.size(); ++i) {
       last_[i] = bytes[i] > limit ? static_cast<int>(i) : i == 0 ? -1 : last_[i - 1];
       const int64_t over = std::max<int64_t>(0, bytes[i] - limit);
       area_[i + 1] = area_[i] + static_cast<double>(over);
       count_[i + 1] = count_[i] + (over > 0 ? 1 : 0);
     }
+    int next = -1;
+    for (size_t i = bytes.size(); i-- > 0;) next_[i] = next = bytes[i] > limit ? static_cast<int>(i) : next;
   }
   double Area(int first, int last) const { return last < first ? 0 : area_[last + 1] - area_[first]; }
   double Count(int first, int last) const { return last < first ? 0 : count_[last + 1] - count_[first]; }
   double Total() const { return area_.back(); }
-  int LastUpTo(int slot) const { return last_[slot]; }  // the last one above the limit; -1 if there is none
+  int LastUpTo(int slot) const { return last_[slot]; }   // the last one above the limit; -1 if there is none
+  int FirstFrom(int slot) const { return next_[slot]; }  // the first one
 
  private:
   std::vector<double> area_;
   std::vector<double> count_;
   std::vector<int> last_;
+  std::vector<int> next_;
 };
 
-GapEviction::GapEviction(PlanState* state, int64_t limit, std::function<bool()> interrupt)
+GapEviction::GapEviction(PlanState* state, int64_t limit, std::function<bool()> interrupt, const SwapRules& rules)
     : state_(*state),
       full_limit_(limit),
       limit_(limit),
       interrupt_(std::move(interrupt)),
+      rules_(rules),
       finder_(*state),
       relieved_(state->graph().ops.size(), 0) {
   const MemGraph& graph = state->graph();
   const int64_t least = std::min(kLeastEvictedBytes, std::max<int64_t>(1, state->bytes().Max() / kLeastEvictedShare));
   for (size_t b = 0; b < graph.buffers.size(); ++b) {
     const MemBuffer& buffer = graph.buffers[b];
-    if (buffer.evictable && !buffer.resident && buffer.bytes >= least && graph.ops[buffer.producer].recomputable) {
+    if (buffer.resident || buffer.bytes < least) continue;
+    if (Recomputable(graph, static_cast<BufferId>(b)) || state->MaySwap(static_cast<BufferId>(b))) {
       candidates_.push_back(static_cast<BufferId>(b));
     }
   }
@@ -168,15 +179,63 @@ void GapEviction::AddGaps(BufferId buffer, const Excess& excess, std::vector<Gap
     while (next_start < life.starts.size() && life.starts[next_start] <= access.slot) {
       opens = std::max(opens, life.starts[next_start++]);
     }
+    if (life.held_until >= 0 && life.held_until < access.slot) opens = std::max(opens, life.held_until);
     const int closes = ClosureSlot(before);
     if (opens >= 0 && access.slot < state_.slots() - 1 && closes > opens + 1 &&
         excess.Count(opens + 1, closes - 1) > 0) {
-      AddGap(buffer, opens, before, false, excess, gaps);
-      // Where the excess ends long before the next read, inputs may still be there at its end.
-      const OpId early = OpOfSlot(excess.LastUpTo(closes - 1)) + 1;
-      if (early < before && state_.steps(early).size() < kMostEarly) AddGap(buffer, opens, early, true, excess, gaps);
+      if (state_.MaySwap(buffer)) AddSwap(buffer, opens, before, excess, gaps);
+      if (rule_.recompute && Recomputable(state_.graph(), buffer)) {
+        AddGap(buffer, opens, before, false, excess, gaps);
+        // Where the excess ends long before the next read, inputs may still be there at its end.
+        const OpId early = OpOfSlot(excess.LastUpTo(closes - 1)) + 1;
+        if (early < before && state_.steps(early).size() < kMostEarly) AddGap(buffer, opens, early, true, excess, gaps);
+      }
     }
     opens = access.slot;
+  }
+}
+
+bool GapEviction::RulesAllow(BufferId buffer, int opens, OpId before) const {
+  const int apart = before - OpOfSlot(opens);
+  if (apart < rules_.least_gap || apart <= rules_.group) return false;
+  if (state_.life(buffer).held_until >= 0) return true;
+  if (rules_.most_tensors >= 0 && state_.swapped_buffers() >= rules_.most_tensors) return false;
+  return state_.stored_bytes() + state_.graph().buffers[buffer].bytes <= state_.link().link().capacity_bytes;
+}
+
+double GapEviction::ScoreSwap(const Gap& gap, const PlanState::SwapWay& way, const Excess& excess) const {
+  const int first = way.by == kNone ? gap.opens + 1 : OpSlot(way.by) + 1;
+  const int last = ClosureSlot(way.at) - 1;
+  const double bytes = static_cast<double>(state_.graph().buffers[gap.buffer].bytes);
+  const double gain = std::min(bytes * excess.Count(first, last), excess.Area(first, last));
+  if (gain <= 0) return std::numeric_limits<double>::infinity();
+  const double cost_us = way.cost_us + rule_.link_price * way.link_us + kNodeCostUs;
+  return std::pow(cost_us, rule_.cost_exponent) / gain;
+}
+
+// The gap swapped at leisure, and as far as there is excess in it.
+void GapEviction::AddSwap(BufferId buffer, int opens, OpId before, const Excess& excess, std::vector<Gap>* gaps) {
+  if (!rule_.swap || !RulesAllow(buffer, opens, before)) return;
+  const auto add = [&](OpId by, OpId at) {
+    Gap gap{buffer, opens, before, false, closure_rule_, 0, true, by, at};
+    const PlanState::SwapWay way = state_.FindSwap(buffer, opens, before, by, at);
+    state_.AddWork(20);
+    gap.score = ScoreSwap(gap, way, excess);
+    if (rule_.noise > 0) gap.score *= std::exp(rule_.noise * (2 * random_->Unit() - 1));
+    if (std::isfinite(gap.score)) gaps->push_back(gap);
+    return way;
+  };
+  const OpId from = IsClosureSlot(opens) ? OpOfSlot(opens) - 1 : OpOfSlot(opens);
+  const OpId by = rules_.wait_for_out ? from + 1 : kNone;
+  const OpId at = rules_.wait_for_in ? before : rules_.ahead >= 0 ? before - rules_.ahead : kNone;
+  const PlanState::SwapWay way = add(by, at);
+  // The op before the excess, and the one after it.
+  const int first_over = excess.FirstFrom(opens + 1);
+  const int last_over = excess.LastUpTo(ClosureSlot(before) - 1);
+  const OpId tight_by = by != kNone ? by : std::max(from + 1, OpOfSlot(first_over) - 1);
+  const OpId tight_at = at != kNone ? at : std::min(before, OpOfSlot(last_over) + 1);
+  if ((way.by != kNone && way.by > tight_by) || way.at < tight_at) {
+    add(way.by == kNone ? kNone : std::min(way.by, tight_by), std::max(way.at, tight_at));
   }
 }
 
@@ -201,7 +260,25 @@ bool GapEviction::EvictRound(const Excess& excess) {
   return applied > 0;
 }
 
+bool GapEviction::EvictBySwap(const Gap& gap, const Excess& excess) {
+  const int closes = ClosureSlot(gap.before);
+  if (!state_.Alive(gap.buffer, closes - 1) || state_.LastNeededBefore(gap.buffer, closes) != gap.opens ||
+      state_.bytes().Max(gap.opens + 1, closes - 1) <= limit_ || !RulesAllow(gap.buffer, gap.opens, gap.before)) {
+    return false;
+  }
+  // Others may have been promised the time since.
+  const PlanState::SwapWay way = state_.FindSwap(gap.buffer, gap.opens, gap.before, gap.by, gap.at);
+  state_.AddWork(20);
+  const double score = ScoreSwap(gap, way, excess);
+  if (!std::isfinite(score) || (rule_.noise == 0 && score > kFirstScoreRatio * gap.score)) return false;
+  state_.Begin();
+  state_.Swap(gap.buffer, way);
+  state_.Commit();
+  return true;
+}
+
 bool GapEviction::Evict(const Gap& gap, const Excess& excess, bool may_crowd) {
+  if (gap.swap) return EvictBySwap(gap, excess);
   const int closes = ClosureSlot(gap.before);
   // Changes of this round may have filled, shortened or relieved the gap.
   if (!state_.Alive(gap.buffer, closes - 1) || state_.LastNeededBefore(gap.buffer, closes) != gap.opens ||
@@ -277,13 +354,17 @@ void GapEviction::TakeBack(const std::vector<BufferId>* buffers) {
     double cost_us;
     OpId before;
     BufferId buffer;
+    bool swap;
   };
   const MemGraph& graph = state_.graph();
   std::vector<Candidate> candidates;
   const auto add = [&](BufferId b) {
     for (const int start : state_.life(b).starts) {
       if (!IsClosureSlot(start)) continue;
-      candidates.push_back({graph.ops[graph.buffers[b].producer].cost_us, OpOfSlot(start), b});
+      const PlanState::SwappedIn* swap = state_.SwappedInAt(b, start);
+      const double cost_us =
+          swap == nullptr ? graph.ops[graph.buffers[b].producer].cost_us : state_.CostOfSwap(b, *swap);
+      candidates.push_back({cost_us, OpOfSlot(start), b, swap != nullptr});
     }
   };
   if (buffers != nullptr) {
@@ -298,11 +379,14 @@ void GapEviction::TakeBack(const std::vector<BufferId>* buffers) {
     if (interrupt_ && interrupt_()) return;
     if (forget_) state_.ForgetHistory();
     const OpId op = graph.buffers[c.buffer].producer;
-    if (!state_.HasStep(c.before, op)) continue;
-    // Would it fit even if everything that the recomputation reads went away?
     const int slot = ClosureSlot(c.before);
+    const std::vector<int>& starts = state_.life(c.buffer).starts;
+    if (!std::binary_search(starts.begin(), starts.end(), slot)) continue;  // gone with another one
+    // Would it fit even if everything that the recomputation reads went away?
     int64_t bytes = graph.buffers[c.buffer].bytes;
-    for (const BufferId input : graph.ops[op].inputs) bytes -= graph.buffers[input].bytes;
+    if (!c.swap) {
+      for (const BufferId input : graph.ops[op].inputs) bytes -= graph.buffers[input].bytes;
+    }
     state_.AddWork(4);
     if (state_.bytes().Max(state_.AliveUntil(c.buffer, slot - 1) + 1, slot - 1) + bytes > full_limit_) continue;
     const double cost_us = state_.cost_us();

@@ -3,7 +3,8 @@
 // While memory exceeds the limit, evict the gap between two reads of a buffer that costs least per byte of excess
 // removed; the buffer is computed again just before its next use, or as soon as memory allows it, together with the
 // inputs that are gone by then (its closure: what is small or does not matter is kept longer, the rest is recomputed
-// too). Works on any state: on "keep everything", on a
+// too). Or it is swapped: out as soon as the link is free, in just in time, or in the narrower gap that the excess asks
+// for, and stalled. Works on any state: on "keep everything", on a
 // plan made in another way, on one from which a part has been taken out.
 //
 // One round weighs all gaps that the excess lies in and applies the best eighth. O(rounds * gaps * closure + changes *
@@ -21,6 +22,7 @@
 #include "cc/core/mem_graph.h"
 #include "cc/core/plan_state.h"
 #include "cc/core/random.h"
+#include "cc/core/swap_link.h"
 
 namespace lms {
 
@@ -30,13 +32,17 @@ struct EvictionRule {
   double aim = 1;            // evict down to this share of the limit: TakeBack() has more to choose from
   bool crowd = false;        // where nothing else helps, accept closures that do not fit in their place: slow
   double noise = 0;          // scores are multiplied by a random factor between exp(-noise) and exp(noise)
+  double link_price = 0;     // added to a swap's cost, per microsecond that it has the link: keeps it for those that
+                             // are dear to recompute
+  bool recompute = true;     // else nothing is recomputed...
+  bool swap = true;          // ...or nothing swapped
 };
 
 class GapEviction {
  public:
   // `limit` excludes resident bytes, as the state does. `interrupt`, if given, is asked between two
   // rounds, and between two recomputations to be taken back, and ends both.
-  GapEviction(PlanState* state, int64_t limit, std::function<bool()> interrupt = nullptr);
+  GapEviction(PlanState* state, int64_t limit, std::function<bool()> interrupt = nullptr, const SwapRules& rules = {});
 
   // Commits that will not be undone are forgotten as it goes: for whoever starts afresh afterwards. Memory then does
   // not grow with the number of commits.
@@ -61,6 +67,9 @@ class GapEviction {
     bool early;
     ClosureRule rule;
     double score;
+    bool swap = false;
+    OpId by = kNone;  // of a swap: see PlanState::FindSwap
+    OpId at = kNone;
 
     bool operator<(const Gap& other) const {  // better
       return std::tie(score, buffer, before) < std::tie(other.score, other.buffer, other.before);
@@ -73,6 +82,10 @@ class GapEviction {
   double Score(const Gap& gap, const Closure& closure, const Excess& excess) const;
   void AddGap(BufferId buffer, int opens, OpId before, bool early, const Excess& excess, std::vector<Gap>* gaps);
   void AddGaps(BufferId buffer, const Excess& excess, std::vector<Gap>* gaps);
+  void AddSwap(BufferId buffer, int opens, OpId before, const Excess& excess, std::vector<Gap>* gaps);
+  bool RulesAllow(BufferId buffer, int opens, OpId before) const;
+  double ScoreSwap(const Gap& gap, const PlanState::SwapWay& way, const Excess& excess) const;
+  bool EvictBySwap(const Gap& gap, const Excess& excess);
   std::vector<Gap> FindGaps(const Excess& excess);
   bool EvictRound(const Excess& excess);
   bool Evict(const Gap& gap, const Excess& excess, bool may_crowd);
@@ -83,6 +96,7 @@ class GapEviction {
   int64_t full_limit_;
   int64_t limit_;  // that of the run: full_limit_ or lower
   std::function<bool()> interrupt_;
+  SwapRules rules_;
   bool forget_ = false;
   ClosureFinder finder_;
   EvictionRule rule_;

@@ -5,9 +5,11 @@
 namespace lms {
 namespace {
 
+// An op at its own place, a step of the plan, or a swap.
 struct Event {
-  OpId op;
-  int step;  // index into the plan, or -1 for the op itself
+  enum Kind { kOp, kStep, kSwapIn, kSwapOut };
+  Kind kind;
+  int index;  // of the op, or in the plan's list of that kind
 };
 
 struct Instance {
@@ -20,12 +22,14 @@ class Simulator {
   Simulator(const MemGraph& graph, const Plan& plan) : graph_(graph), plan_(plan) {
     moved_.assign(graph.ops.size(), false);
     for (const RecomputeStep& step : plan.steps) moved_[step.op] = moved_[step.op] || step.moves;
-    size_t next = 0;
-    for (size_t i = 0; i < graph.ops.size(); ++i) {
-      for (; next < plan.steps.size() && plan.steps[next].before == static_cast<OpId>(i); ++next) {
-        events_.push_back({plan.steps[next].op, static_cast<int>(next)});
-      }
-      events_.push_back({static_cast<OpId>(i), -1});
+    size_t step = 0;
+    size_t in = 0;
+    size_t out = 0;
+    for (OpId op = 0; op < static_cast<OpId>(graph.ops.size()); ++op) {
+      for (; in < plan.swap_ins.size() && plan.swap_ins[in].before == op; ++in) Add(Event::kSwapIn, in);
+      for (; step < plan.steps.size() && plan.steps[step].before == op; ++step) Add(Event::kStep, step);
+      Add(Event::kOp, op);
+      for (; out < plan.swap_outs.size() && plan.swap_outs[out].by == op; ++out) Add(Event::kSwapOut, out);
     }
   }
 
@@ -35,11 +39,31 @@ class Simulator {
   }
 
  private:
-  bool Empty(const Event& event) const { return event.step < 0 && moved_[event.op]; }
+  void Add(Event::Kind kind, size_t index) { events_.push_back({kind, static_cast<int>(index)}); }
+
+  bool Empty(const Event& event) const { return event.kind == Event::kOp && moved_[event.index]; }
+
+  // The op that runs at the event; kNone for a swap.
+  OpId OpOf(const Event& event) const {
+    if (event.kind == Event::kOp) return event.index;
+    return event.kind == Event::kStep ? plan_.steps[event.index].op : kNone;
+  }
+
+  template <typename Function>
+  void ForEachRead(const Event& event, const Function& read) const {
+    if (event.kind == Event::kSwapOut) read(plan_.swap_outs[event.index].buffer);
+    if (OpOf(event) == kNone) return;
+    for (const BufferId b : graph_.ops[OpOf(event)].inputs) read(b);
+  }
 
   // The buffers that get a new, lasting instance at the event.
-  const std::vector<BufferId>& Made(const Event& event) const {
-    return event.step >= 0 ? plan_.steps[event.step].provides : graph_.ops[event.op].outputs;
+  template <typename Function>
+  void ForEachMade(const Event& event, const Function& made) const {
+    if (event.kind == Event::kSwapIn) made(plan_.swap_ins[event.index].buffer);
+    if (OpOf(event) == kNone) return;
+    const std::vector<BufferId>& list =
+        event.kind == Event::kStep ? plan_.steps[event.index].provides : graph_.ops[event.index].outputs;
+    for (const BufferId b : list) made(b);
   }
 
   // Which instance does each event read and make, and which event reads an instance last?
@@ -52,16 +76,16 @@ class Simulator {
       first_read_.push_back(reads_.size());
       first_made_.push_back(instances_.size());
       if (Empty(events_[e])) continue;
-      for (const BufferId b : graph_.ops[events_[e].op].inputs) {
-        if (graph_.buffers[b].resident || newest[b] < 0) continue;
+      ForEachRead(events_[e], [&](BufferId b) {
+        if (graph_.buffers[b].resident || newest[b] < 0) return;
         reads_.push_back(newest[b]);
         instances_[newest[b]].last_read = static_cast<int>(e);
-      }
-      for (const BufferId b : Made(events_[e])) {
-        if (graph_.buffers[b].resident) continue;
+      });
+      ForEachMade(events_[e], [&](BufferId b) {
+        if (graph_.buffers[b].resident) return;
         newest[b] = static_cast<int>(instances_.size());
         instances_.push_back({b, -1});
-      }
+      });
     }
     first_read_.push_back(reads_.size());
     first_made_.push_back(instances_.size());
@@ -73,7 +97,7 @@ class Simulator {
 
   // Bytes of the event's outputs that take over the storage of inputs which die here.
   int64_t Forwarded(size_t e) const {
-    const MemOp& op = graph_.ops[events_[e].op];
+    const MemOp& op = graph_.ops[OpOf(events_[e])];
     if (op.forwardable.empty()) return 0;
     std::vector<BufferId> dying;
     for (size_t r = first_read_[e]; r < first_read_[e + 1]; ++r) {
@@ -97,27 +121,54 @@ class Simulator {
     return bytes;
   }
 
+  // Bytes allocated when the event begins, beyond what it takes over.
+  int64_t Allocated(size_t e) const {
+    const Event& event = events_[e];
+    if (event.kind == Event::kSwapIn) return graph_.buffers[plan_.swap_ins[event.index].buffer].bytes;
+    if (event.kind == Event::kSwapOut) return 0;
+    const MemOp& op = graph_.ops[OpOf(event)];
+    int64_t bytes = op.workspace_bytes - Forwarded(e);
+    for (const BufferId b : op.outputs) {
+      if (!graph_.buffers[b].resident) bytes += graph_.buffers[b].bytes;
+    }
+    return bytes;
+  }
+
+  // The op before or at which the event takes place.
+  OpId Place(const Event& event) const {
+    switch (event.kind) {
+      case Event::kOp:
+        return event.index;
+      case Event::kStep:
+        return plan_.steps[event.index].before;
+      case Event::kSwapIn:
+        return plan_.swap_ins[event.index].before;
+      default:
+        return plan_.swap_outs[event.index].by;
+    }
+  }
+
   MemoryProfile Sweep() const {
     MemoryProfile profile;
     profile.resident_bytes = graph_.ResidentBytes();
     profile.op_bytes.resize(graph_.ops.size());
     profile.step_bytes.resize(plan_.steps.size());
+    profile.swap_in_bytes.resize(plan_.swap_ins.size());
     profile.peak_bytes = profile.resident_bytes;
     int64_t live = profile.resident_bytes;
     for (size_t e = 0; e < events_.size(); ++e) {
-      const MemOp& op = graph_.ops[events_[e].op];
-      if (Empty(events_[e])) {
-        profile.op_bytes[events_[e].op] = live;
+      const Event& event = events_[e];
+      if (Empty(event)) {
+        profile.op_bytes[event.index] = live;
         continue;
       }
-      int64_t during = live + op.workspace_bytes - Forwarded(e);
-      for (const BufferId b : op.outputs) {
-        if (!graph_.buffers[b].resident) during += graph_.buffers[b].bytes;
-      }
-      (events_[e].step >= 0 ? profile.step_bytes[events_[e].step] : profile.op_bytes[events_[e].op]) = during;
+      const int64_t during = live + Allocated(e);
+      if (event.kind == Event::kOp) profile.op_bytes[event.index] = during;
+      if (event.kind == Event::kStep) profile.step_bytes[event.index] = during;
+      if (event.kind == Event::kSwapIn) profile.swap_in_bytes[event.index] = during;
       if (during > profile.peak_bytes) {
         profile.peak_bytes = during;
-        profile.peak_op = events_[e].step >= 0 ? plan_.steps[events_[e].step].before : events_[e].op;
+        profile.peak_op = Place(event);
       }
       for (size_t i = first_made_[e]; i < first_made_[e + 1]; ++i) {
         if (instances_[i].last_read >= 0) live += graph_.buffers[instances_[i].buffer].bytes;

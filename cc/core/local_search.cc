@@ -20,8 +20,13 @@ constexpr int kMostFailures = 200;
 
 class LocalSearch {
  public:
-  LocalSearch(PlanState* state, int64_t limit, uint64_t seed, const std::function<bool()>& interrupt)
-      : state_(*state), limit_(limit), eviction_(state, limit, interrupt), random_(seed), work_before_(state->work()) {}
+  LocalSearch(PlanState* state, int64_t limit, uint64_t seed, const LocalSearchLimits& limits)
+      : state_(*state),
+        limit_(limit),
+        recompute_(limits.recompute),
+        eviction_(state, limit, limits.interrupt, limits.swap_rules),
+        random_(seed),
+        work_before_(state->work()) {}
 
   int64_t Run(const LocalSearchLimits& limits) {
     Plan best = state_.ToPlan();
@@ -82,19 +87,30 @@ class LocalSearch {
   // Takes back a part of the plan, chosen at random.
   void TakeOut() {
     const Plan plan = state_.ToPlan();
-    state_.AddWork(state_.slots() / 8 + 2 * static_cast<int64_t>(plan.steps.size()));
-    if (plan.steps.empty()) return;
-    const int count = static_cast<int>(plan.steps.size());
-    const RecomputeStep& center = plan.steps[random_.Below(count)];
+    struct Part {
+      OpId before;
+      OpId op;
+      const std::vector<BufferId>* provides;  // of a step
+      BufferId buffer;                        // of a swap-in
+    };
+    std::vector<Part> parts;
+    parts.reserve(plan.steps.size() + plan.swap_ins.size());
+    for (const RecomputeStep& step : plan.steps) parts.push_back({step.before, step.op, &step.provides, kNone});
+    for (const SwapIn& swap : plan.swap_ins) {
+      parts.push_back({swap.before, state_.graph().buffers[swap.buffer].producer, nullptr, swap.buffer});
+    }
+    state_.AddWork(state_.slots() / 8 + 2 * static_cast<int64_t>(parts.size()));
+    if (parts.empty()) return;
+    const int count = static_cast<int>(parts.size());
+    const Part& center = parts[random_.Below(count)];
     // Between one and a few dozen steps, small parts more often than large ones.
     const int size = 1 + static_cast<int>(std::min(count * 0.7, std::pow(2.0, 6.0 * random_.Unit())));
     const int kind = random_.Below(3);
     std::vector<std::pair<int64_t, int>> near;
-    near.reserve(plan.steps.size());
+    near.reserve(parts.size());
     for (int i = 0; i < count; ++i) {
-      const RecomputeStep& step = plan.steps[i];
-      const int64_t time = std::abs(static_cast<int64_t>(step.before) - center.before);
-      const int64_t op = std::abs(static_cast<int64_t>(step.op) - center.op);
+      const int64_t time = std::abs(static_cast<int64_t>(parts[i].before) - center.before);
+      const int64_t op = std::abs(static_cast<int64_t>(parts[i].op) - center.op);
       // Near in time, near in the graph, or anywhere.
       const int64_t distance = kind == 0 ? time : kind == 1 ? op : random_.Below(1 << 20);
       near.emplace_back(distance, i);
@@ -102,8 +118,12 @@ class LocalSearch {
     std::partial_sort(near.begin(), near.begin() + std::min(size, count), near.end());
     state_.Begin();
     for (int i = 0; i < std::min(size, count); ++i) {
-      const RecomputeStep& step = plan.steps[near[i].second];
-      for (const BufferId b : step.provides) state_.Retain(b, step.before);
+      const Part& part = parts[near[i].second];
+      if (part.provides == nullptr) {
+        state_.Retain(part.buffer, part.before);
+        continue;
+      }
+      for (const BufferId b : *part.provides) state_.Retain(b, part.before);
     }
     state_.Commit();
   }
@@ -117,6 +137,11 @@ class LocalSearch {
     if (random_.Below(4) == 0) rule.aim = 1 - 0.2 * random_.Unit();
     rule.crowd = state_.graph().ops.size() <= kMostOpsToCrowd;
     rule.noise = 0.2 + 1.3 * random_.Unit();
+    rule.recompute = recompute_;
+    if (state_.link_usable()) {
+      constexpr double kPrices[] = {0, 0.05, 0.2, 0.8};
+      rule.link_price = kPrices[random_.Below(4)];
+    }
     if (!eviction_.Run(rule, &random_)) return false;
     const std::vector<BufferId> changed = state_.Changed();
     eviction_.TakeBack(&changed);
@@ -125,6 +150,7 @@ class LocalSearch {
 
   PlanState& state_;
   int64_t limit_;
+  bool recompute_;
   GapEviction eviction_;
   Random random_;
   int64_t work_before_;
@@ -133,7 +159,7 @@ class LocalSearch {
 }  // namespace
 
 int64_t ImproveLocally(PlanState* state, int64_t limit, uint64_t seed, const LocalSearchLimits& limits) {
-  return LocalSearch(state, limit, seed, limits.interrupt).Run(limits);
+  return LocalSearch(state, limit, seed, limits).Run(limits);
 }
 
 }  // namespace lms

@@ -20,8 +20,10 @@
 namespace lms {
 
 struct LocalSearchLimits {
-  int64_t work = 0;                 // that may be done (PlanState::work())
-  double enough_us = 0;             // stop at this cost: nothing is left to gain
+  int64_t work = 0;       // that may be done (PlanState::work())
+  double enough_us = 0;   // stop at this cost: nothing is left to gain
+  bool recompute = true;  // allowed beside swapping
+  SwapRules swap_rules;
   std::function<bool()> interrupt;  // asked between two attempts; stops the search
 };
 

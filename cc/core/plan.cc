@@ -15,6 +15,7 @@ class Walk {
         plan_(plan),
         moved_(graph.ops.size(), false),
         made_(graph.buffers.size(), false),
+        stored_(graph.buffers.size(), false),
         waits_(graph.ops.size(), 0),
         dependents_(graph.ops.size()) {
     for (const RecomputeStep& step : plan.steps) moved_[step.op] = moved_[step.op] || step.moves;
@@ -33,7 +34,18 @@ class Walk {
       if (waits_[i] == 0 && IsFree(graph_, i)) Done(i);
     }
     size_t next = 0;
+    size_t next_out = 0;
+    size_t next_in = 0;
     for (OpId i = 0; i < static_cast<OpId>(graph_.ops.size()); ++i) {
+      for (; next_out < plan_.swap_outs.size() && plan_.swap_outs[next_out].by < i; ++next_out) {
+        const BufferId b = plan_.swap_outs[next_out].buffer;
+        if (!made_[b]) return graph_.buffers[b].name + " would be swapped out before it is made";
+        stored_[b] = true;
+      }
+      for (; next_in < plan_.swap_ins.size() && plan_.swap_ins[next_in].before == i; ++next_in) {
+        const BufferId b = plan_.swap_ins[next_in].buffer;
+        if (!stored_[b]) return graph_.buffers[b].name + " would be swapped in before it is swapped out";
+      }
       for (; next < plan_.steps.size() && plan_.steps[next].before == i; ++next) {
         const RecomputeStep& step = plan_.steps[next];
         if (step.moves && ran[step.op]) return graph_.ops[step.op].name + " would be moved after it has run";
@@ -89,10 +101,50 @@ class Walk {
   const MemGraph& graph_;
   const Plan& plan_;
   std::vector<bool> moved_;
-  std::vector<bool> made_;  // per buffer: there is an instance of it
-  std::vector<int> waits_;  // per op: for how many ops that have not run
+  std::vector<bool> made_;    // per buffer: there is an instance of it
+  std::vector<bool> stored_;  // per buffer: it has been swapped out
+  std::vector<int> waits_;    // per op: for how many ops that have not run
   std::vector<std::vector<OpId>> dependents_;
 };
+
+bool Contains(const std::vector<BufferId>& buffers, BufferId b) {
+  return std::find(buffers.begin(), buffers.end(), b) != buffers.end();
+}
+
+// What is wrong with the swaps, each by itself.
+std::string CheckSwaps(const MemGraph& graph, const Plan& plan) {
+  const OpId n = static_cast<OpId>(graph.ops.size());
+  const BufferId buffers = static_cast<BufferId>(graph.buffers.size());
+  std::pair<OpId, BufferId> previous{kNone, kNone};
+  std::vector<bool> out(graph.buffers.size(), false);
+  std::vector<bool> moved(graph.ops.size(), false);
+  for (const RecomputeStep& step : plan.steps) moved[step.op] = moved[step.op] || step.moves;
+  for (const SwapOut& swap : plan.swap_outs) {
+    if (swap.buffer < 0 || swap.buffer >= buffers || swap.by < 0 || swap.by >= n) return "a swap-out is out of range";
+    const MemBuffer& buffer = graph.buffers[swap.buffer];
+    if (std::make_pair(swap.by, swap.buffer) <= previous) return "the swap-outs are not in order at " + buffer.name;
+    previous = {swap.by, swap.buffer};
+    if (out[swap.buffer]) return buffer.name + " would be swapped out twice";
+    out[swap.buffer] = true;
+    if (!buffer.swappable || buffer.resident) return buffer.name + " must not be swapped";
+    if (buffer.no_more_readers) return "a swap-out would be one reader too many of " + buffer.name;
+    const MemOp& op = graph.ops[swap.by];
+    if (!moved[swap.by] && (Contains(op.inputs, swap.buffer) || Contains(op.outputs, swap.buffer))) {
+      return buffer.name + " cannot have been swapped out by the time that " + op.name + " has run, which uses it";
+    }
+  }
+  previous = {kNone, kNone};
+  for (const SwapIn& swap : plan.swap_ins) {
+    if (swap.buffer < 0 || swap.buffer >= buffers || swap.before < 0 || swap.before >= n) {
+      return "a swap-in is out of range";
+    }
+    const MemBuffer& buffer = graph.buffers[swap.buffer];
+    if (std::make_pair(swap.before, swap.buffer) <= previous) return "the swap-ins are not in order at " + buffer.name;
+    previous = {swap.before, swap.buffer};
+    if (!out[swap.buffer]) return buffer.name + " would be swapped in, but never out";
+  }
+  return "";
+}
 
 }  // namespace
 
@@ -136,7 +188,8 @@ std::string ValidatePlan(const MemGraph& graph, const Plan& plan) {
       }
     }
   }
-  return Walk(graph, plan).Check();
+  const std::string wrong = CheckSwaps(graph, plan);
+  return wrong.empty() ? Walk(graph, plan).Check() : wrong;
 }
 
 }  // namespace lms

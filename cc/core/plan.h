@@ -33,7 +33,7 @@ struct RecomputeStep {
 };
 
 struct SwapOut {
-  OpId by = kNone;  // neither makes nor reads the buffer
+  OpId by = kNone;  // neither makes nor reads the buffer, unless it is moved
   BufferId buffer = kNone;
 };
 

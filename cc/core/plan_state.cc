@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <tuple>
 
 namespace lms {
 namespace {
@@ -31,8 +32,10 @@ int InstanceEnd(const PlanState::Life& life, int index) {
   if (index + 1 < static_cast<int>(life.starts.size())) {
     end = FirstAccess(&life.accesses, life.starts[index + 1]);
   }
-  if (end == life.accesses.begin()) return start;
-  return std::max(start, (end - 1)->slot);
+  const bool last = index + 1 == static_cast<int>(life.starts.size());
+  const bool held = life.held_until >= start && (last || life.held_until < life.starts[index + 1]);
+  const int least = held ? life.held_until : start;
+  return end == life.accesses.begin() ? least : std::max(least, (end - 1)->slot);
 }
 
 void SortUnique(std::vector<OpId>* ids) {
@@ -42,7 +45,7 @@ void SortUnique(std::vector<OpId>* ids) {
 
 }  // namespace
 
-PlanState::PlanState(const MemGraph& graph, bool move)
+PlanState::PlanState(const MemGraph& graph, bool move, const SwapLink& link)
     : graph_(&graph),
       move_(move),
       slots_(2 * static_cast<int>(graph.ops.size()) + 1),  // the last one is the end of the step
@@ -54,6 +57,7 @@ PlanState::PlanState(const MemGraph& graph, bool move)
       correction_(graph.ops.size(), 0),
       touched_in_(graph.buffers.size(), 0),
       steps_touched_in_(graph.ops.size(), 0) {
+  if (link.usable()) link_.emplace(graph, link);
   std::vector<int> readers(graph.buffers.size(), 0);
   for (const MemOp& op : graph.ops) {
     for (const BufferId b : op.inputs) ++readers[b];
@@ -164,8 +168,8 @@ int PlanState::LastNeededBefore(BufferId buffer, int slot) const {
   const Life& life = lives_[buffer];
   const auto access = FirstAccess(&life.accesses, slot);
   const auto start = std::lower_bound(life.starts.begin(), life.starts.end(), slot);
-  return std::max(access == life.accesses.begin() ? -1 : (access - 1)->slot,
-                  start == life.starts.begin() ? -1 : *(start - 1));
+  return std::max({access == life.accesses.begin() ? -1 : (access - 1)->slot,
+                   start == life.starts.begin() ? -1 : *(start - 1), life.held_until < slot ? life.held_until : -1});
 }
 
 void PlanState::AddContribution(BufferId buffer, int sign) {
@@ -238,6 +242,8 @@ void PlanState::Begin() {
   touched_.clear();
   history_.emplace_back();
   history_.back().cost_us = cost_us_;
+  history_.back().swapped_buffers = swapped_buffers_;
+  history_.back().stored_bytes = stored_bytes_;
 }
 
 void PlanState::Recompute(BufferId buffer, OpId before) {
@@ -259,7 +265,92 @@ void PlanState::Recompute(BufferId buffer, OpId before) {
   ReadInputs(op, slot);
 }
 
+double PlanState::Cost(BufferId buffer, const LinkTime::Promise& promise) const {
+  return promise.stall_us + link_->link().compute_us_per_byte * static_cast<double>(graph_->buffers[buffer].bytes);
+}
+
+PlanState::SwapWay PlanState::FindSwap(BufferId buffer, int opens, OpId before, OpId by, OpId at) const {
+  const Life& life = lives_[buffer];
+  const int64_t bytes = graph_->buffers[buffer].bytes;
+  SwapWay way;
+  // What is used last in a closure slot may go out while its op runs.
+  const OpId from = IsClosureSlot(opens) ? OpOfSlot(opens) - 1 : OpOfSlot(opens);
+  OpId not_before = from + 2;
+  if (life.held_until < 0 || life.held_until > opens) {
+    way.out = link_->Out(bytes, from, by == kNone ? kNone : std::max(by, from + 1), &way.by);
+    way.cost_us += Cost(buffer, way.out);
+    way.link_us += link_->link().OutUs(bytes);
+    not_before = way.by + 1;
+  }
+  not_before = std::min(not_before, before);
+  way.in = link_->In(bytes, before, at == kNone ? kNone : std::clamp(at, not_before, before), not_before, &way.at);
+  way.cost_us += Cost(buffer, way.in);
+  way.link_us += link_->link().InUs(bytes);
+  return way;
+}
+
+void PlanState::Swap(BufferId buffer, const SwapWay& way) {
+  const int slot = ClosureSlot(way.at);
+  Life& life = lives_[buffer];
+  if (std::binary_search(life.starts.begin(), life.starts.end(), slot)) return;
+  Touch(buffer);
+  if (way.by != kNone) {
+    if (life.held_until >= 0) DropSwapOut(buffer);
+    life.held_until = OpSlot(way.by);
+    life.swapped_out = way.out;
+    link_->Take(way.out);
+    cost_us_ += Cost(buffer, way.out);
+    ++swapped_buffers_;
+    stored_bytes_ += graph_->buffers[buffer].bytes;
+  }
+  life.starts.insert(std::upper_bound(life.starts.begin(), life.starts.end(), slot), slot);
+  const auto at = std::find_if(life.swapped_in.begin(), life.swapped_in.end(),
+                               [slot](const SwappedIn& in) { return in.slot > slot; });
+  life.swapped_in.insert(at, {slot, way.in});
+  link_->Take(way.in);
+  cost_us_ += Cost(buffer, way.in);
+}
+
+void PlanState::DropSwapOut(BufferId buffer) {
+  Life& life = lives_[buffer];
+  link_->GiveBack(life.swapped_out);
+  cost_us_ -= Cost(buffer, life.swapped_out);
+  life.held_until = -1;
+  life.swapped_out = {};
+  --swapped_buffers_;
+  stored_bytes_ -= graph_->buffers[buffer].bytes;
+}
+
+const PlanState::SwappedIn* PlanState::SwappedInAt(BufferId buffer, int slot) const {
+  const std::vector<SwappedIn>& swapped_in = lives_[buffer].swapped_in;
+  const auto in = std::find_if(swapped_in.begin(), swapped_in.end(),
+                               [slot](const SwappedIn& swapped) { return swapped.slot == slot; });
+  return in == swapped_in.end() ? nullptr : &*in;
+}
+
+double PlanState::CostOfSwap(BufferId buffer, const SwappedIn& in) const {
+  const Life& life = lives_[buffer];
+  return Cost(buffer, in.promise) + Cost(buffer, life.swapped_out) / static_cast<double>(life.swapped_in.size());
+}
+
+// Takes back the buffer's swap-in of that slot, and its swap-out with the last one; false if there is none.
+bool PlanState::RetainSwapIn(BufferId buffer, int slot) {
+  Life& life = lives_[buffer];
+  const auto in = std::find_if(life.swapped_in.begin(), life.swapped_in.end(),
+                               [slot](const SwappedIn& swapped) { return swapped.slot == slot; });
+  if (in == life.swapped_in.end()) return false;
+  Touch(buffer);
+  move_candidates_.insert(graph_->buffers[buffer].producer);
+  life.starts.erase(std::find(life.starts.begin(), life.starts.end(), slot));
+  link_->GiveBack(in->promise);
+  cost_us_ -= Cost(buffer, in->promise);
+  life.swapped_in.erase(in);
+  if (life.swapped_in.empty()) DropSwapOut(buffer);
+  return true;
+}
+
 void PlanState::Retain(BufferId buffer, OpId before) {
+  if (RetainSwapIn(buffer, ClosureSlot(before))) return;
   const OpId op = graph_->buffers[buffer].producer;
   std::vector<Step>& steps = steps_[before];
   const auto step = FindStep(&steps, op);
@@ -317,8 +408,9 @@ bool PlanState::ShouldMove(OpId op) const {
   // Nothing may read what it makes at its own place.
   for (const BufferId b : o.outputs) {
     const Life& life = lives_[b];
-    if (life.accesses.empty()) continue;
     const size_t own = moved_[op] ? 0 : 1;
+    if (life.held_until >= 0 && (life.starts.size() <= own || life.held_until < life.starts[own])) return false;
+    if (life.accesses.empty()) continue;
     if (life.starts.size() <= own || life.accesses.front().slot < life.starts[own]) return false;
   }
   return true;
@@ -377,10 +469,17 @@ void PlanState::Undo() {
     tree_.Add(OpSlot(op), OpSlot(op), moved_[op] ? -graph_->ops[op].workspace_bytes : graph_->ops[op].workspace_bytes);
     dirty_ops_.push_back(op);
   }
+  // All promises of the change are given back before the old ones are taken again: they may be of the same time.
+  for (const auto& [b, life] : change.lives) {
+    if (lives_[b].held_until >= 0) link_->GiveBack(lives_[b].swapped_out);
+    for (const SwappedIn& in : lives_[b].swapped_in) link_->GiveBack(in.promise);
+  }
   for (auto& [b, life] : change.lives) {
     AddContribution(b, -1);
     MarkDirty(b);
     lives_[b] = std::move(life);
+    if (lives_[b].held_until >= 0) link_->Take(lives_[b].swapped_out);
+    for (const SwappedIn& in : lives_[b].swapped_in) link_->Take(in.promise);
     AddContribution(b, 1);
     MarkDirty(b);
   }
@@ -389,6 +488,8 @@ void PlanState::Undo() {
     steps_[before] = std::move(steps);
   }
   cost_us_ = change.cost_us;
+  swapped_buffers_ = change.swapped_buffers;
+  stored_bytes_ = change.stored_bytes;
   history_.pop_back();
   RefreshDirty();
 }
@@ -494,6 +595,11 @@ int64_t PlanState::Correction(OpId before) const {
 
 void PlanState::Load(const Plan& plan) {
   Begin();
+  for (size_t b = 0; b < lives_.size(); ++b) {
+    while (!lives_[b].swapped_in.empty()) {
+      RetainSwapIn(static_cast<BufferId>(b), lives_[b].swapped_in.front().slot);
+    }
+  }
   for (OpId before = 0; before < static_cast<OpId>(steps_.size()); ++before) {
     const std::vector<Step> old = steps_[before];
     for (const Step& step : old) {
@@ -502,6 +608,19 @@ void PlanState::Load(const Plan& plan) {
   }
   for (const RecomputeStep& step : plan.steps) {
     for (const BufferId b : step.provides) Recompute(b, step.before);
+  }
+  std::vector<OpId> by(plan.swap_outs.empty() ? 0 : graph_->buffers.size(), kNone);
+  for (const SwapOut& swap : plan.swap_outs) by[swap.buffer] = swap.by;
+  for (const SwapIn& swap : plan.swap_ins) {
+    const Life& life = lives_[swap.buffer];
+    const auto use = FirstAccess(&life.accesses, ClosureSlot(swap.before));
+    const OpId before = use == life.accesses.end() ? swap.before : OpOfSlot(use->slot);
+    const int opens =
+        by[swap.buffer] == kNone ? life.held_until : LastNeededBefore(swap.buffer, OpSlot(by[swap.buffer]));
+    SwapWay way = FindSwap(swap.buffer, opens, std::max(before, swap.before), by[swap.buffer], swap.before);
+    way.at = swap.before;
+    Swap(swap.buffer, way);
+    by[swap.buffer] = kNone;  // it is out
   }
   Commit();
 }
@@ -515,6 +634,17 @@ Plan PlanState::ToPlan() const {
       ran[step.op] = true;
     }
   }
+  if (swapped_buffers_ == 0) return plan;
+  for (size_t b = 0; b < lives_.size(); ++b) {
+    const BufferId buffer = static_cast<BufferId>(b);
+    if (lives_[b].held_until >= 0) plan.swap_outs.push_back({OpOfSlot(lives_[b].held_until), buffer});
+    for (const SwappedIn& in : lives_[b].swapped_in) plan.swap_ins.push_back({OpOfSlot(in.slot), buffer});
+  }
+  std::sort(plan.swap_outs.begin(), plan.swap_outs.end(),
+            [](const SwapOut& a, const SwapOut& b) { return std::tie(a.by, a.buffer) < std::tie(b.by, b.buffer); });
+  std::sort(plan.swap_ins.begin(), plan.swap_ins.end(), [](const SwapIn& a, const SwapIn& b) {
+    return std::tie(a.before, a.buffer) < std::tie(b.before, b.buffer);
+  });
   return plan;
 }
 

@@ -10,6 +10,9 @@
 // An op whose first results nobody reads any more is moved (plan.h): its own slot stays empty, and its first
 // recomputation costs nothing. Commit() finds these ops, and those that are needed at their own place again.
 //
+// Swaps: a swap-in is a start in a closure slot, which reads nothing; a swap-out holds its instance until its op's
+// slot. What waiting for transfers costs is estimated by promises on the link (link_time.h).
+//
 // Changes are made between Begin() and Commit(). Every commit is kept in a history, and can be undone in reverse order,
 // until the history is forgotten. A change costs O(log n) per access of the buffers it touches. Not thread-safe.
 
@@ -19,10 +22,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <set>
 #include <utility>
 #include <vector>
 
+#include "cc/core/link_time.h"
 #include "cc/core/mem_graph.h"
 #include "cc/core/plan.h"
 #include "cc/core/range_tree.h"
@@ -40,9 +45,25 @@ class PlanState {
     int slot;
     int count;
   };
+  struct SwappedIn {
+    int slot;
+    LinkTime::Promise promise;
+  };
   struct Life {
-    std::vector<int> starts;       // sorted
-    std::vector<Access> accesses;  // sorted by slot
+    std::vector<int> starts;            // sorted
+    std::vector<Access> accesses;       // sorted by slot
+    std::vector<SwappedIn> swapped_in;  // those of the starts that are swap-ins, sorted
+    int held_until = -1;                // slot of the op by which its swap-out is done; -1: it is not swapped
+    LinkTime::Promise swapped_out;
+  };
+  // How a buffer may be swapped through a gap.
+  struct SwapWay {
+    OpId by = kNone;  // of its swap-out; kNone: it is swapped out already, early enough
+    OpId at = kNone;  // op before which the swap-in begins
+    LinkTime::Promise out;
+    LinkTime::Promise in;
+    double cost_us = 0;  // stalls, and what moving the bytes takes of the ops' time
+    double link_us = 0;  // that the link is busy
   };
   // One recomputation of a closure slot, with the buffers that it provides, sorted.
   struct Step {
@@ -50,13 +71,21 @@ class PlanState {
     std::vector<BufferId> provides;
   };
 
-  // The graph must outlive the state. Without `move` every op also runs at its own place.
-  explicit PlanState(const MemGraph& graph, bool move = true);
+  // The graph must outlive the state. Without `move` every op also runs at its own place. `link`: nothing is swapped
+  // where it is not usable.
+  explicit PlanState(const MemGraph& graph, bool move = true, const SwapLink& link = {});
 
   const MemGraph& graph() const { return *graph_; }
   const RangeTree& bytes() const { return tree_; }
   int slots() const { return slots_; }
   double cost_us() const { return cost_us_; }
+  int swapped_buffers() const { return swapped_buffers_; }
+  bool MaySwap(BufferId buffer) const {
+    const MemBuffer& b = graph_->buffers[buffer];
+    return link_.has_value() && b.swappable && !b.resident && !b.no_more_readers && b.producer != kNone;
+  }
+  bool link_usable() const { return link_.has_value(); }
+  const LinkTime& link() const { return *link_; }  // where it is usable
   const Life& life(BufferId buffer) const { return lives_[buffer]; }
   // The recomputations just before an op, sorted by op.
   const std::vector<Step>& steps(OpId before) const { return steps_[before]; }
@@ -65,10 +94,20 @@ class PlanState {
   // May the op run as late as just before `before`, for all that waits for it in another way than by its results?
   bool MayMoveTo(OpId op, OpId before) const { return move_ && before <= latest_move_[op]; }
 
+  // Bytes of all buffers that are swapped.
+  int64_t stored_bytes() const { return stored_bytes_; }
+  // What swapping the buffer from slot `opens`, where it is used last, to the beginning of op `before` costs. `by` and
+  // `at` kNone: at leisure, as the link is free; otherwise by then and from then on, stalled if need be.
+  SwapWay FindSwap(BufferId buffer, int opens, OpId before, OpId by, OpId at) const;
+
   // Is an instance of the buffer alive in the slot? Resident buffers always are.
   bool Alive(BufferId buffer, int slot) const;
   // The last slot up to `slot` in which an instance is alive; -1 if the buffer has not been computed by then.
   int AliveUntil(BufferId buffer, int slot) const;
+
+  // The buffer's swap-in of that slot, or null; and what it costs, with its share of the swap-out.
+  const SwappedIn* SwappedInAt(BufferId buffer, int slot) const;
+  double CostOfSwap(BufferId buffer, const SwappedIn& in) const;
 
   // The last slot before `slot` in which the buffer is computed or read; -1 if there is none.
   int LastNeededBefore(BufferId buffer, int slot) const;
@@ -77,7 +116,9 @@ class PlanState {
   // Has `before`'s closure slot compute `buffer` anew. Its producer's inputs are read there: where one is not alive the
   // instance before it is kept until then, unless it is recomputed in the same slot too.
   void Recompute(BufferId buffer, OpId before);
-  // Takes the recomputation back: the instance before lives on.
+  // Has `buffer` swapped in just before op `way.at`, and out by `way.by` (by kNone: it is swapped out already).
+  void Swap(BufferId buffer, const SwapWay& way);
+  // Takes the recomputation, or the swap-in, back: the instance before lives on.
   void Retain(BufferId buffer, OpId before);
   // Ends the changes. Recomputations that nothing reads any more, because of them, go as well.
   void Commit();
@@ -105,9 +146,14 @@ class PlanState {
     std::vector<std::pair<OpId, std::vector<Step>>> steps;
     std::vector<OpId> flipped;  // ops whose moved_ changed, each as often as it did
     double cost_us = 0;
+    int swapped_buffers = 0;
+    int64_t stored_bytes = 0;
   };
 
   void FindLatestMoves();
+  bool RetainSwapIn(BufferId buffer, int slot);
+  void DropSwapOut(BufferId buffer);
+  double Cost(BufferId buffer, const LinkTime::Promise& promise) const;
   void AddContribution(BufferId buffer, int sign);
   void Touch(BufferId buffer);
   void TouchSteps(OpId before);
@@ -138,7 +184,10 @@ class PlanState {
   std::vector<OpId> latest_move_;         // per op: see MayMoveTo
   std::vector<int64_t> relief_;           // per op: bytes that outputs take over from dying inputs
   std::vector<int64_t> correction_;       // per op: of its closure slot
+  std::optional<LinkTime> link_;
   double cost_us_ = 0;
+  int swapped_buffers_ = 0;
+  int64_t stored_bytes_ = 0;
   int64_t work_ = 0;
 
   std::vector<Change> history_;

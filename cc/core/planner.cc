@@ -14,6 +14,7 @@
 #include "cc/core/lower_bound.h"
 #include "cc/core/plan_state.h"
 #include "cc/core/repeats.h"
+#include "cc/core/transfers.h"
 
 namespace lms {
 namespace {
@@ -25,6 +26,8 @@ constexpr EvictionRule kStarts[] = {{1.0, 0.25}, {0.7, 0.0},       {1.4, 1.0},  
 // Where all of these fail.
 constexpr EvictionRule kLastResorts[] = {{1.0, 0.0, 1, true}, {1.0, 1.0, 1, true}};
 constexpr int kFewStarts = 3;
+// Of a microsecond of the link, in microseconds of computing, one start after the other.
+constexpr double kLinkPrices[] = {0.1, 0, 0.5};
 // A chain of checkpoints for this many times the limit, with gap eviction for the rest.
 constexpr double kChainSlack[] = {1.15, 1.4, 1.8, 2.5};
 constexpr size_t kRepeats = 4;     // as many alike buffers are a reason for a start that treats them alike
@@ -36,11 +39,17 @@ constexpr uint64_t kSeed = 1;
 
 double Seconds() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
-PlannerResult Evaluate(const MemGraph& graph, Plan plan, int64_t limit_bytes) {
+PlannerResult Evaluate(const MemGraph& graph, Plan plan, int64_t limit_bytes, const SwapLink& link) {
   PlannerResult result;
   result.peak_bytes = Simulate(graph, plan).peak_bytes;
   result.feasible = result.peak_bytes <= limit_bytes;
   result.cost_us = plan.CostUs(graph);
+  if (!plan.swap_outs.empty()) {
+    const Transfers transfers = SimulateTransfers(graph, plan, link);
+    result.stall_us = transfers.stall_us;
+    result.transfer_us = transfers.transfer_us;
+    result.cost_us += transfers.stall_us + transfers.compute_us;
+  }
   result.plan = std::move(plan);
   return result;
 }
@@ -48,7 +57,8 @@ PlannerResult Evaluate(const MemGraph& graph, Plan plan, int64_t limit_bytes) {
 bool Better(const PlannerResult& a, const PlannerResult& b) {
   if (a.feasible != b.feasible) return a.feasible;
   if (!a.feasible) return a.peak_bytes < b.peak_bytes;
-  return std::make_tuple(a.cost_us, a.plan.steps.size()) < std::make_tuple(b.cost_us, b.plan.steps.size());
+  const auto size = [](const Plan& plan) { return plan.steps.size() + plan.swap_outs.size() + plan.swap_ins.size(); };
+  return std::make_tuple(a.cost_us, size(a.plan)) < std::make_tuple(b.cost_us, size(b.plan));
 }
 
 class Planner {
@@ -58,28 +68,28 @@ class Planner {
 
   // Some or all starts for the limit, without local search: the best plans, different ones, best first; at least one.
   std::vector<PlannerResult> Start(int64_t limit_bytes, bool all) {
-    std::vector<PlannerResult> best{Evaluate(graph_, Plan(), limit_bytes)};
+    std::vector<PlannerResult> best{Evaluate(Plan(), limit_bytes)};
     const int64_t limit = limit_bytes - resident_;
     if (best[0].feasible || limit <= 0) return best;
-    PlanState state(graph_, options_.move);
+    PlanState state(graph_, options_.move, options_.link);
     int starts = 0;
-    GapEviction eviction(&state, limit, [&] { return starts > 0 && Late(); });
+    GapEviction eviction(&state, limit, [&] { return starts > 0 && Late(); }, options_.swap_rules);
     eviction.ForgetHistory();
     bool fresh = true;
     // A start begins with "keep everything".
     const auto begin = [&] {
-      if (!fresh) state = PlanState(graph_, options_.move);
+      if (!fresh) state = PlanState(graph_, options_.move, options_.link);
       fresh = false;
     };
     const auto finish = [&](bool under) {
       if (under) eviction.TakeBack();
-      Keep(Evaluate(graph_, state.ToPlan(), limit_bytes), &best);
+      Keep(Evaluate(state.ToPlan(), limit_bytes), &best);
       work_ += state.work();
       ++starts;
     };
     const auto start_by = [&](const EvictionRule& rule) {
       begin();
-      finish(eviction.Run(rule));
+      finish(eviction.Run(Allowed(rule, starts)));
     };
     // Where there is a plan, half of the work at most goes into further starts.
     const auto enough = [&] { return Late() || (best[0].feasible && work_ > options_.work / 2); };
@@ -88,6 +98,17 @@ class Planner {
     };
     rules(0, 1);
     if (options_.single_start) return best;
+    if (options_.link.usable() && options_.recompute) {
+      // Neither way alone may be better than both.
+      for (const bool swap : {false, true}) {
+        if (Late()) break;
+        EvictionRule rule = Allowed(kStarts[0], starts);
+        rule.recompute = !swap;
+        rule.swap = swap;
+        begin();
+        finish(eviction.Run(rule));
+      }
+    }
     // Stages of hundreds of ops make closures that are slow to refine: on huge graphs only where nothing else works.
     const bool huge = graph_.ops.size() > kHuge;
     if (!Late() && !(huge && best[0].feasible) && PrepareChain()) {
@@ -105,7 +126,7 @@ class Planner {
         if (looser >= chain_->levels() || enough()) break;
         begin();
         chain_->Apply(looser, &state);
-        if (!hopeless()) finish(eviction.Run(kStarts[0]));
+        if (!hopeless()) finish(eviction.Run(Allowed(kStarts[0], starts)));
       }
     }
     rules(1, kFewStarts);
@@ -115,7 +136,7 @@ class Planner {
           std::any_of(groups.begin(), groups.end(), [](const auto& g) { return g.size() >= kRepeats; });
       if (repeats) {
         begin();
-        finish(eviction.RunAlike(kStarts[1], groups));
+        finish(eviction.RunAlike(Allowed(kStarts[1], starts), groups));
       }
       rules(kFewStarts, static_cast<int>(sizeof(kStarts) / sizeof(kStarts[0])));
       for (const EvictionRule& rule : kLastResorts) {
@@ -129,8 +150,10 @@ class Planner {
   PlannerResult Improve(std::vector<PlannerResult> starts, int64_t limit_bytes) {
     PlannerResult best = starts[0];
     best.work = work_;
-    if (best.plan.steps.empty() || options_.single_start) return best;
-    const double bound_us = best.bound_us = Late() ? 0 : LowerBoundUs(graph_, limit_bytes);
+    if (best.plan.empty() || options_.single_start) return best;
+    // The bound is of recomputation.
+    const bool bounded = !options_.link.usable() && !Late();
+    const double bound_us = best.bound_us = bounded ? LowerBoundUs(graph_, limit_bytes) : 0;
     const int64_t work = std::max(options_.work / 4, options_.work - work_);
     const int64_t share = work / 2 / static_cast<int64_t>(starts.size());
     const bool huge = graph_.ops.size() > kHuge;
@@ -175,14 +198,14 @@ class Planner {
     constexpr int64_t kNoLimit = std::numeric_limits<int64_t>::max();
     constexpr int kChainTries = 8;
     constexpr int kSteps = 10;
-    PlannerResult best = Evaluate(graph_, Plan(), kNoLimit);
+    PlannerResult best = Evaluate(Plan(), kNoLimit);
     if (PrepareChain()) {
-      PlanState state(graph_, options_.move);
+      PlanState state(graph_, options_.move, options_.link);
       // Solutions for little more than the least may turn out smaller than that for the least.
       double level = chain_->LeastLevel();
       for (int i = 0; i < kChainTries && level < chain_->levels() && (i == 0 || !Late()); ++i) {
         chain_->Apply(static_cast<int>(level), &state);
-        if (state.bytes().Max() + resident_ < best.peak_bytes) best = Evaluate(graph_, state.ToPlan(), kNoLimit);
+        if (state.bytes().Max() + resident_ < best.peak_bytes) best = Evaluate(state.ToPlan(), kNoLimit);
         state.UndoAll();
         level = std::max(level + 1, level * 1.15);
       }
@@ -192,16 +215,16 @@ class Planner {
     const int64_t share = options_.work / 2 / kSteps;
     for (int i = 0; i < kSteps && low < best.peak_bytes && !Late(); ++i) {
       const int64_t limit_bytes = low + (best.peak_bytes - low) / 2;
-      PlanState state(graph_, options_.move);
-      GapEviction eviction(&state, limit_bytes - resident_, [this] { return Late(); });
+      PlanState state(graph_, options_.move, options_.link);
+      GapEviction eviction(&state, limit_bytes - resident_, [this] { return Late(); }, options_.swap_rules);
       PlannerResult result;
       result.peak_bytes = kNoLimit;
       for (const Plan& from : {best.plan, Plan()}) {
         state.Load(from);
-        EvictionRule rule = kStarts[i % kFewStarts];
+        EvictionRule rule = Allowed(kStarts[i % kFewStarts], i);
         rule.crowd = true;
         if (eviction.Run(rule)) eviction.TakeBack();
-        if (state.bytes().Max() + resident_ < result.peak_bytes) result = Evaluate(graph_, state.ToPlan(), limit_bytes);
+        if (state.bytes().Max() + resident_ < result.peak_bytes) result = Evaluate(state.ToPlan(), limit_bytes);
         if (result.feasible || Late()) break;
       }
       work_ += state.work();
@@ -219,17 +242,31 @@ class Planner {
   bool Late() const { return Seconds() > deadline_; }
 
   PlannerResult Search(const Plan& from, int64_t limit_bytes, int64_t work, double enough_us) {
-    PlanState state(graph_, options_.move);
+    PlanState state(graph_, options_.move, options_.link);
     state.Load(from);
     LocalSearchLimits limits;
     limits.work = work;
     limits.enough_us = enough_us;
     limits.interrupt = [this] { return Late(); };
+    limits.recompute = options_.recompute;
+    limits.swap_rules = options_.swap_rules;
     work_ += ImproveLocally(&state, limit_bytes - resident_, kSeed, limits);
-    return Evaluate(graph_, state.ToPlan(), limit_bytes);
+    return Evaluate(state.ToPlan(), limit_bytes);
+  }
+
+  PlannerResult Evaluate(Plan plan, int64_t limit_bytes) const {
+    return lms::Evaluate(graph_, std::move(plan), limit_bytes, options_.link);
+  }
+
+  // The rule as the options have it: without recomputation, with a price for the link.
+  EvictionRule Allowed(EvictionRule rule, int start) const {
+    rule.recompute = options_.recompute;
+    if (options_.link.usable()) rule.link_price = kLinkPrices[start % (sizeof(kLinkPrices) / sizeof(kLinkPrices[0]))];
+    return rule;
   }
 
   bool PrepareChain() {
+    if (!options_.recompute) return false;
     if (chain_ == nullptr) {
       chain_ = std::make_unique<CheckpointChain>(graph_, kMostStages);
       if (chain_->usable()) chain_->Solve(Simulate(graph_, Plan()).peak_bytes - resident_);
@@ -276,7 +313,7 @@ PlannerOptions PlannerOptionsFor(double seconds) {
 }
 
 PlannerResult PlanForLimit(const MemGraph& graph, int64_t limit_bytes, const PlannerOptions& options) {
-  if (!options.recompute) return Evaluate(graph, Plan(), limit_bytes);
+  if (!options.recompute && !options.link.usable()) return Evaluate(graph, Plan(), limit_bytes, options.link);
   Planner planner(graph, options);
   std::vector<PlannerResult> starts = planner.Start(limit_bytes, true);
   if (!starts[0].feasible && limit_bytes >= LowerBoundBytes(graph) && !options.single_start) {
@@ -289,7 +326,9 @@ PlannerResult PlanForLimit(const MemGraph& graph, int64_t limit_bytes, const Pla
 }
 
 PlannerResult PlanForLeastPeak(const MemGraph& graph, const PlannerOptions& options) {
-  if (!options.recompute) return Evaluate(graph, Plan(), std::numeric_limits<int64_t>::max());
+  if (!options.recompute && !options.link.usable()) {
+    return Evaluate(graph, Plan(), std::numeric_limits<int64_t>::max(), options.link);
+  }
   return Planner(graph, options).Least();
 }
 

@@ -26,12 +26,12 @@ inline constexpr int64_t kWorkPerSecond = 30000000;
 
 struct PlannerOptions {
   bool recompute = true;
-  SwapLink link;  // usable(): swapping is allowed
-  SwapRules swap_rules;
   bool move = true;               // ops may run later than in the graph's own order where that saves recomputing them
   double seconds = 1;             // the first start always ends; nothing else begins after this
   int64_t work = kWorkPerSecond;  // that local search may use up, with what the starts have left of it
   bool single_start = false;      // gap eviction once, no more
+  SwapLink link = {};             // usable(): swapping is allowed
+  SwapRules swap_rules = {};
 };
 
 // Options with `seconds`, and as much work as that takes.
@@ -41,8 +41,7 @@ struct PlannerResult {
   Plan plan;
   bool feasible = false;   // peak_bytes <= the limit
   int64_t peak_bytes = 0;  // with the plan, resident included
-  double cost_us =
-      0;  // added by the plan: recomputations, stalls of transfers, what moving bytes takes of the ops' time
+  double cost_us = 0;      // added by the plan: by recomputations, stalls, and copies that take processors from the ops
   double stall_us = 0;     // of these, waiting for transfers
   double transfer_us = 0;  // that the link is busy; all but stall_us of it is hidden
   double bound_us = 0;     // no plan under the limit adds less (lower_bound.h); 0: nothing is known

@@ -11,6 +11,8 @@
 namespace lms {
 namespace {
 
+constexpr char kStatements[] = "; there are recompute, move, swap-out and swap-in";
+
 void SortUnique(std::vector<int32_t>* ids) {
   std::sort(ids->begin(), ids->end());
   ids->erase(std::unique(ids->begin(), ids->end()), ids->end());
@@ -37,9 +39,11 @@ class PlanReader {
   std::string Run(Plan* plan) {
     if (!text_.ReadHeader("lms-plan")) return text_.error();
     while (text_.Next()) {
-      if (!ReadStep()) return text_.error();
+      const bool swap = text_.tokens()[0].rfind("swap-", 0) == 0;
+      if (swap ? !ReadSwap() : !ReadStep()) return text_.error();
     }
     if (text_.error().empty()) SortSteps(plan);
+    if (text_.error().empty()) SortSwaps(plan);
     return text_.error();
   }
 
@@ -47,6 +51,11 @@ class PlanReader {
   struct Line {
     RecomputeStep step;
     int line;
+  };
+  struct Swap {
+    BufferId buffer = kNone;
+    OpId op = kNone;
+    int line = 0;
   };
 
   bool FindOp(std::string_view name, OpId* op) {
@@ -56,10 +65,50 @@ class PlanReader {
     return true;
   }
 
+  bool FindBuffer(std::string_view name, BufferId* buffer) {
+    const auto found = buffers_.find(name);
+    if (found == buffers_.end()) return text_.Fail("the graph has no buffer " + Shown(name));
+    *buffer = found->second;
+    return true;
+  }
+
+  bool ReadSwap() {
+    const std::vector<std::string_view>& t = text_.tokens();
+    const bool out = t[0] == "swap-out";
+    if (!out && t[0] != "swap-in") return text_.Fail("unknown statement " + Shown(t[0]) + kStatements);
+    if (t.size() != 4 || t[2] != (out ? "by" : "before")) {
+      return text_.Fail(out ? "it must read: swap-out BUFFER by OP" : "it must read: swap-in BUFFER before OP");
+    }
+    Swap swap;
+    swap.line = text_.line();
+    if (!FindBuffer(t[1], &swap.buffer) || !FindOp(t[3], &swap.op)) return false;
+    (out ? outs_ : ins_).push_back(swap);
+    return true;
+  }
+
+  // By op and buffer; false where two of them are the same.
+  bool Sort(std::vector<Swap>* swaps) {
+    const auto key = [](const Swap& s) { return std::make_pair(s.op, s.buffer); };
+    std::stable_sort(swaps->begin(), swaps->end(), [&](const Swap& a, const Swap& b) { return key(a) < key(b); });
+    const auto twice = std::adjacent_find(swaps->begin(), swaps->end(),
+                                          [&](const Swap& a, const Swap& b) { return key(a) == key(b); });
+    if (twice == swaps->end()) return true;
+    text_.FailAt((twice + 1)->line, "the same swap as in line " + std::to_string(twice->line));
+    return false;
+  }
+
+  void SortSwaps(Plan* plan) {
+    if (!Sort(&outs_) || !Sort(&ins_)) return;
+    plan->swap_outs.clear();
+    plan->swap_ins.clear();
+    for (const Swap& swap : outs_) plan->swap_outs.push_back({swap.op, swap.buffer});
+    for (const Swap& swap : ins_) plan->swap_ins.push_back({swap.op, swap.buffer});
+  }
+
   bool ReadStep() {
     const std::vector<std::string_view>& t = text_.tokens();
     if (t[0] != "recompute" && t[0] != "move") {
-      return text_.Fail("unknown statement " + Shown(t[0]) + "; there are recompute and move");
+      return text_.Fail("unknown statement " + Shown(t[0]) + kStatements);
     }
     if (t.size() < 4 || t[2] != "before" || (t.size() > 4 && (t[4] != "provides" || t.size() == 5))) {
       return text_.Fail("it must read: " + std::string(t[0]) + " OP before OP [provides BUFFER...]");
@@ -68,11 +117,10 @@ class PlanReader {
     step.moves = t[0] == "move";
     if (!FindOp(t[1], &step.op) || !FindOp(t[3], &step.before)) return false;
     for (size_t i = 5; i < t.size(); ++i) {
-      const auto found = buffers_.find(t[i]);
-      if (found == buffers_.end()) return text_.Fail("the graph has no buffer " + Shown(t[i]));
-      if (graph_.buffers[found->second].producer != step.op)
-        return text_.Fail(Shown(t[1]) + " does not make " + Shown(t[i]));
-      step.provides.push_back(found->second);
+      BufferId buffer = kNone;
+      if (!FindBuffer(t[i], &buffer)) return false;
+      if (graph_.buffers[buffer].producer != step.op) return text_.Fail(Shown(t[1]) + " does not make " + Shown(t[i]));
+      step.provides.push_back(buffer);
     }
     if (t.size() == 4) step.provides = EvictableOutputs(graph_, step.op);
     SortUnique(&step.provides);
@@ -98,6 +146,8 @@ class PlanReader {
   std::unordered_map<std::string_view, OpId> ops_;
   std::unordered_map<std::string_view, BufferId> buffers_;
   std::vector<Line> lines_;
+  std::vector<Swap> outs_;
+  std::vector<Swap> ins_;
 };
 
 }  // namespace
@@ -118,6 +168,14 @@ std::string WritePlan(const MemGraph& graph, const Plan& plan) {
       for (const BufferId b : provides) text.append(" ").append(TokenText(graph.buffers[b].name));
     }
     text.append("\n");
+  }
+  for (const SwapOut& swap : plan.swap_outs) {
+    text.append("swap-out ").append(TokenText(graph.buffers[swap.buffer].name));
+    text.append(" by ").append(TokenText(graph.ops[swap.by].name)).append("\n");
+  }
+  for (const SwapIn& swap : plan.swap_ins) {
+    text.append("swap-in ").append(TokenText(graph.buffers[swap.buffer].name));
+    text.append(" before ").append(TokenText(graph.ops[swap.before].name)).append("\n");
   }
   return text;
 }

@@ -33,6 +33,10 @@ void ExpectSameAsSimulator(const PlanState& state, const std::string& where) {
     int64_t& bytes = worst[plan.steps[s].before];
     bytes = std::max(bytes, profile.step_bytes[s]);
   }
+  for (size_t i = 0; i < plan.swap_ins.size(); ++i) {
+    int64_t& bytes = worst[plan.swap_ins[i].before];
+    bytes = std::max(bytes, profile.swap_in_bytes[i]);
+  }
   for (const auto& [before, bytes] : worst) {
     ASSERT_EQ(slots[ClosureSlot(before)] + profile.resident_bytes, bytes) << where << ", before op " << before;
   }
@@ -49,7 +53,9 @@ void ExpectSameAsSimulator(const PlanState& state, const std::string& where) {
       }
     }
   }
-  EXPECT_NEAR(state.cost_us(), plan.CostUs(graph), 1e-6) << where;
+  if (plan.swap_outs.empty()) {
+    EXPECT_NEAR(state.cost_us(), plan.CostUs(graph), 1e-6) << where;
+  }
 }
 
 // A random evictable gap of the state: (buffer, op that ends it), or (kNone, kNone).
@@ -104,6 +110,82 @@ TEST(PlanStateTest, AgreesWithTheSimulatorOnRandomGraphsAndChanges) {
       }
     }
   }
+}
+
+// Swaps a random buffer through a random gap of it, at leisure or at random places; false if there was none.
+bool SwapAnything(PlanState* state, Random* random) {
+  for (int attempt = 0; attempt < 20; ++attempt) {
+    const BufferId b = random->Below(static_cast<int>(state->graph().buffers.size()));
+    if (!state->MaySwap(b) || state->life(b).accesses.empty()) continue;
+    const auto& accesses = state->life(b).accesses;
+    const int slot = accesses[random->Below(static_cast<int>(accesses.size()))].slot;
+    const OpId before = OpOfSlot(slot);
+    if (slot == state->slots() - 1 || !state->Alive(b, ClosureSlot(before))) continue;
+    const int opens = state->LastNeededBefore(b, ClosureSlot(before));
+    if (opens < 0 || ClosureSlot(before) <= opens + 1) continue;
+    const bool leisure = random->OneIn(2);
+    const OpId by = leisure ? kNone : OpOfSlot(opens) + random->Below(3);
+    const OpId at = leisure ? kNone : before - random->Below(3);
+    const PlanState::SwapWay way = state->FindSwap(b, opens, before, by, at);
+    if (way.by != kNone && way.by >= way.at) continue;
+    state->Swap(b, way);
+    return true;
+  }
+  return false;
+}
+
+TEST(PlanStateTest, AgreesWithTheSimulatorOnSwapsAndRecomputations) {
+  int swaps = 0;
+  for (uint64_t seed = 1; seed <= 150; ++seed) {
+    Random random(seed);
+    MemGraph graph = RandomGraph(seed, 4 + static_cast<int>(seed % 30));
+    for (MemBuffer& buffer : graph.buffers) buffer.swappable = !random.OneIn(5);
+    SwapLink link;
+    link.out_bytes_per_us = 2 + random.Below(40);
+    link.in_bytes_per_us = 2 + random.Below(40);
+    link.in_share = link.out_share = random.OneIn(2) ? 0.5 : 1;
+    link.compute_us_per_byte = 0.001;
+    PlanState state(graph, true, link);
+    std::vector<Plan> history;
+    for (int change = 0; change < 25; ++change) {
+      const std::string where = "seed " + std::to_string(seed) + " change " + std::to_string(change);
+      const std::vector<int64_t> before_values = state.bytes().Values();
+      const double before_us = state.cost_us();
+      const Plan plan = state.ToPlan();
+      state.Begin();
+      if (random.OneIn(4) && !plan.swap_ins.empty()) {
+        const SwapIn& swap = plan.swap_ins[random.Below(static_cast<int>(plan.swap_ins.size()))];
+        state.Retain(swap.buffer, swap.before);
+      } else if (random.OneIn(3)) {
+        const auto [b, before] = RandomGap(state, &random);
+        const Closure closure = b == kNone ? Closure() : ClosureFinder(state).Find(b, before, {0, 0.5, 16});
+        if (closure.possible) {
+          for (const BufferId again : closure.recomputed) state.Recompute(again, before);
+        }
+      } else if (SwapAnything(&state, &random)) {
+        ++swaps;
+      }
+      state.Commit();
+      ExpectSameAsSimulator(state, where);
+      if (::testing::Test::HasFatalFailure()) return;
+      if (random.OneIn(4)) {
+        state.Undo();
+        ASSERT_EQ(state.bytes().Values(), before_values) << where << " undone";
+        ASSERT_NEAR(state.cost_us(), before_us, 1e-6) << where << " undone";
+        ExpectSameAsSimulator(state, where + " undone");
+      }
+    }
+    // What is loaded is the same plan, and all promises are given back with it.
+    const Plan plan = state.ToPlan();
+    PlanState again(graph, true, link);
+    again.Load(plan);
+    EXPECT_EQ(again.bytes().Values(), state.bytes().Values()) << seed;
+    again.Load(Plan());
+    EXPECT_NEAR(again.cost_us(), 0, 1e-6) << seed;
+    EXPECT_EQ(again.swapped_buffers(), 0);
+    EXPECT_EQ(again.stored_bytes(), 0);
+  }
+  EXPECT_GT(swaps, 500);
 }
 
 TEST(PlanStateTest, EvictionFreesTheGapAndNothingElse) {

@@ -1,0 +1,95 @@
+#include "cc/core/link_time.h"
+
+#include <algorithm>
+
+namespace lms {
+namespace {
+
+constexpr double kLeastUs = 1e-6;  // shorter spans are none
+
+}  // namespace
+
+LinkTime::LinkTime(const MemGraph& graph, const SwapLink& link) : link_(link) {
+  begin_us_.reserve(graph.ops.size() + 1);
+  double now = 0;
+  for (const MemOp& op : graph.ops) {
+    begin_us_.push_back(now);
+    now += op.cost_us;
+  }
+  begin_us_.push_back(now);
+}
+
+LinkTime::Promise LinkTime::Out(int64_t bytes, OpId from, OpId by, OpId* done) const {
+  const Lane& lane = LaneOf(true);
+  Promise promise;
+  promise.out = true;
+  double left = link_.OutUs(bytes);
+  double now = EndOf(from);
+  const double end = by == kNone ? begin_us_.back() : EndOf(by);
+  auto next = lane.upper_bound(now);
+  if (next != lane.begin()) now = std::max(now, std::prev(next)->second);
+  while (left > kLeastUs && now < end) {
+    const double until = std::min({end, next == lane.end() ? end : next->first, now + left});
+    if (until - now > kLeastUs) {
+      promise.spans.emplace_back(now, until);
+      left -= until - now;
+    }
+    now = until;
+    if (next != lane.end() && now >= next->first - kLeastUs) {
+      now = next->second;
+      ++next;
+    }
+  }
+  promise.stall_us = left > kLeastUs ? left : 0;
+  if (done != nullptr) {
+    const double ends = promise.spans.empty() ? EndOf(from) : promise.spans.back().second;
+    const auto after = std::lower_bound(begin_us_.begin() + 1, begin_us_.end(), ends - kLeastUs);
+    *done =
+        static_cast<OpId>(std::min<int64_t>(after - begin_us_.begin() - 1, static_cast<int64_t>(begin_us_.size()) - 2));
+    *done = by != kNone ? by : std::max(*done, from + 1);
+  }
+  return promise;
+}
+
+LinkTime::Promise LinkTime::In(int64_t bytes, OpId before, OpId at, OpId not_before, OpId* begin) const {
+  const Lane& lane = LaneOf(false);
+  Promise promise;
+  double left = link_.InUs(bytes);
+  double now = BeginOf(before);
+  const double first = BeginOf(at != kNone ? at : not_before);
+  auto next = lane.lower_bound(now);  // the promise before it is std::prev
+  while (left > kLeastUs && now > first) {
+    const bool any = next != lane.begin();
+    const double taken_until = any ? std::prev(next)->second : first;
+    const double from = std::max({first, std::min(taken_until, now), now - left});
+    if (now - from > kLeastUs) {
+      promise.spans.emplace_back(from, now);
+      left -= now - from;
+    }
+    now = from;
+    if (any && now <= taken_until + kLeastUs) {
+      --next;
+      now = next->first;
+    }
+  }
+  promise.stall_us = left > kLeastUs ? left : 0;
+  if (begin != nullptr) {
+    const double begins = promise.spans.empty() ? BeginOf(before) : promise.spans.back().first;
+    const auto after = std::upper_bound(begin_us_.begin(), begin_us_.end(), begins + kLeastUs);
+    *begin = at != kNone ? at : std::max<OpId>(not_before, static_cast<OpId>(after - begin_us_.begin()) - 1);
+    *begin = std::min(*begin, before);
+  }
+  return promise;
+}
+
+void LinkTime::Take(const Promise& promise) {
+  Lane& lane = promise.out || link_.one_lane() ? out_lane_ : in_lane_;
+  for (const auto& [begin, end] : promise.spans) lane.emplace(begin, end);
+}
+
+void LinkTime::GiveBack(const Promise& promise) {
+  Lane& lane = promise.out || link_.one_lane() ? out_lane_ : in_lane_;
+  for (const auto& [begin, end] : promise.spans) lane.erase(begin);
+}
+
+}  // namespace lms
