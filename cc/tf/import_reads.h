@@ -1,6 +1,7 @@
 // Who reads and who changes the buffers of an import.
 //
-// Need the ops and the buffers, and come in this order, with what loops hold (import_loops.h) before the changes.
+// All need the ops and the buffers, and are to be called in this order, with what loops hold (import_loops.h) after the
+// first.
 // Linear in nodes and inputs, and for held reads in the views in between.
 
 #ifndef LMS_CC_TF_IMPORT_READS_H_

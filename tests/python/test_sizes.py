@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from helpers import lms_nodes, make_open_step, reports_on
-from lms import _native, _tf_compat
+from lms import _native, _tf_arguments, _tf_context
 
 
 def rows(count, width=64):
@@ -49,7 +49,7 @@ def test_a_step_with_an_open_batch_keeps_its_budget(no_warning):
     assert report.peak_before_bytes - report.resident_bytes > 8 * 2**17
     allowed = report.budget_bytes - report.resident_bytes
     assert measured_peak(step, x) <= allowed
-    with _tf_compat.override(None):
+    with _tf_context.override(None):
         assert measured_peak(step, x) > allowed
     # The last, smaller batch runs by the same plan.
     lms.clear_reports()
@@ -110,7 +110,7 @@ def test_a_function_that_leaves_nothing_open_is_looked_at_once():
     lms.enable("min")
     closed_step(rows(4))
     name = closed_step.get_concrete_function().name
-    assert _tf_compat._functions[name if isinstance(name, bytes) else name.encode()] is None
+    assert _tf_arguments._functions[name if isinstance(name, bytes) else name.encode()] is None
 
 
 def test_gradients_outside_the_function():
