@@ -136,7 +136,14 @@ class Importer {
     return absl::OkStatus();
   }
 
+  // A handle is on the host; what is swapped in is as large as what was swapped out.
   TensorSize SizeOf(int node, int port) const {
+    for (int steps = 0; IsSwap(node); ++steps) {
+      if (Node(node).op() == kSwapOutOp && steps == 0) return {0, /*known=*/true, false};
+      if (steps > index_.size() || index_[node].inputs.empty()) return TensorSize();
+      port = index_[node].inputs[0].port;
+      node = index_[node].inputs[0].node;
+    }
     const std::vector<TensorSize>& outputs = sizes_.Of(Node(node).name()).outputs;
     return port < static_cast<int>(outputs.size()) ? outputs[port] : TensorSize();
   }
@@ -159,6 +166,8 @@ class Importer {
       }
     }
   }
+
+  bool IsSwap(int node) const { return Node(node).op() == kSwapOutOp || Node(node).op() == kSwapInOp; }
 
   bool OnDevice(int node) const { return Node(node).device() == out_.device; }
 
@@ -211,7 +220,7 @@ class Importer {
       }
       // A result becomes the function's own, no node that others could wait for.
       const bool result = op.type == "_Retval" || op.type == "_DeviceRetval";
-      if (DeviceType(Node(i).device()) == "CPU" && OnDevice(i)) {
+      if (DeviceType(Node(i).device()) == "CPU" && OnDevice(i) && !IsSwap(i)) {
         op.workspace_bytes = sizes_.Of(Node(i).name()).workspace_bytes;
       }
       op.anchor = InRegion(i) && OnDevice(i) && !IsControlFlow(op.type) && !result;
@@ -248,6 +257,7 @@ class Importer {
     buffer.producer = out_.op_of_node[node];
     out_.graph.buffers.push_back(buffer);
     facts_.push_back({});
+    out_.dtype_of_buffer.push_back(types_[node].outputs[port]);
     const BufferId id = static_cast<BufferId>(out_.graph.buffers.size()) - 1;
     Op(node).outputs.push_back(id);
     return id;
@@ -409,7 +419,8 @@ class Importer {
       MemBuffer& buffer = out_.graph.buffers[b];
       const int maker = index_[node].inputs[i].node;
       if (op.type == "_Retval" || index_.Fetched(maker)) buffer.escapes = !buffer.resident;
-      if (op.type == "_Retval" || index_.Preserved(maker)) facts.keep_reason = "returned or preserved by name";
+      if (op.type == "_Retval" || index_.Fetched(maker)) facts.keep_reason = "returned";
+      facts.by_name |= index_.Preserved(maker);
       if (fixed) facts.keep_reason = "used inside control flow or on another device";
       // A view is no read: those who read through it are.
       if (IsViewOfInput(Node(node), static_cast<int>(i))) {
@@ -431,7 +442,8 @@ class Importer {
       const BufferId b = Slots(node)[port];
       if (b == kNone || !index_.Preserved(node)) continue;
       if (index_.Fetched(node)) out_.graph.buffers[b].escapes = !out_.graph.buffers[b].resident;
-      facts_[b].keep_reason = "returned or preserved by name";
+      if (index_.Fetched(node)) facts_[b].keep_reason = "returned";
+      facts_[b].by_name = true;
     }
   }
 
@@ -480,7 +492,8 @@ class Importer {
         if (outputs[port] != tensorflow::DT_VARIANT) continue;
         const int group = lists_.GroupOf(node);
         const std::string& op = Node(node).op();
-        const bool optional = op.rfind("Optional", 0) == 0 || op.rfind("Iterator", 0) == 0 || IsPassThrough(Node(node));
+        const bool optional =
+            op.rfind("Optional", 0) == 0 || op.rfind("Iterator", 0) == 0 || IsPassThrough(Node(node)) || IsSwap(node);
         if (group < 0 ? optional : lists_.group(group).known) continue;
         unknown[index_[node].frame] = true;
         if (out_.hidden_example.empty()) out_.hidden_example = Node(node).name();
@@ -617,7 +630,11 @@ class Importer {
 
   void JudgeBuffer(BufferId b) {
     MemBuffer& buffer = out_.graph.buffers[b];
+    buffer.swappable = facts_[b].keep_reason.empty() && MayBeSwapped(b);
     buffer.keep_reason = facts_[b].keep_reason;
+    if (buffer.keep_reason == "returned" || (buffer.keep_reason.empty() && facts_[b].by_name)) {
+      buffer.keep_reason = "returned or preserved by name";
+    }
     if (buffer.keep_reason.empty() && buffer.resident) buffer.keep_reason = "present during the whole step";
     if (buffer.keep_reason.empty() && buffer.producer != kNone && !out_.graph.ops[buffer.producer].recomputable) {
       buffer.keep_reason = out_.graph.ops[buffer.producer].keep_reason;
@@ -625,8 +642,19 @@ class Importer {
     buffer.evictable = buffer.keep_reason.empty();
   }
 
+  // May a swap-out read the tensor where it is made? Whether it could be made again does not matter.
+  bool MayBeSwapped(BufferId b) const {
+    const MemBuffer& buffer = out_.graph.buffers[b];
+    if (buffer.resident || buffer.escapes || buffer.no_more_readers || buffer.bytes <= 0) return false;
+    if (buffer.producer == kNone || !buffer.overwritten_by.empty()) return false;
+    const int node = out_.node_of_op[buffer.producer];
+    return InRegion(node) && OnDevice(node) && !IsControlFlow(Node(node).op()) && Node(node).op() != kSwapOutOp &&
+           tensorflow::DataTypeCanUseMemcpy(out_.dtype_of_buffer[b]);
+  }
+
   struct Facts {
-    std::string keep_reason;
+    std::string keep_reason;  // neither recomputed nor swapped
+    bool by_name = false;     // made by a node that is preserved by name: not recomputed
   };
 
   const tensorflow::grappler::GrapplerItem& item_;
@@ -687,9 +715,19 @@ absl::Status ImportGraph(const tensorflow::grappler::GrapplerItem& item, const G
   return region == 0 ? status : ImportRegion(item, index, sizes, region, false, imported);
 }
 
-void ImportCosts(const tensorflow::grappler::GrapplerItem& item, const TensorSizes& sizes, ImportedGraph* imported) {
+void ImportCosts(const tensorflow::grappler::GrapplerItem& item, const TensorSizes& sizes, const SwapLink& link,
+                 ImportedGraph* imported) {
+  const std::vector<MemBuffer>& buffers = imported->graph.buffers;
+  imported->one_lane = link.one_lane();
   for (size_t i = 0; i < imported->graph.ops.size(); ++i) {
-    imported->graph.ops[i].cost_us = sizes.Of(item.graph.node(imported->node_of_op[i]).name()).cost_us;
+    MemOp& op = imported->graph.ops[i];
+    if (op.type != kSwapOutOp && op.type != kSwapInOp) {
+      op.cost_us = sizes.Of(item.graph.node(imported->node_of_op[i]).name()).cost_us;
+      continue;
+    }
+    int64_t bytes = 0;
+    for (const BufferId b : op.type == kSwapOutOp ? op.inputs : op.outputs) bytes += buffers[b].bytes;
+    op.cost_us = !link.usable() ? 0 : op.type == kSwapOutOp ? link.OutUs(bytes) : link.InUs(bytes);
   }
 }
 
