@@ -70,6 +70,8 @@ const Names& Inexpensive() {
                                              "Identity",
                                              "IdentityN",
                                              "ImmutableConst",
+                                             kSwapInOp,
+                                             kSwapOutOp,
                                              "NoOp",
                                              "Placeholder",
                                              "PlaceholderWithDefault",

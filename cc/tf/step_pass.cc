@@ -20,7 +20,7 @@
 #include "cc/tf/import.h"
 #include "cc/tf/node_names.h"
 #include "cc/tf/profile_choice.h"
-#include "cc/tf/rewrite_recompute.h"
+#include "cc/tf/rewrite.h"
 #include "cc/tf/strategy.h"
 #include "cc/tf/strict.h"
 #include "cc/tf/tensor_sizes.h"
@@ -159,7 +159,7 @@ class StepPass {
       sizes_.EstimateCosts(cluster_, &prices);
       report_.profile = chosen.path;
     }
-    ImportCosts(item_, sizes_, &imported_);
+    ImportCosts(item_, sizes_, SwapLink(), &imported_);
     NoteProfiledShare();
   }
 
@@ -283,7 +283,7 @@ class StepPass {
     const int region = imported_.region;
     const absl::Status status = ImportRegion(item_, index_, sizes_, region, /*hold=*/true, &imported_);
     if (!status.ok()) return status;
-    ImportCosts(item_, sizes_, &imported_);
+    ImportCosts(item_, sizes_, SwapLink(), &imported_);
     DumpGraph();
     return status;
   }
@@ -311,11 +311,14 @@ class StepPass {
   bool Rewrite(const Plan& plan, grappler::GrapplerItem* rewritten, MemoryProfile* profile) {
     Enter("rewrite");
     applied_ = RewriteResult();
-    absl::Status status =
-        RewriteForRecompute(Planned(), index_, plan, options_.schedule, &rewritten->graph, &applied_, order_limit_);
+    RewriteOptions ways;
+    ways.enforce_order = options_.schedule;
+    ways.order_limit_bytes = order_limit_;
+    ways.serialize_bytes = options_.serialize_bytes;
+    absl::Status status = RewriteGraph(Planned(), index_, plan, ways, &rewritten->graph, &applied_);
     if (!status.ok()) return Fail(status);
     Enter("verify");
-    status = VerifyRewrite(item_, *rewritten, sizes_, threads_, profile);
+    status = VerifyRewrite(item_, *rewritten, sizes_, threads_, SwapLink(), profile);
     return status.ok() || Fail(status);
   }
 
