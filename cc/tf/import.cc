@@ -7,6 +7,7 @@
 #include "cc/core/liveness.h"
 #include "cc/core/schedule.h"
 #include "cc/tf/op_traits.h"
+#include "cc/tf/swap_ops.h"
 #include "cc/tf/tensor_lists.h"
 #include "tensorflow/core/framework/function.h"
 #include "tensorflow/core/framework/memory_types.h"
