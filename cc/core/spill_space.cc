@@ -60,9 +60,10 @@ SpillStatus SpillSpace::Allocate(int64_t bytes, int64_t limit, std::vector<Spill
     int error = 0;
     file_ = files_->Open(directory_, &error);
     if (file_ == nullptr) {
-      SpillStatus status = Failure("open a file for", bytes, error);
-      if (status.code == SpillCode::kFailed) status.message += ". Name a directory that can be written to (swap_to)";
-      return status;
+      return {NoRoom(error) ? SpillCode::kFull : SpillCode::kFailed,
+              "lms could not open a spill file in " + directory_ + " for " + std::to_string(bytes) +
+                  " bytes: " + std::generic_category().message(error) +
+                  (NoRoom(error) ? Advice(error) : ". Name a directory that can be written to (swap_to)")};
     }
   }
   std::optional<SpillExtent> extent = extents_.Allocate(bytes);

@@ -3,7 +3,7 @@
 // The bytes go straight from the tensor's memory into the store's buffers, and back into the output, which is allocated
 // when the swap-in begins. The input stays with the op until the copy has ended; the executor lets go of it before what
 // waits for the op runs. A full disk is ResourceExhausted, a damaged file DataLoss, a cancelled step Cancelled, any
-// other error Unavailable; each names the node. Thread-safety: as all kernels.
+// other error Internal; each names the node. Thread-safety: as all kernels.
 
 #ifndef LMS_CC_TF_SWAP_DISK_H_
 #define LMS_CC_TF_SWAP_DISK_H_

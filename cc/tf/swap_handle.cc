@@ -84,7 +84,7 @@ absl::Status SwapStatus(const tensorflow::OpKernelContext& context, const SpillS
     case SpillCode::kFailed:
       break;
   }
-  return absl::UnavailableError(message);
+  return absl::InternalError(message);  // the executor replaces Unavailable by this one
 }
 
 absl::Status CheckSwappable(tensorflow::DataType dtype) {

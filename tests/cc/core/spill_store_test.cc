@@ -193,7 +193,7 @@ TEST(SpillStoreTest, EachErrorOfTheSystemIsNamed) {
     const Written written = bench.Write(Bytes(2 * kChunk));
     EXPECT_EQ(written.status.code, c.code) << c.operation;
     EXPECT_EQ(written.entry, nullptr);
-    for (const char* part : {c.operation, c.cause, "/some/where", "bytes)"}) {
+    for (const char* part : {c.operation, c.cause, "/some/where", " bytes"}) {
       EXPECT_NE(written.status.message.find(part), std::string::npos) << part << ": " << written.status.message;
     }
     bench.AwaitNothingStored();
