@@ -24,6 +24,7 @@ class DeviceSwapOut : public tensorflow::AsyncOpKernel {
  public:
   explicit DeviceSwapOut(tensorflow::OpKernelConstruction* construction);
   void ComputeAsync(tensorflow::OpKernelContext* context, DoneCallback done) override;
+  bool IsExpensive() override { return false; }  // it only hands the copy over
 
  private:
   // The pinned copy is complete.
@@ -39,6 +40,7 @@ class DeviceSwapIn : public tensorflow::AsyncOpKernel {
  public:
   explicit DeviceSwapIn(tensorflow::OpKernelConstruction* construction);
   void ComputeAsync(tensorflow::OpKernelContext* context, DoneCallback done) override;
+  bool IsExpensive() override { return false; }  // it only hands the copy over
 
  private:
   int64_t deadline_ = 0;
