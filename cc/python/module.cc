@@ -17,9 +17,13 @@
 #include "cc/core/profile_file.h"
 #include "cc/core/report.h"
 #include "cc/core/report_store.h"
+#include "cc/core/spill_measure.h"
+#include "cc/core/spill_store.h"
+#include "cc/core/swap_link.h"
 #include "cc/tf/failure.h"
 #include "cc/tf/memory_counter.h"
 #include "cc/tf/optimizer.h"
+#include "cc/tf/swap_handle.h"
 #include "cc/tf/time_ops.h"
 #include "lms_build_facts.h"
 
@@ -210,6 +214,43 @@ std::vector<std::string> UnknownDimProblems(const std::string& unknown_dim, cons
   return lms::SizeArguments(plain, parsed, {}, 1).problems;
 }
 
+// What the swap ops of this process have moved and hold (lms._native.pyi tells the units).
+py::dict SwapStatistics() {
+  const lms::SpillStatistics disk = lms::SharedSpillStatistics();
+  py::dict statistics;
+  statistics["written_bytes"] = disk.written_bytes;
+  statistics["read_bytes"] = disk.read_bytes;
+  statistics["write_seconds"] = disk.write_seconds;
+  statistics["read_seconds"] = disk.read_seconds;
+  statistics["processor_seconds"] = disk.processor_seconds;
+  statistics["stored_bytes"] = disk.stored_bytes;
+  statistics["peak_stored_bytes"] = disk.peak_stored_bytes;
+  statistics["file_bytes"] = disk.file_bytes;
+  statistics["host_bytes"] = lms::HostBytes::InUse();
+  statistics["peak_host_bytes"] = lms::HostBytes::Peak();
+  return statistics;
+}
+
+// The figures of a SwapLink; "problem" is empty where they could be measured.
+py::dict MeasureSpill(const std::string& directory, int64_t bytes) {
+  std::string problem;
+  lms::SwapLink link;
+  {
+    const py::gil_scoped_release released;
+    link = lms::MeasureSpill(directory, bytes, &problem);
+  }
+  py::dict figures;
+  figures["out_bytes_per_us"] = link.out_bytes_per_us;
+  figures["in_bytes_per_us"] = link.in_bytes_per_us;
+  figures["out_share"] = link.out_share;
+  figures["in_share"] = link.in_share;
+  figures["latency_us"] = link.latency_us;
+  figures["compute_us_per_byte"] = link.compute_us_per_byte;
+  figures["capacity_bytes"] = link.capacity_bytes;
+  figures["problem"] = problem;
+  return figures;
+}
+
 }  // namespace
 
 PYBIND11_MODULE(_native, m) {
@@ -235,6 +276,13 @@ PYBIND11_MODULE(_native, m) {
         return lms::ReportStore::Global().SetMeasured(sequence, peak_bytes, steps, warning);
       },
       py::arg("sequence"), py::arg("peak_bytes"), py::arg("steps"), py::arg("warning"));
+  m.def("swap_statistics", &SwapStatistics);
+  m.def("reset_swap_statistics", [] {
+    lms::ResetSharedSpillStatistics();
+    lms::HostBytes::ResetPeak();
+  });
+  m.def("trim_spill", &lms::TrimSharedSpillStores, py::call_guard<py::gil_scoped_release>());
+  m.def("measure_spill", &MeasureSpill, py::arg("directory"), py::arg("bytes"));
   m.def("begin_peak_scope", [] { return lms::StartCounting().empty() && lms::BeginPeakScope(); });
   m.def("end_peak_scope", &lms::EndPeakScope);
   m.def("memory_error", &lms::StartCounting);

@@ -12,6 +12,7 @@
 
 #include "cc/tf/loops.h"
 #include "cc/tf/op_traits.h"
+#include "cc/tf/swap_ops.h"
 #include "tensorflow/core/util/device_name_utils.h"
 
 namespace lms {

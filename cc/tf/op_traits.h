@@ -15,12 +15,6 @@
 
 namespace lms {
 
-// The ops that copy a tensor out of the device's memory and back (swap_ops.cc).
-inline constexpr char kSwapOutOp[] = "LmsSwapOut";
-inline constexpr char kSwapInOp[] = "LmsSwapIn";
-
-inline bool IsSwap(const std::string& op_type) { return op_type == kSwapOutOp || op_type == kSwapInOp; }
-
 // Data input whose storage output `port` shares, always; -1 when it has storage of its own.
 int SharedInput(const tensorflow::NodeDef& node, int port);
 

@@ -1,10 +1,11 @@
+#include "cc/tf/rewrite.h"
+
 #include <gtest/gtest.h>
 
 #include <string>
 #include <vector>
 
 #include "cc/tf/node_names.h"
-#include "cc/tf/rewrite.h"
 #include "tests/cc/tf/graph_builder.h"
 
 namespace lms {
