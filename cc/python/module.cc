@@ -20,6 +20,7 @@
 #include "cc/tf/failure.h"
 #include "cc/tf/memory_counter.h"
 #include "cc/tf/optimizer.h"
+#include "cc/tf/swap_choice.h"
 #include "cc/tf/time_ops.h"
 #include "lms_build_facts.h"
 
@@ -57,6 +58,8 @@ py::dict ToDict(const lms::Report& report) {
     decision["position"] = d.position;
     decision["before"] = d.before;
     decision["trigger"] = d.trigger;
+    decision["transfer_us"] = d.transfer_us;
+    decision["stall_us"] = d.stall_us;
     decisions.append(decision);
   }
   py::list kept;
@@ -90,6 +93,13 @@ py::dict ToDict(const lms::Report& report) {
   result["step_time_us"] = report.step_time_us;
   result["profile"] = report.profile;
   result["profiled_share"] = report.profiled_share;
+  result["swap_tier"] = report.swap_tier;
+  result["swap_directory"] = report.swap_directory;
+  result["swap_note"] = report.swap_note;
+  result["link"] = report.link;
+  result["swapped_bytes"] = report.swapped_bytes;
+  result["swap_hidden"] = report.swap_hidden;
+  result["swap_stall"] = report.swap_stall;
   result["planner_seconds"] = report.planner_seconds;
   result["optimizer_seconds"] = report.optimizer_seconds;
   result["nodes_before"] = report.nodes_before;
@@ -161,6 +171,32 @@ py::object LatestPlan(const std::string& function) {
   return plan;
 }
 
+// Bytes per second, shares, microseconds. Returns the problem.
+std::string StoreHostLink(const std::string& device, double out_bandwidth, double in_bandwidth, double out_share,
+                          double in_share, double latency_us) {
+  lms::SwapLink link;
+  link.out_bytes_per_us = out_bandwidth / 1e6;
+  link.in_bytes_per_us = in_bandwidth / 1e6;
+  link.out_share = out_share;
+  link.in_share = in_share;
+  link.latency_us = latency_us;
+  const py::gil_scoped_release released;
+  return lms::StoreHostLink(device, link);
+}
+
+bool NeedsHostLink(const std::string& device) {
+  const py::gil_scoped_release released;
+  return lms::NeedsHostLink(device);
+}
+
+// The problem, and what was measured in words.
+std::pair<std::string, std::string> MeasureDiskLink(const std::string& swap_to) {
+  const py::gil_scoped_release released;
+  std::string text;
+  const std::string problem = lms::MeasureDiskAnew(swap_to, &text);
+  return {problem, text};
+}
+
 void InjectFailure(const std::string& stage) {
   if (!lms::InjectFailure(stage)) throw py::value_error("no stage is called '" + stage + "'");
 }
@@ -228,6 +264,10 @@ PYBIND11_MODULE(_native, m) {
   m.def("take_timed", &TakeTimed, py::arg("name"));
   m.def("add_to_profile", &AddToProfile, py::arg("path"), py::arg("device"), py::arg("tensorflow"), py::arg("lms"),
         py::arg("onednn"), py::arg("entries"));
+  m.def("needs_host_link", &NeedsHostLink, py::arg("device"));
+  m.def("store_host_link", &StoreHostLink, py::arg("device"), py::arg("out_bandwidth"), py::arg("in_bandwidth"),
+        py::arg("out_share"), py::arg("in_share"), py::arg("latency_us"));
+  m.def("measure_disk_link", &MeasureDiskLink, py::arg("swap_to"));
   m.def("latest_plan", &LatestPlan, py::arg("function"));
   m.def(
       "set_measured",
