@@ -33,9 +33,7 @@ struct LinkKey {
   std::string tier;   // "host" or "disk"
   std::string where;  // on it
 
-  bool operator<(const LinkKey& other) const {
-    return std::tie(tier, where) < std::tie(other.tier, other.where);
-  }
+  bool operator<(const LinkKey& other) const { return std::tie(tier, where) < std::tie(other.tier, other.where); }
 };
 
 struct MeasuredLink {

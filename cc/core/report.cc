@@ -23,8 +23,7 @@ Decision Swap(const char* kind, const MemGraph& graph, BufferId buffer, OpId at,
   return decision;
 }
 
-void Finish(size_t i, const std::vector<double>& stalls, const std::vector<std::string>& triggers,
-            Decision* decision) {
+void Finish(size_t i, const std::vector<double>& stalls, const std::vector<std::string>& triggers, Decision* decision) {
   if (i < stalls.size()) decision->stall_us = stalls[i];
   decision->cost_us += decision->stall_us;
   if (i < triggers.size()) decision->trigger = triggers[i];

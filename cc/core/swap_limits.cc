@@ -67,8 +67,7 @@ int64_t HostPoolBytes(const char* value) {
 std::vector<SwapLimit> HostLimits(int64_t option_bytes, int64_t pool_bytes, int64_t used_bytes, int64_t memory_bytes) {
   std::vector<SwapLimit> limits;
   if (option_bytes > 0) limits.push_back({SwapLimit::Kind::kHostOption, option_bytes, "", 0});
-  limits.push_back(
-      {SwapLimit::Kind::kHostPool, std::max<int64_t>(0, pool_bytes - used_bytes), "", used_bytes});
+  limits.push_back({SwapLimit::Kind::kHostPool, std::max<int64_t>(0, pool_bytes - used_bytes), "", used_bytes});
   limits.push_back({SwapLimit::Kind::kHostMemory, LessReserve(memory_bytes, 4 * kGibibyte), "", 0});
   return limits;
 }

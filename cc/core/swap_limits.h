@@ -22,9 +22,9 @@ struct SwapLimit {
     kDiskSpace,   // free in the directory
   };
   Kind kind = Kind::kHostOption;
-  int64_t bytes = 0;        // that may be stored at a time
-  std::string where;        // kDiskSpace: the directory
-  int64_t used_bytes = 0;   // kHostPool: taken of it already, for other purposes
+  int64_t bytes = 0;       // that may be stored at a time
+  std::string where;       // kDiskSpace: the directory
+  int64_t used_bytes = 0;  // kHostPool: taken of it already, for other purposes
 };
 
 // TensorFlow's pool of pinned memory, as it reads `value`, the variable TF_GPU_HOST_MEM_LIMIT_IN_MB: 64 GiB where it is

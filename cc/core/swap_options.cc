@@ -114,7 +114,8 @@ const std::vector<OptionSpec>& SwapOptionSpecs() {
   static const char* const scopes = "names of scopes such as 'block1/conv', in a list or comma-separated";
   static const char* const types = "types of operations such as 'Conv2D', in a list or comma-separated";
   static const auto* const specs = new std::vector<OptionSpec>{
-      {"serialize_bytes", "str or int", "not given", "a number of bytes that is not negative, or a size such as '1GiB'"},
+      {"serialize_bytes", "str or int", "not given",
+       "a number of bytes that is not negative, or a size such as '1GiB'"},
       {"swap", "bool", "True", "True or False"},
       {"swap_disk_limit", "str or int", "not given", bytes},
       {"swap_exclude", "list of str or str", "not given", scopes},

@@ -5,6 +5,7 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
+#include <array>
 #include <map>
 #include <optional>
 #include <string>
@@ -171,15 +172,15 @@ py::object LatestPlan(const std::string& function) {
   return plan;
 }
 
-// Bytes per second, shares, microseconds. Returns the problem.
-std::string StoreHostLink(const std::string& device, double out_bandwidth, double in_bandwidth, double out_share,
-                          double in_share, double latency_us) {
+// The figures of the op LmsMeasureLink: bytes per microsecond out and in, the same while both are busy, and
+// microseconds of latency. Returns the problem.
+std::string StoreHostLink(const std::string& device, const std::array<double, 5>& figures) {
   lms::SwapLink link;
-  link.out_bytes_per_us = out_bandwidth / 1e6;
-  link.in_bytes_per_us = in_bandwidth / 1e6;
-  link.out_share = out_share;
-  link.in_share = in_share;
-  link.latency_us = latency_us;
+  link.out_bytes_per_us = figures[0];
+  link.in_bytes_per_us = figures[1];
+  link.out_share = figures[0] > 0 ? figures[2] / figures[0] : 1;
+  link.in_share = figures[1] > 0 ? figures[3] / figures[1] : 1;
+  link.latency_us = figures[4];
   const py::gil_scoped_release released;
   return lms::StoreHostLink(device, link);
 }
@@ -265,8 +266,7 @@ PYBIND11_MODULE(_native, m) {
   m.def("add_to_profile", &AddToProfile, py::arg("path"), py::arg("device"), py::arg("tensorflow"), py::arg("lms"),
         py::arg("onednn"), py::arg("entries"));
   m.def("needs_host_link", &NeedsHostLink, py::arg("device"));
-  m.def("store_host_link", &StoreHostLink, py::arg("device"), py::arg("out_bandwidth"), py::arg("in_bandwidth"),
-        py::arg("out_share"), py::arg("in_share"), py::arg("latency_us"));
+  m.def("store_host_link", &StoreHostLink, py::arg("device"), py::arg("figures"));
   m.def("measure_disk_link", &MeasureDiskLink, py::arg("swap_to"));
   m.def("latest_plan", &LatestPlan, py::arg("function"));
   m.def(

@@ -250,8 +250,7 @@ void ChooseDisk(const Options& options, const std::string& device, const grapple
                                " is kept in memory (tmpfs): swapping there saves none; set swap_to, or LMS_SPILL_DIR, "
                                "to a directory on a disk");
   }
-  chosen->limits =
-      DiskLimits(options.swap_disk_limit, chosen->directory, facts.free_bytes, probes.spilled_bytes());
+  chosen->limits = DiskLimits(options.swap_disk_limit, chosen->directory, facts.free_bytes, probes.spilled_bytes());
   FoundLink found = GivenLink();
   if (LeastLimit(chosen->limits) >= kLeastRoom && !BothGiven(options)) {
     found = DiskLink(chosen->directory, facts.file_system, /*anew=*/false, probes);
@@ -294,8 +293,7 @@ ChosenSwap ChooseSwap(const Options& options, const std::string& device, const g
   } else if (IsGpu(device)) {
     ChooseHost(options, device, cluster, probes, &chosen);
   } else {
-    chosen.note =
-        "nothing is swapped: a CPU's memory is the host's; swap_to=\"disk\" (or a directory) swaps to a file";
+    chosen.note = "nothing is swapped: a CPU's memory is the host's; swap_to=\"disk\" (or a directory) swaps to a file";
   }
   return chosen;
 }

@@ -1,8 +1,8 @@
 // Where a step's tensors may be swapped to, what the way there carries, and how much room there is.
 //
-// Asked only when a step does not fit: a link that nobody has measured yet is measured then, which takes up to a second,
-// and kept (link_file.h). Measured is what goes to a file; the way from a GPU to the host is measured by an op that
-// Python runs before the first step (NeedsHostLink), and until then taken to be slow.
+// Asked only when a step does not fit: a link that nobody has measured yet is measured then, which takes up to a
+// second, and kept (link_file.h). Measured is what goes to a file; the way from a GPU to the host is measured by an op
+// that Python runs before the first step (NeedsHostLink), and until then taken to be slow.
 //
 // May be called from several threads: one of them measures.
 
@@ -41,16 +41,16 @@ struct ChosenSwap {
 struct SwapProbes {
   std::function<DirectoryFacts(const std::string& directory)> look;
   std::function<SwapLink(const std::string& directory, std::string* problem)> measure_disk;
-  std::function<int64_t()> memory_bytes;  // that this process may still take
+  std::function<int64_t()> memory_bytes;   // that this process may still take
   std::function<int64_t()> spilled_bytes;  // that swapping itself holds on the disk
-  std::function<int64_t()> now;           // seconds since 1970
+  std::function<int64_t()> now;            // seconds since 1970
 };
 
 SwapProbes SystemProbes();
 
 // `device` by its full name, as one of `cluster`, which may be null.
-ChosenSwap ChooseSwap(const Options& options, const std::string& device,
-                      const tensorflow::grappler::Cluster* cluster, const SwapProbes& probes = SystemProbes());
+ChosenSwap ChooseSwap(const Options& options, const std::string& device, const tensorflow::grappler::Cluster* cluster,
+                      const SwapProbes& probes = SystemProbes());
 
 // Fills in swap_tier, swap_directory, swap_note and link, and adds the warnings and the problem to the report's.
 void NoteSwap(const ChosenSwap& chosen, Report* report);

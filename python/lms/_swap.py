@@ -16,16 +16,15 @@ _host_link_known = False
 
 @dataclasses.dataclass(frozen=True)
 class SwapStatistics:
-    """What swapping has done in this process so far, all functions and tiers together.
+    """What swapping has done in this process so far, all functions together.
 
-    bytes_written, bytes_read: copied out and back, in bytes.
-    write_seconds, read_seconds: how long the copies took, in seconds; those that run at the same
-      time count each.
-    stored_bytes, peak_stored_bytes: what the tiers hold now, and the most that they held.
+    written_bytes, read_bytes: copied out and back, in bytes.
+    write_seconds, read_seconds: during which something was being copied out or back.
+    stored_bytes, peak_stored_bytes: what is held at the moment, and the most that was.
     """
 
-    bytes_written: int = 0
-    bytes_read: int = 0
+    written_bytes: int = 0
+    read_bytes: int = 0
     write_seconds: float = 0.0
     read_seconds: float = 0.0
     stored_bytes: int = 0
@@ -83,8 +82,8 @@ def measure_host_link(anew: bool = False) -> str:
             figures = _tf_compat.run_measure_link(device)
             if figures is None:
                 return ""
-            problem = _native.store_host_link(device, *figures)
-            rates = f"{figures[0] / 1e9:.3g} GB/s to the host, {figures[1] / 1e9:.3g} GB/s back"
+            problem = _native.store_host_link(device, figures)
+            rates = f"{figures[0] / 1e3:.3g} GB/s to the host, {figures[1] / 1e3:.3g} GB/s back"
             if problem:
                 _log.warning("what %s carries (%s) is not kept: %s", device, rates, problem)
             else:

@@ -60,6 +60,7 @@ from lms._errors import OptionError
 OPTIMIZER = "LmsOptimizer"
 _CACHED_CONFIGS = 1024
 _KNOWN_FUNCTIONS = 4096
+_MEASURED_BYTES = 64 << 20  # of a copy to the host
 
 _log = logging.getLogger("lms")
 _lock = threading.RLock()
@@ -448,16 +449,20 @@ def first_gpu() -> str | None:
 def run_measure_link(device: str) -> list[float] | None:
     """Runs the op that measures the way from this GPU to the host; None in a build without it.
 
-    Returns bytes per second out and in, the share of each that is left while both are busy, and
-    microseconds per transfer.
+    Returns bytes per microsecond out and in, the same while both are busy, and microseconds of
+    latency.
     """
     if _op_def_registry.get("LmsMeasureLink") is None:
         return None
     with tf.device(device):
         (figures,) = _execute.execute(
-            b"LmsMeasureLink", num_outputs=1, inputs=[], attrs=(), ctx=_context.context()
+            b"LmsMeasureLink",
+            num_outputs=1,
+            inputs=[],
+            attrs=("bytes", _MEASURED_BYTES),
+            ctx=_context.context(),
         )
-    return [float(figure) for figure in figures.numpy()[:5]]
+    return [float(figure) for figure in figures.numpy()]
 
 
 def _wrap_create_iterator(original: Any) -> Any:

@@ -115,10 +115,10 @@ TEST_F(LinkFileTest, LinesThatAreWrong) {
   LinkFile file;
   EXPECT_EQ(ParseLinkFile(head + "link disk a 1 1 1 1 0 0 5\n", "f", &file), "");
   EXPECT_EQ(file.links.size(), 1U);
-  for (const char* line :
-       {"link disk a 0 1 1 1 0 0 5", "link disk a 1 1 0 1 0 0 5", "link disk a 1 1 1.5 1 0 0 5", "link tape a 1 1 1 1 0 0 5",
-        "link disk a 1 1 1 1 0 0", "link disk a 1 1 1 1 0 x 5", "link disk a 1 -1 1 1 0 0 5", "link disk a 1 1 1 1 0 0 soon",
-        "device y", "speed 5", "link disk a 1 1 1 1 0 0 5\nlink disk a 1 1 1 1 0 0 5"}) {
+  for (const char* line : {"link disk a 0 1 1 1 0 0 5", "link disk a 1 1 0 1 0 0 5", "link disk a 1 1 1.5 1 0 0 5",
+                           "link tape a 1 1 1 1 0 0 5", "link disk a 1 1 1 1 0 0", "link disk a 1 1 1 1 0 x 5",
+                           "link disk a 1 -1 1 1 0 0 5", "link disk a 1 1 1 1 0 0 soon", "device y", "speed 5",
+                           "link disk a 1 1 1 1 0 0 5\nlink disk a 1 1 1 1 0 0 5"}) {
     EXPECT_NE(ParseLinkFile(head + line + "\n", "f", &file), "") << line;
   }
   EXPECT_NE(ParseLinkFile("lms-link 2\ndevice x\n", "f", &file), "");

@@ -110,8 +110,7 @@ TEST_F(SwapChoiceTest, OffIsOff) {
 }
 
 TEST_F(SwapChoiceTest, OtherDevicesSwapNothing) {
-  const ChosenSwap chosen =
-      Choose({{"swap_to", std::string("disk")}}, "/job:localhost/replica:0/task:0/device:TPU:0");
+  const ChosenSwap chosen = Choose({{"swap_to", std::string("disk")}}, "/job:localhost/replica:0/task:0/device:TPU:0");
   EXPECT_EQ(chosen.tier, "");
   EXPECT_NE(chosen.note.find("TPU:0"), std::string::npos);
 }
@@ -225,8 +224,7 @@ TEST_F(SwapChoiceTest, ADirectoryInMemoryIsWarnedOf) {
 TEST_F(SwapChoiceTest, TheDirectoryOfDisk) {
   ::setenv("LMS_SPILL_DIR", "/elsewhere", 1);
   EXPECT_EQ(Choose({{"swap_to", std::string("disk")}}).directory, "/elsewhere");
-  EXPECT_EQ(Choose({{"swap_to", std::string("./here/../there")}}).directory,
-            (fs::current_path() / "there").string());
+  EXPECT_EQ(Choose({{"swap_to", std::string("./here/../there")}}).directory, (fs::current_path() / "there").string());
 }
 
 TEST_F(SwapChoiceTest, LimitsOfTheUsers) {
