@@ -10,11 +10,11 @@
 
 namespace lms {
 
-// Writes and reads a file of its own in the directory, in up to a second. A link that is not usable() where there is a
-// problem.
-SwapLink MeasureDiskLink(const std::string& directory, std::string* problem);
+// Writes and reads a file of its own in the directory, of that many bytes, in up to a second. A link that is not
+// usable() where there is a problem.
+SwapLink MeasureDiskLink(const std::string& directory, int64_t bytes, std::string* problem);
 
-// Bytes that swapping holds on disks at the moment.
+// Bytes that the files of this process have reserved on disks.
 int64_t SpilledBytes();
 
 }  // namespace lms

@@ -31,6 +31,7 @@ constexpr char kDisk[] = "disk";
 constexpr double kAssumedHostRate = 6000;  // bytes per microsecond: PCIe of the third generation, half used
 constexpr double kAssumedShare = 0.5;
 constexpr int64_t kLeastRoom = int64_t{1} << 20;
+constexpr int64_t kMeasuredBytes = int64_t{256} << 20;
 
 bool IsGpu(const std::string& device) { return device.find("GPU:") != std::string::npos; }
 bool IsCpu(const std::string& device) { return device.find("CPU:") != std::string::npos; }
@@ -112,11 +113,11 @@ struct FoundLink {
   std::string warning;
 };
 
-FoundLink DiskLink(const std::string& directory, const std::string& file_system, bool anew, const SwapProbes& probes) {
+FoundLink DiskLink(const std::string& directory, const DirectoryFacts& facts, bool anew, const SwapProbes& probes) {
   const std::lock_guard<std::mutex> lock(MeasuringMutex());
   FoundLink found;
   const std::string place = LinkPlace("", nullptr);
-  const LinkKey key{kDisk, file_system};
+  const LinkKey key{kDisk, facts.file_system};
   const int64_t now = probes.now();
   const Known known = Look(place, key, now);
   if (known.measured && !anew) {
@@ -124,7 +125,8 @@ FoundLink DiskLink(const std::string& directory, const std::string& file_system,
     found.source = "measured on " + Day(known.measured->unix_seconds);
     return found;
   }
-  found.link = Plausible(probes.measure_disk(directory, &found.problem));
+  found.link =
+      Plausible(probes.measure_disk(directory, std::min(kMeasuredBytes, facts.free_bytes / 2), &found.problem));
   if (!found.problem.empty()) return found;
   if (!found.link.usable()) {
     found.problem = directory + ": what the way there carries could not be measured";
@@ -253,7 +255,7 @@ void ChooseDisk(const Options& options, const std::string& device, const grapple
   chosen->limits = DiskLimits(options.swap_disk_limit, chosen->directory, facts.free_bytes, probes.spilled_bytes());
   FoundLink found = GivenLink();
   if (LeastLimit(chosen->limits) >= kLeastRoom && !BothGiven(options)) {
-    found = DiskLink(chosen->directory, facts.file_system, /*anew=*/false, probes);
+    found = DiskLink(chosen->directory, facts, /*anew=*/false, probes);
     if (!found.problem.empty()) {
       Refuse("nothing is swapped: " + found.problem, chosen);
       return;
@@ -346,7 +348,7 @@ std::string MeasureDiskAnew(const std::string& swap_to, std::string* text) {
   const SwapProbes probes = SystemProbes();
   const DirectoryFacts facts = probes.look(directory);
   if (!facts.problem.empty()) return facts.problem;
-  const FoundLink found = DiskLink(directory, facts.file_system, /*anew=*/true, probes);
+  const FoundLink found = DiskLink(directory, facts, /*anew=*/true, probes);
   if (!found.problem.empty()) return found.problem;
   *text = directory + ": " + RatesText(found.link);
   return found.warning;

@@ -40,7 +40,7 @@ struct ChosenSwap {
 // What is asked of the system; the tests give their own.
 struct SwapProbes {
   std::function<DirectoryFacts(const std::string& directory)> look;
-  std::function<SwapLink(const std::string& directory, std::string* problem)> measure_disk;
+  std::function<SwapLink(const std::string& directory, int64_t bytes, std::string* problem)> measure_disk;
   std::function<int64_t()> memory_bytes;   // that this process may still take
   std::function<int64_t()> spilled_bytes;  // that swapping itself holds on the disk
   std::function<int64_t()> now;            // seconds since 1970

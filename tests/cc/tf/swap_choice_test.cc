@@ -49,8 +49,10 @@ class SwapChoiceTest : public ::testing::Test {
       looked_at_ = directory;
       return facts_;
     };
-    probes_.measure_disk = [this](const std::string&, std::string* problem) {
+    probes_.measure_disk = [this](const std::string&, int64_t bytes, std::string* problem) {
       ++measurements_;
+      EXPECT_GT(bytes, 0);
+      EXPECT_LE(bytes, facts_.free_bytes / 2);
       *problem = problem_;
       return problem_.empty() ? measured_ : SwapLink();
     };
@@ -211,6 +213,12 @@ TEST_F(SwapChoiceTest, AFullDiskIsToldBeforeAnythingIsMeasured) {
   EXPECT_EQ(measurements_, 0);
   EXPECT_EQ(chosen.tier, "");
   EXPECT_NE(chosen.problem.find("/spill has 3.60 KiB to give"), std::string::npos) << chosen.problem;
+}
+
+TEST_F(SwapChoiceTest, ADiskThatIsNearlyFullIsMeasuredWithLess) {
+  facts_.free_bytes = int64_t{64} << 20;
+  EXPECT_EQ(ToDisk().tier, "disk");
+  EXPECT_EQ(measurements_, 1);
 }
 
 TEST_F(SwapChoiceTest, ADirectoryInMemoryIsWarnedOf) {
