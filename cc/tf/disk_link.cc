@@ -1,7 +1,7 @@
 #include "cc/tf/disk_link.h"
 
-#if __has_include("cc/core/spill_bandwidth.h")
-#include "cc/core/spill_bandwidth.h"
+#if __has_include("cc/core/spill_measure.h")
+#include "cc/core/spill_measure.h"
 #endif
 #if __has_include("cc/core/spill_store.h")
 #include "cc/core/spill_store.h"
@@ -9,7 +9,7 @@
 
 namespace lms {
 
-#if __has_include("cc/core/spill_bandwidth.h")
+#if __has_include("cc/core/spill_measure.h")
 SwapLink MeasureDiskLink(const std::string& directory, int64_t bytes, std::string* problem) {
   return MeasureSpill(directory, bytes, problem);
 }

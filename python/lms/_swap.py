@@ -18,17 +18,24 @@ _host_link_known = False
 class SwapStatistics:
     """What swapping has done in this process so far, all functions together.
 
-    written_bytes, read_bytes: copied out and back, in bytes.
-    write_seconds, read_seconds: during which something was being copied out or back.
-    stored_bytes, peak_stored_bytes: what is held at the moment, and the most that was.
+    written_bytes, read_bytes: copied to files and back, in bytes.
+    write_seconds, read_seconds: during which something was being written or read.
+    processor_seconds: of a processor's core that this took.
+    stored_bytes, peak_stored_bytes: what files hold at the moment, and the most that they held.
+    file_bytes: what they have reserved on the disk for it.
+    host_bytes, peak_host_bytes: pinned memory of the host that holds tensors of GPUs.
     """
 
     written_bytes: int = 0
     read_bytes: int = 0
     write_seconds: float = 0.0
     read_seconds: float = 0.0
+    processor_seconds: float = 0.0
     stored_bytes: int = 0
     peak_stored_bytes: int = 0
+    file_bytes: int = 0
+    host_bytes: int = 0
+    peak_host_bytes: int = 0
 
 
 def swap_statistics() -> SwapStatistics:

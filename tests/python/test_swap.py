@@ -105,6 +105,14 @@ def test_figures_are_stored_by_device():
     assert not _native.needs_host_link(GPU)
 
 
+def test_the_way_to_a_directory(tmp_path):
+    problem, text = _native.measure_disk_link(str(tmp_path))
+    if problem == "this build cannot swap to a file":
+        assert text == ""
+    else:
+        assert problem == "" and text.startswith(f"{tmp_path}: ") and " GB/s out, " in text
+
+
 def test_the_way_to_a_directory_that_is_not_there(tmp_path, caplog):
     problem, text = _native.measure_disk_link(str(tmp_path / "none"))
     assert "No such file" in problem and text == ""
@@ -124,7 +132,7 @@ def test_statistics_are_taken_from_the_library(monkeypatch):
     monkeypatch.setattr(
         _native,
         "swap_statistics",
-        lambda: {"written_bytes": 5, "read_bytes": 7, "file_bytes": 9},
+        lambda: {"written_bytes": 5, "read_bytes": 7, "other": 9},
         raising=False,
     )
     assert lms.swap_statistics() == lms.SwapStatistics(written_bytes=5, read_bytes=7)
