@@ -31,7 +31,7 @@ constexpr char kDisk[] = "disk";
 constexpr double kAssumedHostRate = 6000;  // bytes per microsecond: PCIe of the third generation, half used
 constexpr double kAssumedShare = 0.5;
 constexpr int64_t kLeastRoom = int64_t{1} << 20;
-constexpr int64_t kMeasuredBytes = int64_t{256} << 20;
+constexpr int64_t kMeasuredBytes = int64_t{64} << 20;  // taken of the memory as well, when it is short
 
 bool IsGpu(const std::string& device) { return device.find("GPU:") != std::string::npos; }
 bool IsCpu(const std::string& device) { return device.find("CPU:") != std::string::npos; }

@@ -216,7 +216,7 @@ TEST_F(SwapChoiceTest, AFullDiskIsToldBeforeAnythingIsMeasured) {
 }
 
 TEST_F(SwapChoiceTest, ADiskThatIsNearlyFullIsMeasuredWithLess) {
-  facts_.free_bytes = int64_t{64} << 20;
+  facts_.free_bytes = int64_t{16} << 20;
   EXPECT_EQ(ToDisk().tier, "disk");
   EXPECT_EQ(measurements_, 1);
 }
