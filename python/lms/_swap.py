@@ -7,7 +7,7 @@ import logging
 import threading
 from collections.abc import Mapping
 
-from lms import _native
+from lms import _native, _tf_link
 
 _log = logging.getLogger("lms")
 _lock = threading.Lock()
@@ -76,17 +76,15 @@ def measure_host_link(anew: bool = False) -> str:
     global _host_link_known
     if _host_link_known and not anew:
         return ""
-    from lms import _tf_compat
-
     with _lock:
         if _host_link_known and not anew:
             return ""
         _host_link_known = True  # once, whatever comes of it
         try:
-            device = _tf_compat.first_gpu()
+            device = _tf_link.first_gpu()
             if device is None or not (anew or _native.needs_host_link(device)):
                 return ""
-            figures = _tf_compat.run_measure_link(device)
+            figures = _tf_link.run_measure_link(device)
             if figures is None:
                 return ""
             problem = _native.store_host_link(device, figures)

@@ -14,7 +14,6 @@ What it relies on (the same in TensorFlow 2.16 to 2.21 and Keras 3.0 to 3.15):
   and a Keras data adapter its dataset from `get_tf_dataset()`.
 - `session.BaseSession.__init__` takes the ConfigProto of a v1 session.
 - `polymorphic_function.Function` keeps what the user asked about XLA in `_jit_compile`.
-- `execute.execute` runs an op by its name, and `op_def_registry.get` says whether there is one.
 - `_pywrap_profiler.ProfilerSession` traces operations, and returns the events as a
   `trace_events_pb2.Trace`, in which those of kernels have a `long_name`, "node:type".
 - Keras' `Trainer._resolve_auto_jit_compile()` answers what jit_compile="auto" means.
@@ -46,10 +45,8 @@ from tensorflow.python.data.ops import dataset_ops as _dataset_ops
 from tensorflow.python.data.ops import iterator_ops as _iterator_ops
 from tensorflow.python.data.util import structure as _structure
 from tensorflow.python.eager import context as _context
-from tensorflow.python.eager import execute as _execute
 from tensorflow.python.eager.polymorphic_function import polymorphic_function as _function
 from tensorflow.python.framework import function_def_to_graph as _function_def_to_graph
-from tensorflow.python.framework import op_def_registry as _op_def_registry
 from tensorflow.python.framework import tensor_util as _tensor_util
 from tensorflow.python.profiler.internal import _pywrap_profiler
 from tensorflow.tsl.profiler.protobuf import trace_events_pb2 as _trace_events
@@ -60,7 +57,6 @@ from lms._errors import OptionError
 OPTIMIZER = "LmsOptimizer"
 _CACHED_CONFIGS = 1024
 _KNOWN_FUNCTIONS = 4096
-_MEASURED_BYTES = 64 << 20  # of a copy to the host
 
 _log = logging.getLogger("lms")
 _lock = threading.RLock()
@@ -438,31 +434,6 @@ def traced(call: Callable[[], float]) -> tuple[float, list[tuple[str, float]]]:
 
 
 # ---- Datasets ----
-
-
-def first_gpu() -> str | None:
-    """The full name of the first GPU that TensorFlow runs on; None where there is none."""
-    devices = tf.config.list_logical_devices("GPU")
-    return devices[0].name if devices else None
-
-
-def run_measure_link(device: str) -> list[float] | None:
-    """Runs the op that measures the way from this GPU to the host; None in a build without it.
-
-    Returns bytes per microsecond out and in, the same while both are busy, and microseconds of
-    latency.
-    """
-    if _op_def_registry.get("LmsMeasureLink") is None:
-        return None
-    with tf.device(device):
-        (figures,) = _execute.execute(
-            b"LmsMeasureLink",
-            num_outputs=1,
-            inputs=[],
-            attrs=("bytes", _MEASURED_BYTES),
-            ctx=_context.context(),
-        )
-    return [float(figure) for figure in figures.numpy()]
 
 
 def _wrap_create_iterator(original: Any) -> Any:
