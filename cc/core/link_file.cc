@@ -133,7 +133,7 @@ std::optional<MeasuredLink> FindLink(const std::string& path, const std::string&
 std::string StoreLink(const std::string& path, const std::string& device, const std::string& lms, const LinkKey& key,
                       const MeasuredLink& measured) {
   if (path.empty()) return "no place for it: set LMS_PROFILE_DIR";
-  const std::string problem = MakeDirectoriesFor(path);
+  std::string problem = MakeDirectoriesFor(path);
   if (!problem.empty()) return problem;
   const KeptFileLock lock(path);
   LinkFile file;

@@ -107,7 +107,8 @@ def calibrate(
     adds to the same file. Where lms is enabled, the function runs as lms rewrites it, so that
     a step that does not fit otherwise can be calibrated; and dimensions that the graph leaves
     unknown have the size that `unknown_dim` gives them there, which belongs to what is kept.
-    How fast tensors can be swapped, to where the options in force say, is measured anew as well.
+    How fast tensors can be swapped, to where the options in force say, is measured anew first,
+    also where the operations cannot be timed.
 
     The function runs 2 * (repeats + 2) times. Its variables are put back afterwards, those of
     optimizers and random generators included. Of the repeats, the faster half counts: nothing else
@@ -157,6 +158,7 @@ def calibrate(
             return (time.perf_counter() - begin) * 1e6
 
     with _lock:
+        link = _swap.measure_anew(in_force or {})
         start = [np.array(variable.numpy()) for variable in variables]
         try:
             _tf_context.forget_optimized_functions()
@@ -173,7 +175,6 @@ def calibrate(
             for variable, value in zip(variables, start):
                 variable.assign(value)
             _tf_context.forget_optimized_functions()
-        link = _swap.measure_anew({} if in_force is None else in_force)
     return dataclasses.replace(_kept(told, steps, runs, target), link=link)
 
 

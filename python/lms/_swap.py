@@ -7,7 +7,7 @@ import logging
 import threading
 from collections.abc import Mapping
 
-from lms import _native
+from lms import _native, _tf_link
 
 _log = logging.getLogger("lms")
 _lock = threading.Lock()
@@ -44,7 +44,7 @@ def swap_statistics() -> SwapStatistics:
     All figures are 0 where nothing was. To learn what one step swaps, take the difference of two
     calls around it. May be called from any thread, also while steps run.
     """
-    raw = _native.swap_statistics() if hasattr(_native, "swap_statistics") else {}
+    raw = _native.swap_statistics()
     return SwapStatistics(
         **{
             field.name: raw[field.name]
@@ -56,8 +56,7 @@ def swap_statistics() -> SwapStatistics:
 
 def trim() -> None:
     """Gives back to the disk what the file of swapped tensors holds beyond what is needed."""
-    if hasattr(_native, "trim_spill"):
-        _native.trim_spill()
+    _native.trim_spill()
 
 
 def wants_host_link(options: Mapping[str, object]) -> bool:
@@ -76,17 +75,15 @@ def measure_host_link(anew: bool = False) -> str:
     global _host_link_known
     if _host_link_known and not anew:
         return ""
-    from lms import _tf_devices
-
     with _lock:
         if _host_link_known and not anew:
             return ""
         _host_link_known = True  # once, whatever comes of it
         try:
-            device = _tf_devices.first_gpu()
+            device = _tf_link.first_gpu()
             if device is None or not (anew or _native.needs_host_link(device)):
                 return ""
-            figures = _tf_devices.run_measure_link(device)
+            figures = _tf_link.run_measure_link(device)
             if figures is None:
                 return ""
             problem = _native.store_host_link(device, figures)

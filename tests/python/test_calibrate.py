@@ -70,6 +70,11 @@ def test_the_way_to_the_disk_is_measured_anew(monkeypatch):
     assert asked == ["/spill"]
     assert result.link == "/spill: 3 GB/s out"
     assert "Swapping: /spill: 3 GB/s out." in str(result)
+    compiled = tf.function(lambda x: x + x, jit_compile=True)
+    xla, fails = pytest.warns(UserWarning, match="by XLA"), pytest.raises(RuntimeError)
+    with lms.enabled("60%", swap_to="/spill"), xla, fails:
+        lms.calibrate(compiled, tf.constant([1.0]), repeats=1)
+    assert asked == ["/spill", "/spill"]
 
 
 def decided_by(report):

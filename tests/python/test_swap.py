@@ -4,7 +4,7 @@ import lms
 import pytest
 import tensorflow as tf
 from helpers import make_step, reports_on
-from lms import _native, _swap, _tf_devices
+from lms import _native, _swap, _tf_link
 
 GPU = "/job:localhost/replica:0/task:0/device:GPU:0"
 FIGURES = [12000.0, 13000.0, 9000.0, 10000.0, 20.0]
@@ -26,8 +26,8 @@ def gpu(monkeypatch):
         runs.append(device)
         return FIGURES
 
-    monkeypatch.setattr(_tf_devices, "first_gpu", lambda: GPU)
-    monkeypatch.setattr(_tf_devices, "run_measure_link", run)
+    monkeypatch.setattr(_tf_link, "first_gpu", lambda: GPU)
+    monkeypatch.setattr(_tf_link, "run_measure_link", run)
     monkeypatch.setattr(_native, "needs_host_link", lambda device: not stored)
     monkeypatch.setattr(
         _native, "store_host_link", lambda device, figures: stored.append((device, figures)) or ""
@@ -84,7 +84,7 @@ def test_a_measurement_that_fails_leaves_training_alone(gpu, monkeypatch, caplog
     def fail(device):
         raise tf.errors.ResourceExhaustedError(None, None, "no memory")
 
-    monkeypatch.setattr(_tf_devices, "run_measure_link", fail)
+    monkeypatch.setattr(_tf_link, "run_measure_link", fail)
     lms.enable("60%")
     assert twice(tf.constant(1.0)).numpy() == 2
     assert twice(tf.constant(1.0)).numpy() == 2
@@ -92,7 +92,7 @@ def test_a_measurement_that_fails_leaves_training_alone(gpu, monkeypatch, caplog
 
 
 def test_without_a_gpu_there_is_no_link_to_the_host():
-    assert _tf_devices.first_gpu() is None
+    assert _tf_link.first_gpu() is None
     assert _swap.measure_host_link() == ""
     assert _swap.measure_anew({}) == ""
     assert _swap.measure_anew({"swap": False, "swap_to": "disk"}) == ""

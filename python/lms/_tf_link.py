@@ -1,7 +1,7 @@
-"""The first GPU, and the op that measures the way from it to the host.
+"""The op that measures the way from a GPU to the host, run by its name.
 
-Relies on this: `execute.execute` runs an op by its name, and `op_def_registry.get` says whether
-there is one.
+Relies on this: `execute.execute` runs an op by its name in an eager context, and
+`op_def_registry.get` says whether there is one of that name.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from tensorflow.python.eager import context as _context
 from tensorflow.python.eager import execute as _execute
 from tensorflow.python.framework import op_def_registry as _op_def_registry
 
-_MEASURED_BYTES = 64 << 20  # of a copy to the host
+_BYTES = 64 << 20  # of a copy
 
 
 def first_gpu() -> str | None:
@@ -33,7 +33,7 @@ def run_measure_link(device: str) -> list[float] | None:
             b"LmsMeasureLink",
             num_outputs=1,
             inputs=[],
-            attrs=("bytes", _MEASURED_BYTES),
+            attrs=("bytes", _BYTES),
             ctx=_context.context(),
         )
     return [float(figure) for figure in figures.numpy()]
