@@ -45,8 +45,8 @@ class SpillExtents {
 
   int64_t size_ = 0;
   int64_t used_ = 0;
-  std::map<int64_t, int64_t> free_;                  // offset -> bytes, no two of them touch
-  std::set<std::pair<int64_t, int64_t>> by_size_;    // (bytes, offset) of the same
+  std::map<int64_t, int64_t> free_;                // offset -> bytes, no two of them touch
+  std::set<std::pair<int64_t, int64_t>> by_size_;  // (bytes, offset) of the same
 };
 
 }  // namespace lms

@@ -25,8 +25,8 @@ constexpr double kRunUs = 50e3;    // of each run
 constexpr double kPieceUs = 10e3;  // of one transfer: several of them make a run
 constexpr int64_t kLeastPiece = int64_t{256} << 10;
 constexpr int64_t kMostPiece = int64_t{16} << 20;
-constexpr int kSlots = 2;   // pieces in turn, so that they do not come from the nearest caches
-constexpr int kSmall = 8;   // small transfers each way
+constexpr int kSlots = 2;  // pieces in turn, so that they do not come from the nearest caches
+constexpr int kSmall = 8;  // small transfers each way
 
 double Median(std::vector<double> values) {
   std::sort(values.begin(), values.end());

@@ -62,7 +62,7 @@ SpillQueue::~SpillQueue() {
   }
   wake_.notify_all();
   for (std::thread& thread : threads_) thread.join();
-  for (auto& [key, running] : dropped) running->job.done(running->status);
+  for (auto& [key, running] : dropped) End(running.get());
 }
 
 bool SpillQueue::Start() {
@@ -115,6 +115,13 @@ SpillStatus SpillQueue::Step(Running* running, int chunk, char* buffer) const {
   }
 }
 
+// What the job's functions hold goes first, so that it is free when `done` is called.
+void SpillQueue::End(Running* running) {
+  const std::function<void(const SpillStatus&)> done = std::move(running->job.done);
+  running->job = {};
+  done(running->status);
+}
+
 void SpillQueue::Run() {
   const std::unique_ptr<char, decltype(&std::free)> buffer(
       static_cast<char*>(std::aligned_alloc(kSpillAlignment, static_cast<size_t>(buffer_bytes_))), &std::free);
@@ -150,12 +157,8 @@ void SpillQueue::Run() {
     }
     const bool left = running->status.ok() && running->next < running->chunks;
     if (!left && running->in_work == 0) {
-      {
-        const SpillJob ended = std::move(running->job);  // what its functions hold goes outside the lock
-        const SpillStatus result = running->status;
-        lock.unlock();
-        ended.done(result);
-      }
+      lock.unlock();
+      End(running.get());
       running.reset();
       lock.lock();
     }

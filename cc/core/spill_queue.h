@@ -28,10 +28,10 @@ namespace lms {
 
 struct SpillJob {
   int64_t deadline = 0;
-  std::function<bool()> cancelled;                            // may be empty; any thread
-  std::function<SpillStatus(int* chunks)> begin;              // once, before any chunk
-  std::function<SpillStatus(int chunk, char* buffer)> work;   // side by side for different chunks
-  std::function<void(const SpillStatus& status)> done;        // once, when nothing of the job runs any more
+  std::function<bool()> cancelled;                           // may be empty; any thread
+  std::function<SpillStatus(int* chunks)> begin;             // once, before any chunk
+  std::function<SpillStatus(int chunk, char* buffer)> work;  // side by side for different chunks
+  std::function<void(const SpillStatus& status)> done;       // once, when nothing of the job runs or exists any more
 };
 
 class SpillQueue {
@@ -59,6 +59,7 @@ class SpillQueue {
   bool Start();  // with the mutex held: at least one thread runs
   void Run();
   SpillStatus Step(Running* running, int chunk, char* buffer) const;
+  static void End(Running* running);
 
   const int wanted_threads_;
   const int64_t buffer_bytes_;

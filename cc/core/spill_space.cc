@@ -31,10 +31,10 @@ SpillSpace::~SpillSpace() { counters_->file_bytes -= extents_.size(); }
 
 SpillStatus SpillSpace::Failure(const std::string& operation, int64_t bytes, int error) const {
   const bool full = NoRoom(error);
-  return {full ? SpillCode::kFull : SpillCode::kFailed,
-          "lms could not " + operation + " " + FormatBytes(bytes) + " (" + std::to_string(bytes) +
-              " bytes) in its spill file in " + directory_ + ": " + std::generic_category().message(error) +
-              (full ? Advice(error) : "")};
+  return {full ? SpillCode::kFull : SpillCode::kFailed, "lms could not " + operation + " " + FormatBytes(bytes) + " (" +
+                                                            std::to_string(bytes) + " bytes) in its spill file in " +
+                                                            directory_ + ": " + std::generic_category().message(error) +
+                                                            (full ? Advice(error) : "")};
 }
 
 SpillStatus SpillSpace::Damaged(int64_t bytes, const std::string& how) const {
@@ -54,18 +54,7 @@ int SpillSpace::Grow(int64_t bytes) {
   return 0;
 }
 
-SpillStatus SpillSpace::Allocate(int64_t bytes, int64_t limit, std::vector<SpillExtent>* extents) {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  if (file_ == nullptr) {
-    int error = 0;
-    file_ = files_->Open(directory_, &error);
-    if (file_ == nullptr) {
-      return {NoRoom(error) ? SpillCode::kFull : SpillCode::kFailed,
-              "lms could not open a spill file in " + directory_ + " for " + std::to_string(bytes) +
-                  " bytes: " + std::generic_category().message(error) +
-                  (NoRoom(error) ? Advice(error) : ". Name a directory that can be written to (swap_to)")};
-    }
-  }
+int SpillSpace::Find(int64_t bytes, int64_t limit, std::vector<SpillExtent>* extents) {
   std::optional<SpillExtent> extent = extents_.Allocate(bytes);
   int error = 0;
   if (!extent) {
@@ -84,12 +73,29 @@ SpillStatus SpillSpace::Allocate(int64_t bytes, int64_t limit, std::vector<Spill
   } else {
     *extents = extents_.AllocateParts(bytes);
   }
+  return error;
+}
+
+SpillStatus SpillSpace::Allocate(int64_t bytes, int64_t limit, std::vector<SpillExtent>* extents) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (file_ == nullptr) {
+    int error = 0;
+    file_ = files_->Open(directory_, &error);
+    if (file_ == nullptr) {
+      return {NoRoom(error) ? SpillCode::kFull : SpillCode::kFailed,
+              "lms could not open a spill file in " + directory_ + " for " + std::to_string(bytes) +
+                  " bytes: " + std::generic_category().message(error) +
+                  (NoRoom(error) ? Advice(error) : ". Name a directory that can be written to (swap_to)")};
+    }
+  }
+  const bool within = limit <= 0 || extents_.used() + bytes <= limit;
+  const int error = within ? Find(bytes, limit, extents) : 0;
   if (extents->empty()) {
     if (error != 0) return Failure("reserve", bytes, error);
     return {SpillCode::kFull, "lms could not reserve " + FormatBytes(bytes) + " (" + std::to_string(bytes) +
-                                  " bytes) in its spill file in " + directory_ + ": " + std::to_string(extents_.used()) +
-                                  " bytes are taken and swap_disk_limit is " + std::to_string(limit) +
-                                  ". Raise swap_disk_limit, or swap less"};
+                                  " bytes) in its spill file in " + directory_ + ": " +
+                                  std::to_string(extents_.used()) + " bytes are taken and swap_disk_limit is " +
+                                  std::to_string(limit) + ". Raise swap_disk_limit, or swap less"};
   }
   const int64_t stored = counters_->stored_bytes += bytes;
   int64_t peak = counters_->peak_stored_bytes;

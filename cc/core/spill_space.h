@@ -25,7 +25,7 @@ class SpillSpace {
   SpillSpace(const SpillSpace&) = delete;
   SpillSpace& operator=(const SpillSpace&) = delete;
 
-  // Room for `bytes`, in one part if possible. `limit`: of the file; 0: none.
+  // Room for `bytes`, in one part if possible. `limit`: of what is stored, and of what the file grows to; 0: none.
   SpillStatus Allocate(int64_t bytes, int64_t limit, std::vector<SpillExtent>* extents);
   void Free(const std::vector<SpillExtent>& extents);
   void Trim();
@@ -38,8 +38,9 @@ class SpillSpace {
   SpillCounters* counters() const { return counters_; }
 
  private:
-  // With the mutex held. An errno, 0: done.
+  // With the mutex held. An errno, 0: none. Find may find nothing without one: the limit does not allow more.
   int Grow(int64_t bytes);
+  int Find(int64_t bytes, int64_t limit, std::vector<SpillExtent>* extents);
   SpillStatus Failure(const std::string& operation, int64_t bytes, int error) const;
 
   const std::string directory_;

@@ -67,8 +67,9 @@ void SpillStore::Write(const void* data, int64_t bytes, SpillRequest request,
     if (status.ok()) entry->space_->counters()->written_bytes += chunk.bytes;
     return status;
   };
-  job.done = [entry, done = std::move(done)](const SpillStatus& status) {
-    done(status, status.ok() ? SpillHandle(entry) : SpillHandle());
+  job.done = [entry, done = std::move(done)](const SpillStatus& status) mutable {
+    if (!status.ok()) entry.reset();
+    done(status, std::move(entry));
   };
   entry.reset();
   writers_->Submit(std::move(job));

@@ -74,7 +74,7 @@ using SpillHandle = std::shared_ptr<const SpillEntry>;
 // How a transfer is to be done.
 struct SpillRequest {
   int64_t deadline = 0;             // smaller is more urgent
-  int64_t limit = 0;                // bytes that the file may have; 0: what the disk has. Writing only
+  int64_t limit = 0;                // bytes that may be stored, and the file grow to; 0: what the disk has
   std::function<bool()> cancelled;  // may be empty; asked from I/O threads
 };
 
@@ -87,7 +87,7 @@ class SpillStore {
   // `data` stays as it is until `done` is called; on success with the handle.
   void Write(const void* data, int64_t bytes, SpillRequest request,
              std::function<void(const SpillStatus& status, SpillHandle entry)> done);
-  // All bytes of the entry. On an error `data` holds anything.
+  // All bytes of the entry, which the store has let go of when `done` is called. On an error `data` holds anything.
   void Read(SpillHandle entry, void* data, SpillRequest request, std::function<void(const SpillStatus& status)> done);
 
   // Gives back the disk space that is free at the end of the file: all of it when nothing is stored.

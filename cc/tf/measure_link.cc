@@ -129,13 +129,16 @@ absl::Status Measure(OpKernelContext* context, int64_t bytes, std::array<double,
 
 void Run(OpKernelContext* context, int64_t bytes) {
   std::array<double, kLinkFigures> figures{};
-  const absl::Status measured = Measure(context, bytes, &figures);
-  OP_REQUIRES_OK(context, measured);
+  absl::Status status = Measure(context, bytes, &figures);
   tensorflow::AllocatorAttributes on_host;
   on_host.set_on_host(true);
   Tensor* output = nullptr;
-  OP_REQUIRES_OK(context, context->allocate_output(0, {kLinkFigures}, &output, on_host));
-  std::copy(figures.begin(), figures.end(), output->flat<double>().data());
+  if (status.ok()) status = context->allocate_output(0, {kLinkFigures}, &output, on_host);
+  if (status.ok()) {
+    std::copy(figures.begin(), figures.end(), output->flat<double>().data());
+  } else {
+    context->SetStatus(status);
+  }
 }
 
 }  // namespace

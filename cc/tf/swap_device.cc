@@ -146,18 +146,21 @@ void DeviceSwapIn::ComputeAsync(OpKernelContext* context, DoneCallback done) {
   staging->host_bytes.Take(static_cast<int64_t>(output->TotalBytes()), 0);
   OP_REQUIRES_OK_ASYNC(context, AllocatePinned(context, content->dtype, content->shape, &staging->host), done);
   char* const target = const_cast<char*>(staging->host.tensor_data().data());
-  content->store->Read(content->entry, target, StepRequest(context, deadline_),
-                       [context, staging = std::move(staging), output, done = std::move(done)](
-                           const SpillStatus& status) mutable {
-                         if (!status.ok()) {
-                           context->SetStatus(SwapStatus(*context, status));
-                           staging.reset();
-                           done();
-                           return;
-                         }
-                         const Tensor* const host = &staging->host;
-                         CopyIn(context, host, std::move(staging), output, std::move(done));
-                       });
+  SpillStore* const store = content->store;
+  SpillHandle entry = content->entry;
+  content.reset();  // from now on only the input holds it, and goes when this op has ended
+  store->Read(
+      std::move(entry), target, StepRequest(context, deadline_),
+      [context, staging = std::move(staging), output, done = std::move(done)](const SpillStatus& status) mutable {
+        if (!status.ok()) {
+          context->SetStatus(SwapStatus(*context, status));
+          staging.reset();
+          done();
+          return;
+        }
+        const Tensor* const host = &staging->host;
+        CopyIn(context, host, std::move(staging), output, std::move(done));
+      });
 }
 
 }  // namespace lms

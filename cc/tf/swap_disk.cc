@@ -58,11 +58,14 @@ void DiskSwapIn::ComputeAsync(OpKernelContext* context, DoneCallback done) {
                     absl::InvalidArgumentError(name() + ": the tensor was swapped out on another device"), done);
   Tensor* output = nullptr;
   OP_REQUIRES_OK_ASYNC(context, context->allocate_output(0, content->shape, &output), done);
-  content->store->Read(content->entry, const_cast<char*>(output->tensor_data().data()), StepRequest(context, deadline_),
-                       [context, done = std::move(done)](const SpillStatus& status) {
-                         if (!status.ok()) context->SetStatus(SwapStatus(*context, status));
-                         done();
-                       });
+  SpillStore* const store = content->store;
+  SpillHandle entry = content->entry;
+  content.reset();  // from now on only the input holds it, and goes when this op has ended
+  store->Read(std::move(entry), const_cast<char*>(output->tensor_data().data()), StepRequest(context, deadline_),
+              [context, done = std::move(done)](const SpillStatus& status) {
+                if (!status.ok()) context->SetStatus(SwapStatus(*context, status));
+                done();
+              });
 }
 
 }  // namespace lms

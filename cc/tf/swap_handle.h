@@ -1,8 +1,8 @@
 // What the output of LmsSwapOut holds: a tensor's type, its shape, and its bytes on a tier.
 //
 // SwapHandle is the value of the Variant; copies of it share one SwapContent, which gives back what it holds with the
-// last of them. It never leaves its process: it cannot be encoded. Thread-safety: a SwapContent does not change once its
-// handle exists; HostBytes is thread-safe.
+// last of them. It never leaves its process: it cannot be encoded. Thread-safety: a SwapContent does not change once
+// its handle exists; HostBytes is thread-safe.
 
 #ifndef LMS_CC_TF_SWAP_HANDLE_H_
 #define LMS_CC_TF_SWAP_HANDLE_H_

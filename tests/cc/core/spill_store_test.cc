@@ -45,10 +45,9 @@ class Bench {
   std::future<Written> BeginWrite(const std::vector<char>& data, SpillRequest request = {}) {
     auto promise = std::make_shared<std::promise<Written>>();
     std::future<Written> future = promise->get_future();
-    store_->Write(data.data(), static_cast<int64_t>(data.size()), std::move(request),
-                  [promise](const SpillStatus& status, SpillHandle entry) {
-                    promise->set_value({status, std::move(entry)});
-                  });
+    store_->Write(
+        data.data(), static_cast<int64_t>(data.size()), std::move(request),
+        [promise](const SpillStatus& status, SpillHandle entry) { promise->set_value({status, std::move(entry)}); });
     return future;
   }
   Written Write(const std::vector<char>& data, SpillRequest request = {}) {
@@ -65,10 +64,7 @@ class Bench {
   }
   SpillStatus Read(const SpillHandle& entry, std::vector<char>* data) { return BeginRead(entry, data).get(); }
 
-  // Waits until the last of an entry's owners, an I/O thread, has let go of it.
-  void AwaitNothingStored() {
-    while (counters_.stored_bytes != 0) std::this_thread::yield();
-  }
+  void ExpectNothingStored() { EXPECT_EQ(counters_.stored_bytes, 0); }
 
   SpillStore& store() { return *store_; }
   SpillCounters& counters() { return counters_; }
@@ -94,7 +90,7 @@ TEST(SpillStoreTest, BytesComeBackAsTheyWere) {
       EXPECT_EQ(back, data) << size;
     }
   }
-  bench.AwaitNothingStored();
+  bench.ExpectNothingStored();
 }
 
 TEST(SpillStoreTest, NothingAtAllCanBeWrittenToo) {
@@ -150,6 +146,8 @@ TEST(SpillStoreTest, TheLimitBoundsTheFile) {
   EXPECT_NE(c.status.message.find("swap_disk_limit is " + std::to_string(request.limit)), std::string::npos)
       << c.status.message;
   EXPECT_LE(files.most_bytes, request.limit);
+  ASSERT_TRUE(bench.Write(Bytes(4 * kChunk)).status.ok());  // without a limit the file grows, and has room then,
+  EXPECT_EQ(bench.Write(Bytes(1), request).status.code, SpillCode::kFull);  // but not for this one
 }
 
 TEST(SpillStoreTest, FreeRoomInPiecesIsUsedWhenTheFileCannotGrow) {
@@ -159,7 +157,7 @@ TEST(SpillStoreTest, FreeRoomInPiecesIsUsedWhenTheFileCannotGrow) {
   std::vector<Written> entries;
   for (int i = 0; i < 8; ++i) entries.push_back(bench.Write(Bytes(kChunk, i)));
   for (const int i : {1, 3, 6}) entries[i].entry.reset();
-  while (bench.counters().stored_bytes != 5 * kChunk) std::this_thread::yield();
+  EXPECT_EQ(bench.counters().stored_bytes, 5 * kChunk);
   const std::vector<char> data = Bytes(2 * kChunk + 777, 99);
   const Written pieces = bench.Write(data);
   ASSERT_TRUE(pieces.status.ok()) << pieces.status.message;
@@ -174,7 +172,7 @@ TEST(SpillStoreTest, FreeRoomInPiecesIsUsedWhenTheFileCannotGrow) {
 
 TEST(SpillStoreTest, EachErrorOfTheSystemIsNamed) {
   struct Case {
-    int FaultyFiles::*fault;
+    int FaultyFiles::* fault;
     int error;
     SpillCode code;
     const char* operation;
@@ -196,7 +194,7 @@ TEST(SpillStoreTest, EachErrorOfTheSystemIsNamed) {
     for (const char* part : {c.operation, c.cause, "/some/where", " bytes"}) {
       EXPECT_NE(written.status.message.find(part), std::string::npos) << part << ": " << written.status.message;
     }
-    bench.AwaitNothingStored();
+    bench.ExpectNothingStored();
     files.With([&] { files.*c.fault = 0; });  // it is over, and so is the error
     EXPECT_TRUE(bench.Write(Bytes(kChunk)).status.ok());
   }
@@ -263,7 +261,7 @@ TEST(SpillStoreTest, ACancelledWriteEndsAtItsNextChunkAndFreesItsRoom) {
   EXPECT_EQ(written.status.code, SpillCode::kCancelled);
   EXPECT_EQ(written.entry, nullptr);
   EXPECT_EQ(files.calls, 1);
-  bench.AwaitNothingStored();
+  bench.ExpectNothingStored();
 }
 
 TEST(SpillStoreTest, ACancelledReadEnds) {
@@ -290,7 +288,7 @@ TEST(SpillStoreTest, AnEntryMayGoWhileItIsRead) {
   files.Go();
   EXPECT_TRUE(reading.get().ok());
   EXPECT_EQ(back, data);
-  bench.AwaitNothingStored();
+  bench.ExpectNothingStored();
 }
 
 TEST(SpillStoreTest, AStoreThatGoesWithWritesUnderWayEndsThem) {
@@ -323,7 +321,7 @@ TEST(SpillStoreTest, TrimGivesBackWhatIsFreeAtTheEnd) {
   Written b = bench.Write(Bytes(5 * kChunk));
   EXPECT_GE(files.data.size(), 8u * kChunk);
   b.entry.reset();
-  while (bench.counters().stored_bytes != 3 * kChunk) std::this_thread::yield();
+  EXPECT_EQ(bench.counters().stored_bytes, 3 * kChunk);
   bench.store().Trim();
   EXPECT_EQ(files.data.size(), 3u * kChunk);
   EXPECT_EQ(bench.counters().file_bytes, 3 * kChunk);
@@ -331,7 +329,7 @@ TEST(SpillStoreTest, TrimGivesBackWhatIsFreeAtTheEnd) {
   ASSERT_TRUE(bench.Read(a.entry, &back).ok());
   EXPECT_EQ(back, Bytes(3 * kChunk));
   a.entry.reset();
-  bench.AwaitNothingStored();
+  bench.ExpectNothingStored();
   bench.store().Trim();
   EXPECT_EQ(files.data.size(), 0u);
   EXPECT_TRUE(bench.Write(Bytes(kChunk)).status.ok());
@@ -356,7 +354,7 @@ TEST(SpillStoreTest, ThousandsOfSmallTransfersOfManyThreadsDoNotGrowTheFile) {
     });
   }
   for (std::thread& thread : threads) thread.join();
-  bench.AwaitNothingStored();
+  bench.ExpectNothingStored();
   EXPECT_EQ(files.most_bytes, size);
   bench.store().Trim();
   EXPECT_EQ(files.data.size(), 0u);
@@ -402,10 +400,9 @@ TEST(SharedSpillStoreTest, IsOnePerDirectoryAndCounts) {
   ResetSharedSpillStatistics();
   const std::vector<char> data = Bytes(3 * kSpillChunkBytes + 1);
   std::promise<Written> promise;
-  store.Write(data.data(), static_cast<int64_t>(data.size()), {},
-              [&promise](const SpillStatus& status, SpillHandle entry) {
-                promise.set_value({status, std::move(entry)});
-              });
+  store.Write(
+      data.data(), static_cast<int64_t>(data.size()), {},
+      [&promise](const SpillStatus& status, SpillHandle entry) { promise.set_value({status, std::move(entry)}); });
   Written written = promise.get_future().get();
   ASSERT_TRUE(written.status.ok()) << written.status.message;
   std::vector<char> back(data.size());
@@ -422,7 +419,7 @@ TEST(SharedSpillStoreTest, IsOnePerDirectoryAndCounts) {
   EXPECT_GT(statistics.write_seconds, 0);
   EXPECT_GT(statistics.processor_seconds, 0);
   written.entry.reset();
-  while (SharedSpillStatistics().stored_bytes != 0) std::this_thread::yield();
+  EXPECT_EQ(SharedSpillStatistics().stored_bytes, 0);
   TrimSharedSpillStores();
   EXPECT_EQ(SharedSpillStatistics().file_bytes, 0);
 }
@@ -432,10 +429,9 @@ TEST(SharedSpillStoreTest, AChildAfterAForkHasItsOwn) {
   const std::vector<char> data = Bytes(100000);
   const auto write = [&data, &directory] {
     std::promise<Written> promise;
-    SharedSpillStore(directory).Write(data.data(), static_cast<int64_t>(data.size()), {},
-                                      [&promise](const SpillStatus& status, SpillHandle entry) {
-                                        promise.set_value({status, std::move(entry)});
-                                      });
+    SharedSpillStore(directory).Write(
+        data.data(), static_cast<int64_t>(data.size()), {},
+        [&promise](const SpillStatus& status, SpillHandle entry) { promise.set_value({status, std::move(entry)}); });
     return promise.get_future().get();
   };
   const auto read = [&directory](const SpillHandle& entry, std::vector<char>* back) {
