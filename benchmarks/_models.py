@@ -160,13 +160,13 @@ def unet(batch: int, size: int = 160, channels: int = 32) -> Problem:
     return Problem(keras.Model(inputs, x), loss, keras.optimizers.SGD(0.01), pixels, labels)
 
 
-def application(name: str, batch: int, size: int) -> Problem:
-    """A model of keras.applications at `size` x `size` px, 1000 classes, SGD."""
+def application(name: str, batch: int, size: int, classes: int = 1000) -> Problem:
+    """A model of keras.applications at `size` x `size` px, SGD."""
     keras.utils.set_random_seed(1)
     make = getattr(keras.applications, name)
-    model = make(weights=None, classes=1000, input_shape=(size, size, 3))
+    model = make(weights=None, classes=classes, input_shape=(size, size, 3))
     loss = keras.losses.SparseCategoricalCrossentropy()
-    return Problem(model, loss, keras.optimizers.SGD(0.01), *images(batch, size, 1000))
+    return Problem(model, loss, keras.optimizers.SGD(0.01), *images(batch, size, classes))
 
 
 def lstm(batch: int, length: int = 100, units: int = 256) -> Problem:

@@ -28,6 +28,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 import lms
 import tensorflow as tf
+from _arguments import parsed, parser_for_models
 from _measure import (
     bits_in_words,
     compare_bits,
@@ -260,18 +261,12 @@ def child(part: str, name: str, budget: float, args: argparse.Namespace, *more: 
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--models", default=",".join(MODELS), help="default: all")
+    parser = parser_for_models(__doc__, MODELS, rounds=10)
     parser.add_argument("--budgets", default="", help="only these rows, for example 41,24")
-    parser.add_argument("--rounds", type=int, default=10, help="steps of each, in turn")
     parser.add_argument("--quick", action="store_true", help="3 rounds, a budget picked roughly")
     parser.add_argument("--child", choices=sorted(CHILDREN), help=argparse.SUPPRESS)
     parser.add_argument("--options", default="{}", help=argparse.SUPPRESS)
-    parser.add_argument("--out", help="write the figures here, as JSON")
-    args = parser.parse_args()
-    unknown = set(args.models.split(",")) - set(MODELS)
-    if unknown:
-        parser.error(f"unknown model {', '.join(sorted(unknown))}; known: {', '.join(MODELS)}")
+    args = parsed(parser, MODELS)
     if args.child:
         result = CHILDREN[args.child](MODELS[args.models], args)
         with open(args.out, "w") as out:

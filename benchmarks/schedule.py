@@ -28,6 +28,7 @@ import keras
 import lms
 import numpy as np
 import tensorflow as tf
+from _arguments import parsed, parser_for_models
 from _measure import (
     in_child,
     largest_report,
@@ -37,23 +38,15 @@ from _measure import (
     ratios,
     spread,
 )
-from _models import FunctionTrainer, Problem, gpt, images, unet
+from _models import FunctionTrainer, Problem, application, gpt, images, unet
 
 CORE = pathlib.Path(__file__).parents[1] / "build" / "dev" / "lms-core"
 SECONDS = 2  # for the planner
 layers = keras.layers
 
 
-def application(name: str, batch: int, size: int) -> Callable[[], Problem]:
-    def make() -> Problem:
-        keras.utils.set_random_seed(1)
-        model = getattr(keras.applications, name)(
-            weights=None, classes=100, input_shape=(size, size, 3)
-        )
-        loss = keras.losses.SparseCategoricalCrossentropy()
-        return Problem(model, loss, keras.optimizers.SGD(0.01), *images(batch, size, 100))
-
-    return make
+def classifier(name: str) -> Callable[[], Problem]:
+    return lambda: application(name, batch=8, size=224, classes=100)
 
 
 def branches(batch: int = 16, size: int = 64, count: int = 8) -> Problem:
@@ -121,11 +114,11 @@ MODELS = {
     "clipped": Model("the same with global_clipnorm: needs all gradients", lambda: mlp(1.0)),
     "gpt": Model("GPT, 6 layers, batch 2, no remapping", lambda: gpt(2, 6), remapping=False),
     "unet": Model("U-Net, 4 levels, 128 px, batch 4", lambda: unet(4, 128)),
-    "inception": Model("InceptionV3, 224 px, batch 8", application("InceptionV3", 8, 224)),
-    "nasnet": Model("NASNetMobile, 224 px, batch 8", application("NASNetMobile", 8, 224)),
-    "densenet": Model("DenseNet121, 224 px, batch 8", application("DenseNet121", 8, 224)),
-    "xception": Model("Xception, 224 px, batch 8", application("Xception", 8, 224)),
-    "efficientnet": Model("EfficientNetB0, 224 px, batch 8", application("EfficientNetB0", 8, 224)),
+    "inception": Model("InceptionV3, 224 px, batch 8", classifier("InceptionV3")),
+    "nasnet": Model("NASNetMobile, 224 px, batch 8", classifier("NASNetMobile")),
+    "densenet": Model("DenseNet121, 224 px, batch 8", classifier("DenseNet121")),
+    "xception": Model("Xception, 224 px, batch 8", classifier("Xception")),
+    "efficientnet": Model("EfficientNetB0, 224 px, batch 8", classifier("EfficientNetB0")),
 }
 
 
@@ -233,16 +226,10 @@ def show(rows: list[dict[str, Any]], share: float, facts: dict[str, Any]) -> Non
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--models", default=",".join(MODELS), help="default: all")
-    parser.add_argument("--rounds", type=int, default=5, help="steps of each, in turn")
+    parser = parser_for_models(__doc__, MODELS, rounds=5)
     parser.add_argument("--share", type=float, default=50, help="percent, with recomputation")
     parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
-    parser.add_argument("--out", help="write the figures here, as JSON")
-    args = parser.parse_args()
-    unknown = set(args.models.split(",")) - set(MODELS)
-    if unknown:
-        parser.error(f"unknown model {', '.join(sorted(unknown))}; known: {', '.join(MODELS)}")
+    args = parsed(parser, MODELS)
     if args.child:
         result = child(MODELS[args.models], args)
         pathlib.Path(args.out).write_text(json.dumps(result) + "\n")

@@ -397,4 +397,55 @@ void GapEviction::TakeBack(const std::vector<BufferId>* buffers) {
   }
 }
 
+void GapEviction::SwapInstead(const std::vector<BufferId>* buffers) {
+  if (!state_.link_usable()) return;
+  struct Candidate {
+    double saved;  // per byte
+    OpId before;
+    BufferId buffer;
+  };
+  const MemGraph& graph = state_.graph();
+  std::vector<Candidate> candidates;
+  const auto add = [&](BufferId b) {
+    if (!state_.MaySwap(b) || graph.buffers[b].bytes == 0) return;
+    const double saved = graph.ops[graph.buffers[b].producer].cost_us / static_cast<double>(graph.buffers[b].bytes);
+    for (const int start : state_.life(b).starts) {
+      if (!IsClosureSlot(start) || state_.SwappedInAt(b, start) != nullptr) continue;
+      candidates.push_back({saved, OpOfSlot(start), b});
+    }
+  };
+  if (buffers != nullptr) {
+    for (const BufferId b : *buffers) add(b);
+  } else {
+    for (size_t b = 0; b < graph.buffers.size(); ++b) add(static_cast<BufferId>(b));
+  }
+  std::sort(candidates.begin(), candidates.end(), [](const Candidate& a, const Candidate& b) {
+    return std::tie(b.saved, a.before, a.buffer) < std::tie(a.saved, b.before, b.buffer);
+  });
+  for (const Candidate& c : candidates) {
+    if (interrupt_ && interrupt_()) return;
+    if (forget_) state_.ForgetHistory();
+    const int slot = ClosureSlot(c.before);
+    const PlanState::Life& life = state_.life(c.buffer);
+    state_.AddWork(20);
+    if (!std::binary_search(life.starts.begin(), life.starts.end(), slot) || life.starts.front() == slot) continue;
+    const int opens = state_.LastNeededBefore(c.buffer, slot);
+    const auto use = std::find_if(life.accesses.begin(), life.accesses.end(),
+                                  [slot](const PlanState::Access& access) { return access.slot >= slot; });
+    if (opens < 0 || use == life.accesses.end() || use->slot == state_.slots() - 1) continue;
+    const OpId before = OpOfSlot(use->slot);
+    if (!RulesAllow(c.buffer, opens, before)) continue;
+    const PlanState::SwapWay way = state_.FindSwap(c.buffer, opens, before, kNone, kNone);
+    if ((way.by != kNone && way.by >= way.at) || way.cost_us >= graph.ops[graph.buffers[c.buffer].producer].cost_us) {
+      continue;
+    }
+    const double cost_us = state_.cost_us();
+    state_.Begin();
+    state_.Retain(c.buffer, c.before);
+    state_.Swap(c.buffer, way);
+    state_.Commit();
+    if (state_.bytes().Max() > full_limit_ || state_.cost_us() > cost_us - kEqualCostUs) state_.Undo();
+  }
+}
+
 }  // namespace lms

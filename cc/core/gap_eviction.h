@@ -59,6 +59,10 @@ class GapEviction {
   // if given.
   void TakeBack(const std::vector<BufferId>* buffers = nullptr);
 
+  // Swaps what is recomputed, those first that save most for the time that they have the link, wherever that is cheaper
+  // and the limit still holds. Only recomputations of `buffers` if given.
+  void SwapInstead(const std::vector<BufferId>* buffers = nullptr);
+
  private:
   struct Gap {
     BufferId buffer;

@@ -30,10 +30,12 @@ constexpr int kFewStarts = 3;
 constexpr double kLinkPrices[] = {0.1, 0, 0.5};
 // A chain of checkpoints for this many times the limit, with gap eviction for the rest.
 constexpr double kChainSlack[] = {1.15, 1.4, 1.8, 2.5};
-constexpr size_t kRepeats = 4;     // as many alike buffers are a reason for a start that treats them alike
-constexpr size_t kKeptStarts = 3;  // that local search starts from
-constexpr double kHopeless = 2;    // a chain so many times dearer than the best plan is not refined
-constexpr size_t kHuge = 30000;    // ops: no local search, and stages as a last resort
+constexpr size_t kRepeats = 4;         // as many alike buffers are a reason for a start that treats them alike
+constexpr size_t kKeptStarts = 3;      // that local search starts from
+constexpr double kNearlyFree = 0.002;  // of the step: with plans that add no more, others need not be tried
+constexpr double kShareAlone = 0.15;   // of the time and the work, for recomputation alone and for swapping alone
+constexpr double kHopeless = 2;        // a chain so many times dearer than the best plan is not refined
+constexpr size_t kHuge = 30000;        // ops: no local search, and stages as a last resort
 constexpr int kMostStages = 128;
 constexpr uint64_t kSeed = 1;
 
@@ -82,7 +84,10 @@ class Planner {
       fresh = false;
     };
     const auto finish = [&](bool under) {
-      if (under) eviction.TakeBack();
+      if (under) {
+        eviction.TakeBack();
+        eviction.SwapInstead();
+      }
       Keep(Evaluate(state.ToPlan(), limit_bytes), &best);
       work_ += state.work();
       ++starts;
@@ -98,17 +103,6 @@ class Planner {
     };
     rules(0, 1);
     if (options_.single_start) return best;
-    if (options_.link.usable() && options_.recompute) {
-      // Neither way alone may be better than both.
-      for (const bool swap : {false, true}) {
-        if (Late()) break;
-        EvictionRule rule = Allowed(kStarts[0], starts);
-        rule.recompute = !swap;
-        rule.swap = swap;
-        begin();
-        finish(eviction.Run(rule));
-      }
-    }
     // Stages of hundreds of ops make closures that are slow to refine: on huge graphs only where nothing else works.
     const bool huge = graph_.ops.size() > kHuge;
     if (!Late() && !(huge && best[0].feasible) && PrepareChain()) {
@@ -314,8 +308,24 @@ PlannerOptions PlannerOptionsFor(double seconds) {
 
 PlannerResult PlanForLimit(const MemGraph& graph, int64_t limit_bytes, const PlannerOptions& options) {
   if (!options.recompute && !options.link.usable()) return Evaluate(graph, Plan(), limit_bytes, options.link);
-  Planner planner(graph, options);
+  const bool mix = options.recompute && options.link.usable() && !options.single_start;
+  PlannerOptions most = options;
+  if (mix) most.work = static_cast<int64_t>(static_cast<double>(options.work) * (1 - 2 * kShareAlone));
+  Planner planner(graph, most);
   std::vector<PlannerResult> starts = planner.Start(limit_bytes, true);
+  const bool nearly_free = starts[0].feasible && starts[0].cost_us < kNearlyFree * graph.TotalCostUs();
+  if (mix && !nearly_free) {
+    // Neither way alone may be better than both.
+    PlannerOptions alone = options;
+    alone.seconds *= kShareAlone;
+    alone.work = static_cast<int64_t>(static_cast<double>(options.work) * kShareAlone);
+    for (const bool swap : {false, true}) {
+      alone.recompute = !swap;
+      alone.link = swap ? options.link : SwapLink();
+      Planner other(graph, alone);
+      Planner::Keep(other.Improve(other.Start(limit_bytes, true), limit_bytes), &starts);
+    }
+  }
   if (!starts[0].feasible && limit_bytes >= LowerBoundBytes(graph) && !options.single_start) {
     // What the search for the least peak finds must hold as a limit too.
     PlannerResult least = planner.Least();

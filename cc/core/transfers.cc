@@ -9,47 +9,51 @@
 namespace lms {
 namespace {
 
+constexpr double kLeastUs = 1e-6;
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
 // One transfer, by place in the order of ops: 2 * op before it runs, 2 * op + 1 after it.
 struct Job {
   bool out = false;
-  int index = 0;   // in the plan's list
-  int wanted = 0;  // place that waits for its end
-  double us = 0;   // that it takes
+  int index = 0;       // in the plan's list
+  int wanted = 0;      // place that waits for its end
+  double left_us = 0;  // of what it takes
   double ends = kNever;
 };
 
-// Jobs of one lane, one at a time, the most urgent of those that are there.
+// Jobs of one lane, one at a time, always the most urgent of those that are there: they are moved in small pieces.
 class Lane {
  public:
   explicit Lane(std::vector<Job>* jobs) : jobs_(*jobs) {}
 
   void Arrive(int job) { waiting_.insert({jobs_[job].wanted, job}); }
 
-  // Begins what can begin before `now`.
+  // Lets time pass until `now`.
   void Advance(double now) {
-    while (free_at_ < now && !waiting_.empty()) Begin();
-    free_at_ = std::max(free_at_, now);
+    while (now_ < now && !waiting_.empty()) Move(now - now_);
+    now_ = std::max(now_, now);
   }
 
   // When the job, which is there, has ended: no other one arrives until then.
   double EndOf(int job) {
-    while (jobs_[job].ends == kNever) Begin();
+    while (jobs_[job].ends == kNever) Move(kNever);
     return jobs_[job].ends;
   }
 
  private:
-  void Begin() {
-    const int job = waiting_.begin()->second;
+  void Move(double most_us) {
+    Job& job = jobs_[waiting_.begin()->second];
+    const double us = std::min(most_us, job.left_us);
+    now_ += us;
+    job.left_us -= us;
+    if (job.left_us > kLeastUs) return;
+    job.ends = now_;
     waiting_.erase(waiting_.begin());
-    free_at_ += jobs_[job].us;
-    jobs_[job].ends = free_at_;
   }
 
   std::vector<Job>& jobs_;
   std::set<std::pair<int, int>> waiting_;  // (wanted, job)
-  double free_at_ = 0;
+  double now_ = 0;
 };
 
 class Run {
@@ -74,7 +78,7 @@ class Run {
       jobs_.push_back({false, static_cast<int>(i), FirstUse(swap), link.InUs(bytes)});
       result_.in_bytes += bytes;
     }
-    for (const Job& job : jobs_) result_.transfer_us += job.us;
+    for (const Job& job : jobs_) result_.transfer_us += job.left_us;
     result_.compute_us = link.compute_us_per_byte * static_cast<double>(result_.out_bytes + result_.in_bytes);
   }
 
@@ -147,7 +151,8 @@ class Run {
   }
 
   void WaitFor(int job, double* stall_us) {
-    LaneOf(jobs_[job]).Advance(now_);
+    out_lane_.Advance(now_);
+    in_lane_.Advance(now_);
     const double ends = LaneOf(jobs_[job]).EndOf(job);
     if (ends <= now_) return;
     *stall_us += ends - now_;

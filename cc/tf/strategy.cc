@@ -38,6 +38,9 @@ bool WorthPlanning(const MemGraph& graph, const MemoryOrder& order) {
   return order.changed && given - order.peak_bytes > (given - graph.ResidentBytes()) / kWorthwhile;
 }
 
+// Is there nothing but order?
+bool OrderAlone(const PlannerOptions& options) { return !options.recompute && !options.link.usable(); }
+
 // The order, and nothing planned.
 Strategy Alone(MemoryOrder order) {
   Strategy result;
@@ -61,7 +64,7 @@ Strategy ChooseForLimit(const MemGraph& graph, int64_t limit_bytes, const Strate
   // Where the limit is out of reach for order alone, the lowest peak is a good order to plan in.
   order = OrderForLeastPeak(graph, OrderWork(options.planner));
   order.feasible = order.peak_bytes <= limit_bytes;
-  if (!options.planner.recompute || (order.feasible && options.order_alone)) return Alone(std::move(order));
+  if (OrderAlone(options.planner) || (order.feasible && options.order_alone)) return Alone(std::move(order));
   if (!WorthPlanning(graph, order)) return {PlanForLimit(graph, limit_bytes, options.planner), {}};
   Strategy given{PlanForLimit(graph, limit_bytes, Rest(options.planner)), {}};
   Strategy other{PlanForLimit(Reordered(graph, order.order), limit_bytes, Most(options.planner)), {}};
@@ -72,7 +75,7 @@ Strategy ChooseForLimit(const MemGraph& graph, int64_t limit_bytes, const Strate
 Strategy ChooseForLeastPeak(const MemGraph& graph, const StrategyOptions& options) {
   if (!options.order) return {PlanForLeastPeak(graph, options.planner), {}};
   MemoryOrder order = OrderForLeastPeak(graph, OrderWork(options.planner));
-  if (!options.planner.recompute) return Alone(std::move(order));
+  if (OrderAlone(options.planner)) return Alone(std::move(order));
   if (!WorthPlanning(graph, order)) return {PlanForLeastPeak(graph, options.planner), {}};
   Strategy given{PlanForLeastPeak(graph, Rest(options.planner)), {}};
   Strategy other{PlanForLeastPeak(Reordered(graph, order.order), Most(options.planner)), {}};

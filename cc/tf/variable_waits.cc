@@ -8,6 +8,7 @@
 
 #include "cc/tf/op_traits.h"
 #include "cc/tf/tensor_sizes.h"
+#include "cc/tf/variable_reads.h"
 #include "tensorflow/core/framework/op.h"
 
 namespace lms {
@@ -25,18 +26,17 @@ class WaitFinder {
 
   std::vector<VariableWait> Run() {
     for (int i = 0; i < index_.size(); ++i) {
-      if (!Plain(i) || !Updates(i) || index_.Preserved(i)) continue;
+      if (!RunsInEveryStep(index_[i]) || !Updates(i) || index_.Preserved(i)) continue;
       const int variable = Variable(index_[i].inputs[0]);
       if (variable >= 0 && VariableBytes(graph_.node(variable)) >= kLeastBytes) updates_[variable].push_back(i);
     }
     if (updates_.empty()) return {};
     std::vector<VariableWait> waits;
     for (int i = 0; i < index_.size(); ++i) {
-      if (!Plain(i) || !IsVariableRead(graph_.node(i).op()) || index_[i].inputs.empty()) continue;
+      if (!RunsInEveryStep(index_[i]) || !IsVariableRead(graph_.node(i).op()) || index_[i].inputs.empty()) continue;
       const auto found = updates_.find(Variable(index_[i].inputs[0]));
       if (found == updates_.end()) continue;
-      std::vector<int> readers;
-      AddReaders(i, &readers);
+      const std::vector<int> readers = ReadersToWaitFor(graph_, index_, i);
       for (const int update : found->second) {
         for (const int reader : readers) {
           if (reader != update && MayWait(update, reader)) waits.push_back({update, reader});
@@ -47,8 +47,6 @@ class WaitFinder {
   }
 
  private:
-  bool Plain(int node) const { return index_[node].live && !index_[node].in_frame && !index_[node].conditional; }
-
   bool Updates(int node) const {
     const std::string& op = graph_.node(node).op();
     if (IsVariableRead(op) || IsVariableQuery(op) || index_[node].inputs.empty()) return false;
@@ -64,23 +62,6 @@ class WaitFinder {
       tensor = index_[tensor.node].inputs[0];
     }
     return -1;
-  }
-
-  // Those that read the tensor of `node`, through views too.
-  void AddReaders(int node, std::vector<int>* readers) const {
-    for (const int reader : index_[node].readers) {
-      if (!Plain(reader)) continue;
-      const std::vector<TensorRef>& inputs = index_[reader].inputs;
-      const auto reads =
-          std::find_if(inputs.begin(), inputs.end(), [node](const TensorRef& input) { return input.node == node; });
-      if (reads == inputs.end()) continue;
-      const std::string& op = graph_.node(reader).op();
-      if (IsViewOfInput(graph_.node(reader), static_cast<int>(reads - inputs.begin()))) {
-        AddReaders(reader, readers);
-      } else if (op != "_Retval" && op != "_DeviceRetval" && !IsControlFlow(op)) {
-        readers->push_back(reader);
-      }
-    }
   }
 
   bool MayWait(int update, int reader) {

@@ -15,7 +15,7 @@ from typing import Any, Callable
 import numpy as np
 import tensorflow as tf
 
-from lms import _native, _options, _switch, _tf_compat, _verify
+from lms import _native, _options, _switch, _tf_context, _tf_entry, _tf_profiler, _verify
 
 _WARM_UPS = 2  # kernels are made, memory is touched for the first time
 _ROWS = 15
@@ -137,15 +137,15 @@ def calibrate(
     variables = list(_verify._variables(traced, args).values())
     in_force = _switch.current()
     token = f"calibration {next(_numbers)}"
-    plain = None if in_force is None else _tf_compat.Entry(_options.as_entry(in_force))
+    plain = None if in_force is None else _tf_entry.Entry(_options.as_entry(in_force))
     chain = {**(in_force or {}), "time_ops": token, "profile": "none"}
-    chained = _tf_compat.Entry(_options.as_entry(chain))
+    chained = _tf_entry.Entry(_options.as_entry(chain))
 
     def call() -> None:
         tf.nest.map_structure(_wait, called(*args))
 
-    def run(entry: _tf_compat.Entry | None) -> float:
-        with _tf_compat.override(entry):
+    def run(entry: _tf_entry.Entry | None) -> float:
+        with _tf_context.override(entry):
             begin = time.perf_counter()
             call()
             return (time.perf_counter() - begin) * 1e6
@@ -153,7 +153,7 @@ def calibrate(
     with _lock:
         start = [np.array(variable.numpy()) for variable in variables]
         try:
-            _tf_compat.forget_optimized_functions()
+            _tf_context.forget_optimized_functions()
             for _ in range(_WARM_UPS):
                 run(plain)
                 run(chained)
@@ -161,12 +161,12 @@ def calibrate(
             steps, runs = [], []
             for _ in range(repeats):
                 steps.append(run(plain))
-                runs.append(_tf_compat.traced(lambda: run(chained)))
+                runs.append(_tf_profiler.traced(lambda: run(chained)))
         finally:
             _native.take_timed(token)
             for variable, value in zip(variables, start):
                 variable.assign(value)
-            _tf_compat.forget_optimized_functions()
+            _tf_context.forget_optimized_functions()
     return _kept(told, steps, runs, target)
 
 

@@ -19,7 +19,7 @@ import numpy as np
 
 from lms import _native
 from lms._errors import OptionError
-from lms._tf_compat import OPTIMIZER, RewriterConfig
+from lms._tf_entry import OPTIMIZER, RewriterConfig
 
 OptionValue = Union[bool, int, float, str]
 

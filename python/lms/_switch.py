@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 
 import tensorflow as tf
 
-from lms import _options, _tf_compat
+from lms import _options, _tf_context, _tf_entry
 
 _log = logging.getLogger("lms")
 _lock = threading.RLock()
@@ -146,7 +146,7 @@ def rewriter_config(
     dump_graphs: str | os.PathLike[str] | None = None,
     profile: bool | str | os.PathLike[str] | None = None,
     **unknown: object,
-) -> _tf_compat.RewriterConfig:
+) -> _tf_entry.RewriterConfig:
     """A RewriterConfig that holds the optimizer's entry and nothing else.
 
     The options are those of `enable`. Written by hand, the entry is `custom_optimizers`
@@ -186,9 +186,9 @@ def configure(
         bare.CopyFrom(config_proto)
     others = bare.graph_options.rewrite_options.custom_optimizers
     for index in reversed(range(len(others))):
-        if others[index].name == _tf_compat.OPTIMIZER:
+        if others[index].name == _tf_entry.OPTIMIZER:
             del others[index]
-    return _tf_compat.Entry(_options.as_entry(options)).merge(bare)
+    return _tf_entry.Entry(_options.as_entry(options)).merge(bare)
 
 
 def current() -> dict[str, _options.OptionValue] | None:
@@ -198,8 +198,8 @@ def current() -> dict[str, _options.OptionValue] | None:
 
 def _set(options: dict[str, _options.OptionValue] | None) -> None:
     global _current
-    entry = None if options is None else _tf_compat.Entry(_options.as_entry(options))
-    _tf_compat.set_entry(entry)
+    entry = None if options is None else _tf_entry.Entry(_options.as_entry(options))
+    _tf_context.set_entry(entry)
     _current = options
 
 

@@ -11,7 +11,7 @@ from typing import Any, Callable
 import numpy as np
 import tensorflow as tf
 
-from lms import _native, _options, _report, _switch, _tf_compat
+from lms import _native, _options, _report, _switch, _tf_context, _tf_entry
 
 
 @dataclasses.dataclass(frozen=True)
@@ -151,14 +151,14 @@ def verify(
     traced = called if _is_concrete(called) else called.get_concrete_function(*args)
     variables = _variables(traced, args)
     start = [np.array(variable.numpy()) for variable in variables.values()]
-    entry = _tf_compat.Entry(_options.as_entry(chosen))
+    entry = _tf_entry.Entry(_options.as_entry(chosen))
 
-    def run(using: _tf_compat.Entry | None) -> dict[str, np.ndarray]:
+    def run(using: _tf_entry.Entry | None) -> dict[str, np.ndarray]:
         for variable, value in zip(variables.values(), start):
             variable.assign(value)
         # With the kernels gone, operations with a seed start from it in each run.
-        _tf_compat.forget_optimized_functions()
-        with _tf_compat.override(using):
+        _tf_context.forget_optimized_functions()
+        with _tf_context.override(using):
             result = dict(_named(called(*args), "output"))
         result.update((name, np.array(variable.numpy())) for name, variable in variables.items())
         return result
@@ -170,7 +170,7 @@ def verify(
     finally:
         for variable, value in zip(variables.values(), start):
             variable.assign(value)
-        _tf_compat.forget_optimized_functions()
+        _tf_context.forget_optimized_functions()
 
     differ = functools.partial(_difference, rtol=rtol, atol=atol)
     unrepeatable = {name for name in stock if differ(name, stock[name], again[name], True)}

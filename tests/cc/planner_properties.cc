@@ -1,6 +1,7 @@
 // Properties of the planner on many random graphs: lms_planner_properties [GRAPHS [FIRST_SEED]]
 //
-// For each graph and each of four random budgets between what a single op needs and the peak:
+// Every third graph may be swapped, too. For each graph and each of four random budgets between what a single op needs
+// and the peak:
 //   - the plan is valid, and its peak, in the plain simulator, is what the planner says;
 //   - it is under the budget, or the budget is declared infeasible and lies below the least peak that the planner
 //   knows;
@@ -43,12 +44,25 @@ void Fail(uint64_t seed, int64_t limit, const std::string& what) {
               what.c_str());
 }
 
+// Every third graph has a link to swap over, slow or fast, with one lane or two.
+PlannerOptions OptionsFor(uint64_t seed) {
+  PlannerOptions options = kOptions;
+  if (seed % 3 != 0) return options;
+  testing::Random random(seed);
+  options.link.out_bytes_per_us = 1 << random.Below(14);
+  options.link.in_bytes_per_us = 1 << random.Below(14);
+  options.link.out_share = options.link.in_share = random.OneIn(2) ? 0.5 : 1;
+  options.recompute = !random.OneIn(4);
+  return options;
+}
+
 int CheckGraph(uint64_t seed) {
+  const PlannerOptions options = OptionsFor(seed);
   testing::Random random(seed * 7919);
   const MemGraph graph = testing::RandomGraph(seed, 3 + random.Below(28));
   const int64_t peak = Simulate(graph, Plan()).peak_bytes;
   const int64_t low = LowerBoundBytes(graph);
-  const PlannerResult least = PlanForLeastPeak(graph, kOptions);
+  const PlannerResult least = PlanForLeastPeak(graph, options);
   if (least.peak_bytes > peak) Fail(seed, 0, "the least peak is above the peak");
   if (least.peak_bytes < low) Fail(seed, 0, "the least peak is below what a single op needs");
   std::vector<int64_t> limits;
@@ -61,7 +75,7 @@ int CheckGraph(uint64_t seed) {
   double last_us = -1;
   int64_t last_limit = 0;
   for (const int64_t limit : limits) {
-    const PlannerResult result = PlanForLimit(graph, limit, kOptions);
+    const PlannerResult result = PlanForLimit(graph, limit, options);
     const std::string wrong = ValidatePlan(graph, result.plan);
     if (!wrong.empty()) Fail(seed, limit, "not valid: " + wrong);
     const int64_t simulated = Simulate(graph, result.plan).peak_bytes;
@@ -69,15 +83,15 @@ int CheckGraph(uint64_t seed) {
     if (result.feasible != (simulated <= limit)) Fail(seed, limit, "feasible says something else than the peak");
     if (!result.feasible && least.peak_bytes <= limit) Fail(seed, limit, "declared infeasible, but a plan is known");
     if (result.bound_us > result.cost_us + 1e-6 && result.feasible) Fail(seed, limit, "cheaper than the bound");
-    if (seed % 8 == 0 && WritePlan(graph, PlanForLimit(graph, limit, kOptions).plan) != WritePlan(graph, result.plan)) {
+    if (seed % 8 == 0 && WritePlan(graph, PlanForLimit(graph, limit, options).plan) != WritePlan(graph, result.plan)) {
       Fail(seed, limit, "another plan the second time");
     }
     if (!result.feasible) continue;
     ++feasible;
     double cost_us = result.cost_us;
     if (last_us >= 0 && cost_us > last_us + 1e-6) {
-      PlannerOptions defaults;
-      defaults.seconds = kOptions.seconds;
+      PlannerOptions defaults = options;
+      defaults.work = PlannerOptions().work;
       cost_us = PlanForLimit(graph, limit, defaults).cost_us;
       const double smaller_us = std::min(last_us, PlanForLimit(graph, last_limit, defaults).cost_us);
       ++replanned;

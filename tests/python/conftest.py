@@ -30,3 +30,11 @@ def clean_state():
         lms.disable()
     lms.clear_reports()
     tf.config.run_functions_eagerly(False)
+
+
+@pytest.fixture
+def no_warning():
+    """Fails where a report says that a dimension was assumed."""
+    yield
+    said = [text for report in lms.reports() for text in report.warnings]
+    assert [text for text in said if "unknown_dim" in text] == []

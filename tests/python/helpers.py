@@ -18,6 +18,17 @@ PACKAGE = Path(lms.__file__).resolve().parent
 _numbers = itertools.count()
 
 
+def _train(weights: list, x: tf.Tensor) -> tf.Tensor:
+    with tf.GradientTape() as tape:
+        y = x
+        for weight in weights:
+            y = tf.tanh(tf.matmul(y, weight))
+        loss = tf.reduce_mean(y * y)
+    for weight, gradient in zip(weights, tape.gradient(loss, weights)):
+        weight.assign_sub(0.1 * gradient)
+    return loss
+
+
 def make_step(layers: int = 8, width: int = 64, batch: int = 512) -> tuple[Callable, list]:
     """A tf.function with a name of its own that trains a chain of dense layers, and its weights.
 
@@ -29,14 +40,7 @@ def make_step(layers: int = 8, width: int = 64, batch: int = 512) -> tuple[Calla
     x = rng.normal([batch, width])
 
     def step():
-        with tf.GradientTape() as tape:
-            y = x
-            for weight in weights:
-                y = tf.tanh(tf.matmul(y, weight))
-            loss = tf.reduce_mean(y * y)
-        for weight, gradient in zip(weights, tape.gradient(loss, weights)):
-            weight.assign_sub(0.1 * gradient)
-        return loss
+        return _train(weights, x)
 
     step.__name__ = f"train_step_{next(_numbers)}_"
     return tf.function(step), weights
@@ -48,17 +52,15 @@ def make_open_step(layers: int = 8, width: int = 64) -> tuple[Callable, list]:
     weights = [tf.Variable(rng.normal([width, width]) / width**0.5) for _ in range(layers)]
 
     def step(x):
-        with tf.GradientTape() as tape:
-            y = x
-            for weight in weights:
-                y = tf.tanh(tf.matmul(y, weight))
-            loss = tf.reduce_mean(y * y)
-        for weight, gradient in zip(weights, tape.gradient(loss, weights)):
-            weight.assign_sub(0.1 * gradient)
-        return loss
+        return _train(weights, x)
 
     step.__name__ = f"open_step_{next(_numbers)}_"
     return tf.function(step, input_signature=[tf.TensorSpec([None, width])]), weights
+
+
+def rows(count: int, width: int = 64) -> tf.Tensor:
+    """Data for such a step: count x width floats."""
+    return tf.random.Generator.from_seed(3).normal([count, width])
 
 
 def reports_on(function: Any) -> list[lms.Report]:

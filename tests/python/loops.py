@@ -32,6 +32,20 @@ def train(layers: list, x: tf.Tensor) -> tf.Tensor:
     return loss
 
 
+def accumulate(layers: list, sums: list, x: tf.Tensor) -> tf.Tensor:
+    """Adds the gradients to sums, which are variables."""
+    loss, slopes = gradients(layers, x)
+    for acc, slope in zip(sums, slopes):
+        acc.assign_add(slope)
+    return loss
+
+
+def use_up(layers: list, sums: list) -> None:
+    for layer, acc in zip(layers, sums):
+        layer.assign_sub(0.1 * acc)
+        acc.assign(0.0 * acc)
+
+
 def steps_in_a_loop(layers: list, sums: list, x: tf.Tensor) -> tf.Tensor:
     total = 0.0
     for i in tf.range(ROUNDS):
@@ -42,13 +56,8 @@ def steps_in_a_loop(layers: list, sums: list, x: tf.Tensor) -> tf.Tensor:
 def accumulated_in_variables(layers: list, sums: list, x: tf.Tensor) -> tf.Tensor:
     total = 0.0
     for i in tf.range(ROUNDS):
-        loss, slopes = gradients(layers, x[i])
-        total += loss
-        for acc, slope in zip(sums, slopes):
-            acc.assign_add(slope)
-    for layer, acc in zip(layers, sums):
-        layer.assign_sub(0.1 * acc)
-        acc.assign(0.0 * acc)
+        total += accumulate(layers, sums, x[i])
+    use_up(layers, sums)
     return total
 
 
@@ -82,13 +91,8 @@ def in_a_loop_in_a_loop(layers: list, sums: list, x: tf.Tensor) -> tf.Tensor:
     total = 0.0
     for i in tf.range(2):
         for j in tf.range(2):
-            loss, slopes = gradients(layers, x[2 * i + j])
-            total += loss
-            for acc, slope in zip(sums, slopes):
-                acc.assign_add(slope)
-        for layer, acc in zip(layers, sums):
-            layer.assign_sub(0.1 * acc)
-            acc.assign(0.0 * acc)
+            total += accumulate(layers, sums, x[2 * i + j])
+        use_up(layers, sums)
     return total
 
 

@@ -94,6 +94,26 @@ def test_without_moves_nothing_is_moved():
     assert (again["moves"], again["added_us"]) == (0, 50)
 
 
+def test_what_is_swapped_costs_what_the_link_cannot_hide(chain, tmp_path):
+    out = tmp_path / "chain.lmsplan"
+    # A buffer of 1 MiB takes 1 us over the fast link, less than any op here.
+    swapping = ("plan", chain, "--budget", "60%", "--no-recompute", "--out", out, "--link")
+    fast = figures(*swapping, "1048.576,1048.576")
+    assert fast["recomputations"] == 0
+    assert fast["swaps"] > 0
+    assert (fast["added_us"], fast["stall_us"]) == (0, 0)
+    assert fast["transfer_us"] == pytest.approx(2 * fast["swaps"])
+    lines = out.read_text().splitlines()
+    assert sum(line.startswith("swap-out") for line in lines) == fast["swaps"]
+    again = figures("simulate", chain, out, "--link", "1048.576,1048.576")
+    assert again["peak_bytes"] == fast["peak_after_bytes"] <= fast["budget_bytes"]
+    # Over a link that is a hundred times slower all of it is waited for.
+    slow = figures(*swapping, "10.48576,10.48576/shared")
+    assert slow["added_us"] == slow["stall_us"] > 100
+    # Nothing but a link makes a difference to plans without recomputation.
+    figures("plan", chain, "--budget", "60%", "--no-recompute", status=1)
+
+
 def test_the_timeline_is_the_step(tmp_path):
     graph = tmp_path / "g"
     graph.write_text(
@@ -190,8 +210,8 @@ def test_every_problem_with_the_usage_is_listed():
     for text in (
         "--budget 'lots' is none; it takes 60%, 6GiB",
         "--seconds '-1' is none",
-        "unknown option --jsn; 'plan' has --budget, --seconds, --out, --json, --no-moves, "
-        "--single-start, --sort",
+        "unknown option --jsn; 'plan' has --budget, --seconds, --out, --json, --link, "
+        "--no-recompute, --no-moves, --single-start, --sort",
         "unknown option --points",
         "--sort takes no value",
         "'plan' needs a file: GRAPH",
@@ -215,6 +235,9 @@ def test_every_problem_with_the_usage_is_listed():
         (("pareto", "g", "--points", "1"), "--points '1' is none; it takes a whole number"),
         (("pareto", "g", "--points", "2.5"), "--points '2.5' is none"),
         (("pareto", "g", "--seconds", "inf"), "--seconds 'inf' is none"),
+        (("plan", "g", "--link", "12"), "--link '12' is none; it takes the speed out and in"),
+        (("plan", "g", "--link", "12,0"), "--link '12,0' is none"),
+        (("simulate", "g", "--link", "1,2/apart"), "--link '1,2/apart' is none"),
     ],
 )
 def test_bad_usage(words, problem):

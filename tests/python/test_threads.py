@@ -6,7 +6,7 @@ import threading
 import lms
 import tensorflow as tf
 from helpers import lms_nodes, make_step, reports_on
-from lms import _options, _tf_compat
+from lms import _options, _tf_context, _tf_entry
 
 
 class Worker:
@@ -51,13 +51,13 @@ def test_a_thread_that_ran_functions_before_is_reached_and_let_go():
 def test_an_override_is_for_its_own_thread():
     worker = Worker()
     (here, _), (there, _) = make_step(), make_step()
-    entry = _tf_compat.Entry(_options.as_entry({"memory_budget": "min"}))
-    with _tf_compat.override(entry):
+    entry = _tf_entry.Entry(_options.as_entry({"memory_budget": "min"}))
+    with _tf_context.override(entry):
         worker(there)
         here()
     assert reports_on(here) != [] and reports_on(there) == []
     lms.enable("min")
-    with _tf_compat.override(None):
+    with _tf_context.override(None):
         worker(there)
         assert lms_nodes(here) == []
     assert reports_on(there) != []

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from helpers import make_step
-from lms import _native, _tf_compat, _verify
+from lms import _native, _tf_context, _verify
 
 
 def test_a_training_step_is_equal_and_its_variables_are_put_back():
@@ -56,14 +56,14 @@ def test_a_wrong_rewrite_is_found(monkeypatch):
         weight.assign_add(x + error)
         return {"sum": tf.reduce_sum(weight), "count": tf.constant(4)}
 
-    override = _tf_compat.override
+    override = _tf_context.override
 
     def wrong(entry):
         if entry is not None:
             error.assign(0.5)
         return override(entry)
 
-    monkeypatch.setattr(_tf_compat, "override", wrong)
+    monkeypatch.setattr(_tf_context, "override", wrong)
     result = lms.verify(step, tf.constant([1.0, 1.0, 1.0, 1.0]))
     assert not result and result.repeatable
     found = {difference.name: difference for difference in result.differences}

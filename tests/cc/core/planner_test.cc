@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "cc/core/liveness.h"
 #include "cc/core/lower_bound.h"
 #include "tests/cc/core/random_graph.h"
@@ -189,6 +191,99 @@ TEST(PlannerTest, TheLeastPeakIsFeasibleAsABudget) {
     EXPECT_LE(least.peak_bytes, Simulate(graph, Plan()).peak_bytes);
     EXPECT_EQ(Simulate(graph, least.plan).peak_bytes, least.peak_bytes);
     EXPECT_TRUE(PlanForLimit(graph, least.peak_bytes, kUnhurried).feasible) << "seed " << seed;
+  }
+}
+
+SwapLink Link(double bytes_per_us, bool shared) {
+  SwapLink link;
+  link.out_bytes_per_us = link.in_bytes_per_us = bytes_per_us;
+  link.out_share = link.in_share = shared ? 0.5 : 1;
+  return link;
+}
+
+TEST(PlannerTest, SwapsWhatCannotBeRecomputed) {
+  MemGraph graph = Chain(20, 4096, 10, 20);
+  for (MemOp& op : graph.ops) op.recomputable = false;
+  for (MemBuffer& buffer : graph.buffers) buffer.evictable = false;
+  const int64_t peak = Simulate(graph, Plan()).peak_bytes;
+  EXPECT_FALSE(PlanForLimit(graph, peak / 2, kUnhurried).feasible);
+  PlannerOptions options = kUnhurried;
+  options.link = Link(4096, false);  // a buffer in a microsecond
+  const PlannerResult result = PlanForLimit(graph, peak / 2, options);
+  ASSERT_TRUE(result.feasible) << result.peak_bytes << " of " << peak / 2;
+  EXPECT_EQ(ValidatePlan(graph, result.plan), "");
+  EXPECT_EQ(Simulate(graph, result.plan).peak_bytes, result.peak_bytes);
+  EXPECT_TRUE(result.plan.steps.empty());
+  EXPECT_EQ(result.cost_us, 0);  // all of it is hidden
+  EXPECT_GT(result.transfer_us, 0);
+}
+
+TEST(PlannerTest, ASlowLinkIsLeftAlone) {
+  const MemGraph graph = Chain(20, 4096, 10, 20);
+  PlannerOptions options = kUnhurried;
+  options.link = Link(1, true);  // four milliseconds a buffer, in a step of less than one
+  const int64_t limit = Simulate(graph, Plan()).peak_bytes / 2;
+  const PlannerResult with = PlanForLimit(graph, limit, options);
+  const PlannerResult without = PlanForLimit(graph, limit, kUnhurried);
+  ASSERT_TRUE(with.feasible && without.feasible);
+  EXPECT_TRUE(with.plan.swap_outs.empty());
+  EXPECT_EQ(with.cost_us, without.cost_us);
+}
+
+// Whatever the link, both ways together are never dearer than either of them.
+TEST(PlannerTest, TheMixIsNoWorseThanSwappingOrRecomputingAlone) {
+  int better = 0;
+  for (uint64_t seed = 1; seed <= 40; ++seed) {
+    const MemGraph graph = RandomGraph(seed, 30);
+    const int64_t peak = Simulate(graph, Plan()).peak_bytes;
+    const int64_t limit = graph.ResidentBytes() + (peak - graph.ResidentBytes()) * 6 / 10;
+    PlannerOptions mix = kUnhurried;
+    mix.work *= 7;  // of which each way alone has its share
+    mix.link = Link(50 << (seed % 8), seed % 2 == 0);
+    PlannerOptions swap = mix;
+    swap.recompute = false;
+    const PlannerResult both = PlanForLimit(graph, limit, mix);
+    EXPECT_EQ(ValidatePlan(graph, both.plan), "") << seed;
+    EXPECT_EQ(Simulate(graph, both.plan).peak_bytes, both.peak_bytes) << seed;
+    const PlannerResult alone[] = {PlanForLimit(graph, limit, swap), PlanForLimit(graph, limit, kUnhurried)};
+    bool beats = true;
+    for (const PlannerResult& one : alone) {
+      if (!one.feasible) continue;
+      EXPECT_TRUE(both.feasible) << seed;
+      EXPECT_LE(both.cost_us, one.cost_us + 1e-6) << seed;
+      beats = beats && both.cost_us < 0.98 * one.cost_us;
+    }
+    better += beats && both.feasible ? 1 : 0;
+    EXPECT_TRUE(alone[0].plan.steps.empty()) << seed;
+    EXPECT_TRUE(alone[1].plan.swap_outs.empty()) << seed;
+  }
+  EXPECT_GT(better, 0);
+}
+
+TEST(PlannerTest, RulesOfSwappingAreKept) {
+  MemGraph graph = Chain(20, 4096, 10, 20);
+  const int64_t limit = Simulate(graph, Plan()).peak_bytes * 6 / 10;
+  PlannerOptions options = kUnhurried;
+  options.recompute = false;
+  options.link = Link(4096, false);
+  options.swap_rules.most_tensors = 3;
+  EXPECT_LE(PlanForLimit(graph, limit, options).plan.swap_outs.size(), 3u);
+  options.swap_rules = {};
+  options.swap_rules.least_gap = 15;
+  const PlannerResult far = PlanForLimit(graph, limit, options);
+  for (const SwapIn& swap : far.plan.swap_ins) {
+    EXPECT_GE(swap.before - graph.buffers[swap.buffer].producer, 15 - 1) << "less than the least gap";
+  }
+  options.swap_rules = {};
+  options.link.capacity_bytes = 2 * 4096;
+  EXPECT_LE(PlanForLimit(graph, limit, options).plan.swap_outs.size(), 2u);
+  options.link.capacity_bytes = 1 << 20;
+  options.swap_rules.wait_for_out = options.swap_rules.wait_for_in = true;
+  const PlannerResult waiting = PlanForLimit(graph, limit, options);
+  ASSERT_TRUE(waiting.feasible);
+  for (const SwapIn& swap : waiting.plan.swap_ins) {
+    const std::vector<BufferId>& inputs = graph.ops[swap.before].inputs;
+    EXPECT_NE(std::find(inputs.begin(), inputs.end(), swap.buffer), inputs.end());
   }
 }
 

@@ -432,10 +432,13 @@ TEST(TextFormatTest, NumbersAreTheSameInEveryLanguage) {
 
 TEST(TextFormatTest, PlansToo) {
   int steps = 0;
+  int swaps = 0;
   for (uint64_t seed = 1; seed <= 40; ++seed) {
     const MemGraph graph = NormalForm(seed % 2 == 0 ? RandomGraph(seed, 30) : RichGraph(seed));
     const int64_t limit = Simulate(graph, Plan()).peak_bytes * 6 / 10;
-    const Plan plan = PlanForLimit(graph, limit, {true, true, 1000, 2000}).plan;
+    PlannerOptions options{true, true, 1000, 2000};
+    if (seed % 3 == 0) options.link.out_bytes_per_us = options.link.in_bytes_per_us = 100;
+    const Plan plan = PlanForLimit(graph, limit, options).plan;
     const std::string text = WritePlan(graph, plan);
     Plan again;
     ASSERT_EQ(ReadPlan(text, "p", graph, &again), "") << text;
@@ -448,8 +451,10 @@ TEST(TextFormatTest, PlansToo) {
     }
     EXPECT_EQ(WritePlan(graph, again), text);
     steps += static_cast<int>(plan.steps.size());
+    swaps += static_cast<int>(plan.swap_ins.size());
   }
   EXPECT_GT(steps, 100);
+  EXPECT_GT(swaps, 10);
 }
 
 TEST(TextFormatTest, StepsAreSortedAndProvideAllWhereNothingIsSaid) {
@@ -473,6 +478,34 @@ TEST(TextFormatTest, StepsAreSortedAndProvideAllWhereNothingIsSaid) {
             "lms-plan 1\nrecompute a before c\nmove b before c\nrecompute a before d provides y\n");
 }
 
+TEST(TextFormatTest, SwapsAreSorted) {
+  const MemGraph graph = Read("lms-graph 1\nop a\n out x 1\n out y 1\nop b\n out u 1\nop c\n in u\nop d\n in x y\n");
+  Plan plan;
+  ASSERT_EQ(ReadPlan("lms-plan 1\nswap-in y before d\nswap-out y by b\nswap-in x before d\nswap-out x by b\n", "p",
+                     graph, &plan),
+            "");
+  EXPECT_EQ(ValidatePlan(graph, plan), "");
+  EXPECT_EQ(WritePlan(graph, plan),
+            "lms-plan 1\nswap-out x by b\nswap-out y by b\nswap-in x before d\nswap-in y before d\n");
+  const auto problem = [&](const std::string& text) {
+    Plan other;
+    const std::string wrong = ReadPlan("lms-plan 1\n" + text, "p", graph, &other);
+    return wrong.empty() ? ValidatePlan(graph, other) : wrong;
+  };
+  EXPECT_EQ(problem("swap-out x\n"), "p:2: it must read: swap-out BUFFER by OP");
+  EXPECT_EQ(problem("swap-in x by c\n"), "p:2: it must read: swap-in BUFFER before OP");
+  EXPECT_EQ(problem("swap-over x by c\n"),
+            "p:2: unknown statement \"swap-over\"; there are recompute, move, swap-out and swap-in");
+  EXPECT_EQ(problem("swap-out z by c\n"), "p:2: the graph has no buffer \"z\"");
+  EXPECT_EQ(problem("swap-out x by b\nswap-out x by b\n"), "p:3: the same swap as in line 2");
+  // What a reader cannot see, but the plan must not have.
+  EXPECT_EQ(problem("swap-in x before d\n"), "x would be swapped in, but never out");
+  EXPECT_EQ(problem("swap-out x by b\nswap-out x by c\n"), "x would be swapped out twice");
+  EXPECT_EQ(problem("swap-out x by c\nswap-in x before b\n"), "x would be swapped in before it is swapped out");
+  EXPECT_EQ(problem("swap-out x by d\n"), "x cannot have been swapped out by the time that d has run, which uses it");
+  EXPECT_EQ(problem("swap-out u by a\n"), "u would be swapped out before it is made");
+}
+
 TEST(TextFormatTest, ErrorsInPlans) {
   const MemGraph graph = Read("lms-graph 1\nnode a 1 1\nnode b 1 1\nnode c 1 1\nedge a b\nedge a c\n");
   const auto problem = [&](const std::string& text) {
@@ -481,7 +514,8 @@ TEST(TextFormatTest, ErrorsInPlans) {
   };
   EXPECT_EQ(problem("lms-plan 1\n"), "");
   EXPECT_EQ(problem("lms-graph 1\n"), "p:1: the first line must be 'lms-plan 1', not \"lms-graph\"");
-  EXPECT_EQ(problem("lms-plan 1\nevict a\n"), "p:2: unknown statement \"evict\"; there are recompute and move");
+  EXPECT_EQ(problem("lms-plan 1\nevict a\n"),
+            "p:2: unknown statement \"evict\"; there are recompute, move, swap-out and swap-in");
   const std::string form = "p:2: it must read: recompute OP before OP [provides BUFFER...]";
   EXPECT_EQ(problem("lms-plan 1\nrecompute a\n"), form);
   EXPECT_EQ(problem("lms-plan 1\nrecompute a after c\n"), form);

@@ -1,0 +1,75 @@
+#include "cc/tf/import_loops.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "cc/tf/op_traits.h"
+#include "tensorflow/core/framework/types.h"
+
+namespace lms {
+namespace {
+
+// What iterations that run ahead hold, from the first result that waits to the loop's end: loops may run side by
+// side.
+void AddOverlap(int frame, OpId last, ImportState* state) {
+  const TensorLists::Overlap overlap = state->lists.OverlapOf(frame);
+  OpId first = last;
+  for (const int maker : overlap.makers) first = std::min(first, state->out.op_of_node[maker]);
+  if (overlap.bytes == 0 || first == last || !state->OnDevice(state->order[first])) return;
+  const BufferId id = state->NewBuffer(state->order[first], 0, overlap.bytes, false);
+  state->out.graph.buffers[id].name = state->Node(state->order[first]).name() + ":overlap";
+  state->out.overlaps.push_back(id);
+  state->facts[id].keep_reason = "of iterations of a loop that overlap";
+  state->out.graph.ops[last].inputs.push_back(id);
+}
+
+}  // namespace
+
+void AddLoopReads(ImportState* state) {
+  for (int f = 1; f < state->index.frames(); ++f) {
+    OpId last = kNone;
+    for (const int end : state->index.frame(f).ends) last = std::max(last, state->out.op_of_node[end]);
+    if (last == kNone) continue;
+    AddOverlap(f, last, state);
+    const auto hold = [&](BufferId b) {
+      if (b == kNone || state->out.graph.buffers[b].resident) return;
+      AddOnce(&state->out.graph.ops[last].inputs, b);
+      std::string& why = state->facts[b].keep_reason;
+      if (why.empty()) why = "used inside control flow or on another device";
+    };
+    for (const int node : state->order) {
+      if (state->index[node].frame != f) continue;
+      if (IsEnter(state->Node(node)) && !state->loops.Changes(node)) hold(state->BufferOf({node, 0}));
+      if (IsNextIteration(state->Node(node)) && state->out.op_of_node[node] < last) hold(state->BufferOf({node, 0}));
+    }
+  }
+}
+
+void NoteUnknownLists(ImportState* state) {
+  std::vector<bool> unknown(state->index.frames(), false);
+  for (const int node : state->order) {
+    if (state->index[node].frame <= 0 || IsControlFlow(state->Node(node).op())) continue;
+    const tensorflow::DataTypeVector& outputs = state->types[node].outputs;
+    for (size_t port = 0; port < outputs.size(); ++port) {
+      if (outputs[port] != tensorflow::DT_VARIANT) continue;
+      const int group = state->lists.GroupOf(node);
+      const std::string& op = state->Node(node).op();
+      const bool optional =
+          op.rfind("Optional", 0) == 0 || op.rfind("Iterator", 0) == 0 || IsPassThrough(state->Node(node)) || IsSwap(op);
+      if (group < 0 ? optional : state->lists.group(group).known) continue;
+      unknown[state->index[node].frame] = true;
+      if (state->out.hidden_example.empty()) state->out.hidden_example = state->Node(node).name();
+    }
+  }
+  for (const int node : state->order) {
+    for (int f = std::max(0, state->index[node].frame); f > 0; f = state->index.frame(f).parent) {
+      if (!unknown[f]) continue;
+      ++state->out.hidden_ops;
+      break;
+    }
+  }
+}
+
+}  // namespace lms

@@ -1,0 +1,21 @@
+// What loops hold, beyond what their ops read: in an import, a loop counts as one iteration (loops.h).
+//
+// Linear in loops times nodes.
+
+#ifndef LMS_CC_TF_IMPORT_LOOPS_H_
+#define LMS_CC_TF_IMPORT_LOOPS_H_
+
+#include "cc/tf/import_state.h"
+
+namespace lms {
+
+// Needs the reads. What enters a loop and does not change there is held until the loop has ended, and what an iteration
+// hands to the next one until that has taken it; and a buffer for what iterations that overlap hold besides.
+void AddLoopReads(ImportState* state);
+
+// Counts the ops in loops that hold what nobody can tell the size of.
+void NoteUnknownLists(ImportState* state);
+
+}  // namespace lms
+
+#endif  // LMS_CC_TF_IMPORT_LOOPS_H_

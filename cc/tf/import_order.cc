@@ -1,0 +1,93 @@
+#include "cc/tf/import_order.h"
+
+#include <cstddef>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cc/core/schedule.h"
+#include "cc/tf/op_traits.h"
+#include "cc/tf/variable_waits.h"
+
+namespace lms {
+namespace {
+
+// What leaves a loop comes after all that its iterations take in: else the order would have ops outside run between,
+// on the strength of the first iteration alone, and edges that keep to such an order would be a deadlock.
+void AddLoopEnds(const ImportState& state, int node, int input, const std::vector<OpId>& op_of,
+                 std::vector<OpId>* deps) {
+  if (state.index[node].frame > 0) {
+    if (!IsExit(state.Node(node))) return;  // within the iteration
+    for (const int end : state.index.frame(state.index[node].frame).ends) {
+      if (op_of[end] != kNone) AddOnce(deps, op_of[end]);
+    }
+    return;
+  }
+  const int cycle = state.index[input].cycle;
+  if (cycle < 0 || cycle == state.index[node].cycle) return;
+  for (const int end : state.index.CycleEnds(cycle)) {
+    if (op_of[end] != kNone) AddOnce(deps, op_of[end]);
+  }
+}
+
+}  // namespace
+
+absl::Status AddOps(ImportState* state) {
+  std::vector<int> live;
+  std::vector<OpId> op_of(state->index.size(), kNone);
+  for (int i = 0; i < state->index.size(); ++i) {
+    if (!state->index[i].live) continue;
+    op_of[i] = static_cast<OpId>(live.size());
+    live.push_back(i);
+  }
+  MemGraph unordered;
+  for (const int i : live) {
+    MemOp op;
+    op.name = state->Node(i).name();
+    op.type = state->Node(i).op();
+    for (const TensorRef& input : state->index[i].inputs) {
+      // The edge that closes a loop.
+      const std::string& type = state->Node(input.node).op();
+      if (type == "NextIteration" || type == "RefNextIteration") continue;
+      AddOnce(&op.deps, op_of[input.node]);
+      AddLoopEnds(*state, i, input.node, op_of, &op.deps);
+    }
+    for (const int control : state->index[i].controls) {
+      AddOnce(&op.deps, op_of[control]);
+      AddLoopEnds(*state, i, control, op_of, &op.deps);
+    }
+    for (const Loops::Hold& hold : state->out.holds) {
+      if (hold.gate == i) AddOnce(&op.deps, op_of[hold.node]);
+    }
+    // A result becomes the function's own, no node that others could wait for.
+    const bool result = op.type == "_Retval" || op.type == "_DeviceRetval";
+    if (DeviceType(state->Node(i).device()) == "CPU" && state->OnDevice(i) && !IsSwap(op.type)) {
+      op.workspace_bytes = state->sizes.Of(state->Node(i).name()).workspace_bytes;
+    }
+    op.anchor = state->InRegion(i) && state->OnDevice(i) && !IsControlFlow(op.type) && !result;
+    unordered.ops.push_back(std::move(op));
+  }
+  state->out.variable_waits = FindVariableWaits(state->graph, state->index);
+  MemGraph waiting = unordered;
+  for (const VariableWait& wait : state->out.variable_waits) {
+    AddOnce(&waiting.ops[op_of[wait.update]].deps, op_of[wait.reader]);
+  }
+  std::vector<OpId> order = ExecutionOrder(waiting);
+  if (order.size() == live.size()) {
+    unordered = std::move(waiting);
+  } else {  // some waits close a cycle together
+    state->out.variable_waits.clear();
+    order = ExecutionOrder(unordered);
+  }
+  if (order.size() != live.size()) return absl::InvalidArgumentError("the graph has a cycle outside its loops");
+  state->out.graph = Reordered(unordered, order);
+  state->out.op_of_node.assign(state->index.size(), kNone);
+  for (size_t i = 0; i < order.size(); ++i) {
+    state->order.push_back(live[order[i]]);
+    state->out.op_of_node[state->order.back()] = static_cast<OpId>(i);
+  }
+  state->out.node_of_op = state->order;
+  return absl::OkStatus();
+}
+
+}  // namespace lms

@@ -1,0 +1,111 @@
+#include "cc/tf/import_reads.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "cc/tf/op_traits.h"
+#include "cc/tf/variable_reads.h"
+#include "tensorflow/core/framework/types.h"
+
+namespace lms {
+namespace {
+
+using tensorflow::DataType;
+
+void AddReadsOf(int node, ImportState* state) {
+  MemOp& op = state->Op(node);
+  const bool fixed = !state->InRegion(node) || IsControlFlow(op.type) || !state->OnDevice(node);
+  for (size_t i = 0; i < state->index[node].inputs.size(); ++i) {
+    const BufferId b = state->BufferOf(state->index[node].inputs[i]);
+    if (b == kNone) continue;
+    BufferFacts& facts = state->facts[b];
+    MemBuffer& buffer = state->out.graph.buffers[b];
+    const int maker = state->index[node].inputs[i].node;
+    if (op.type == "_Retval" || state->index.Fetched(maker)) buffer.escapes = !buffer.resident;
+    if (op.type == "_Retval" || state->index.Fetched(maker)) facts.keep_reason = "returned";
+    facts.by_name |= state->index.Preserved(maker);
+    if (fixed) facts.keep_reason = "used inside control flow or on another device";
+    // A view is no read: those who read through it are.
+    if (IsViewOfInput(state->Node(node), static_cast<int>(i))) {
+      const std::string why_not = WhyNotRecomputable(state->Node(node), *state->types[node].op_def);
+      if (!why_not.empty()) facts.keep_reason = "read through " + op.type + ": " + why_not;
+      continue;
+    }
+    const bool again = std::find(op.inputs.begin(), op.inputs.end(), b) != op.inputs.end();
+    if (!again) op.inputs.push_back(b);
+    if (!MayForwardInput(op.type) || buffer.resident) continue;
+    // Read twice by one op, storage has two holders: neither gives it up.
+    if (again) {
+      op.forwardable.erase(std::remove(op.forwardable.begin(), op.forwardable.end(), b), op.forwardable.end());
+    } else {
+      op.forwardable.push_back(b);
+    }
+  }
+  for (size_t port = 0; port < state->types[node].outputs.size(); ++port) {
+    const BufferId b = state->Slots(node)[port];
+    if (b == kNone || !state->index.Preserved(node)) continue;
+    if (state->index.Fetched(node)) state->out.graph.buffers[b].escapes = !state->out.graph.buffers[b].resident;
+    if (state->index.Fetched(node)) state->facts[b].keep_reason = "returned";
+    state->facts[b].by_name = true;
+  }
+}
+
+// Must, or might, copies wait to be before this change of a variable? One around the planned region, or in another
+// branch, cannot be waited for and need not be: a copy reads the tensor that its original reads, and that is copied
+// where it is still held when its variable changes.
+bool Concerns(const ImportState& state, int writer) {
+  const int region = state.index[writer].region;
+  return region < 0 || state.index.Implies(region, state.out.region) ||
+         state.index.Within(state.index[writer].frame, state.index.region(state.out.region).frame);
+}
+
+void AddVariableWritesOf(int node, ImportState* state) {
+  const MemOp& op = state->Op(node);
+  if (ChangesInPlace(op.type) && !state->index[node].inputs.empty()) {
+    const BufferId b = state->BufferOf(state->index[node].inputs[0]);
+    if (b == kNone) return;
+    if (Concerns(*state, node)) AddOnce(&state->out.graph.buffers[b].overwritten_by, state->out.op_of_node[node]);
+    state->facts[b].keep_reason = "changed in place by " + op.type;
+  }
+  if (IsVariableRead(op.type) || IsVariableQuery(op.type)) return;
+  if (!state->types[node].op_def->is_stateful() || !Concerns(*state, node)) return;
+  for (size_t i = 0; i < state->index[node].inputs.size(); ++i) {
+    const DataType type = i < state->types[node].inputs.size() ? state->types[node].inputs[i] : tensorflow::DT_INVALID;
+    if (type != tensorflow::DT_RESOURCE && !tensorflow::IsRefType(type)) continue;
+    const BufferId b = state->BufferOf(state->index[node].inputs[i]);
+    if (b != kNone) AddOnce(&state->out.graph.buffers[b].overwritten_by, state->out.op_of_node[node]);
+  }
+}
+
+// One for each input: how often an op counts as a late reader is up to those who ask.
+void AddHeldReadsOf(int node, ImportState* state) {
+  if (state->index[node].in_frame) return;
+  for (size_t i = 0; i < state->index[node].inputs.size(); ++i) {
+    const BufferId b = state->BufferOf(state->index[node].inputs[i]);
+    if (b == kNone) continue;
+    const MemBuffer& variable = state->out.graph.buffers[b];
+    if (!variable.resident || variable.overwritten_by.empty()) continue;
+    if (IsViewOfInput(state->Node(node), static_cast<int>(i))) continue;
+    const int read = ReadBehind(state->graph, state->index, state->index[node].inputs[i]);
+    if (read < 0 || read == node || state->index[read].in_frame) continue;
+    state->out.held_reads.push_back({b, state->out.op_of_node[read], state->out.op_of_node[node]});
+  }
+}
+
+}  // namespace
+
+void AddReads(ImportState* state) {
+  for (const int node : state->order) AddReadsOf(node, state);
+}
+
+void AddVariableWrites(ImportState* state) {
+  for (const int node : state->order) AddVariableWritesOf(node, state);
+}
+
+void AddHeldReads(ImportState* state) {
+  for (const int node : state->order) AddHeldReadsOf(node, state);
+}
+
+}  // namespace lms

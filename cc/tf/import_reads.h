@@ -1,0 +1,26 @@
+// Who reads and who changes the buffers of an import.
+//
+// All need the ops and the buffers, and are to be called in this order, with what loops hold (import_loops.h) after the
+// first.
+// Linear in nodes and inputs, and for held reads in the views in between.
+
+#ifndef LMS_CC_TF_IMPORT_READS_H_
+#define LMS_CC_TF_IMPORT_READS_H_
+
+#include "cc/tf/import_state.h"
+
+namespace lms {
+
+// Inputs of the ops and which of them they may take over, which buffers escape, and what the way in which a buffer is
+// read says against its eviction.
+void AddReads(ImportState* state);
+
+// Which ops change a variable in place, of those that copies must or might wait to be before.
+void AddVariableWrites(ImportState* state);
+
+// Who holds the storage of variables that the step changes. One for each input that does.
+void AddHeldReads(ImportState* state);
+
+}  // namespace lms
+
+#endif  // LMS_CC_TF_IMPORT_READS_H_

@@ -1,0 +1,55 @@
+#include "cc/tf/import_state.h"
+
+#include <algorithm>
+
+#include "tensorflow/core/framework/op.h"
+
+namespace lms {
+
+ImportState::ImportState(const tensorflow::grappler::GrapplerItem& item, const GraphIndex& index,
+                         const TensorSizes& sizes, int region, bool hold, ImportedGraph* imported)
+    : graph(item.graph),
+      index(index),
+      sizes(sizes),
+      loops(item.graph, index),
+      lists(item.graph, index, sizes, loops),
+      library(tensorflow::OpRegistry::Global(), item.graph.library()),
+      out(*imported) {
+  out.region = region;
+  if (!hold) return;
+  loops.HoldIterations(index.region(region).frame);
+  for (int f = 1; f < index.frames(); ++f) {
+    if (f != index.region(region).frame && lists.OverlapOf(f).bytes > 0) loops.HoldIterations(f);
+  }
+  out.holds = loops.Holds();
+}
+
+std::vector<BufferId>& ImportState::Slots(int node) {
+  if (out.buffer_of_port.empty()) out.buffer_of_port.resize(index.size());
+  return out.buffer_of_port[node];
+}
+
+BufferId ImportState::BufferOf(const TensorRef& tensor) const {
+  const std::vector<BufferId>& ports = out.buffer_of_port[tensor.node];
+  return tensor.port < static_cast<int>(ports.size()) ? ports[tensor.port] : kNone;
+}
+
+BufferId ImportState::NewBuffer(int node, int port, int64_t bytes, bool resident) {
+  MemBuffer buffer;
+  buffer.name = Node(node).name() + ":" + std::to_string(port);
+  buffer.bytes = bytes;
+  buffer.resident = resident;
+  buffer.producer = out.op_of_node[node];
+  out.graph.buffers.push_back(buffer);
+  facts.push_back({});
+  out.dtype_of_buffer.push_back(types[node].outputs[port]);
+  const BufferId id = static_cast<BufferId>(out.graph.buffers.size()) - 1;
+  Op(node).outputs.push_back(id);
+  return id;
+}
+
+void AddOnce(std::vector<int32_t>* list, int32_t id) {
+  if (std::find(list->begin(), list->end(), id) == list->end()) list->push_back(id);
+}
+
+}  // namespace lms

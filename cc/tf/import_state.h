@@ -1,0 +1,71 @@
+// What the steps of an import (import.cc) share while it goes on: what they read, and what they have found so far.
+//
+// Plain data with short ways to it. For the import_*.cc files and keep_reasons.cc alone; one thread.
+
+#ifndef LMS_CC_TF_IMPORT_STATE_H_
+#define LMS_CC_TF_IMPORT_STATE_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "cc/core/mem_graph.h"
+#include "cc/tf/graph_index.h"
+#include "cc/tf/import.h"
+#include "cc/tf/loops.h"
+#include "cc/tf/node_types.h"
+#include "cc/tf/tensor_lists.h"
+#include "cc/tf/tensor_sizes.h"
+#include "tensorflow/core/framework/function.h"
+#include "tensorflow/core/framework/graph.pb.h"
+#include "tensorflow/core/framework/node_def.pb.h"
+#include "tensorflow/core/grappler/grappler_item.h"
+
+namespace lms {
+
+struct BufferFacts {
+  std::string keep_reason;  // why the buffer itself is kept, whatever made it: neither recomputed nor swapped
+  bool by_name = false;     // made by a node that is preserved by name: not recomputed
+};
+
+struct ImportState {
+  // All arguments must outlive this. What `hold` means: see ImportRegion().
+  ImportState(const tensorflow::grappler::GrapplerItem& item, const GraphIndex& index, const TensorSizes& sizes,
+              int region, bool hold, ImportedGraph* imported);
+
+  const tensorflow::NodeDef& Node(int node) const { return graph.node(node); }
+  TensorSize SizeOf(int node, int port) const { return SizeOfPort(graph, index, sizes, node, port); }
+
+  bool OnDevice(int node) const { return Node(node).device() == out.device; }
+  bool InRegion(int node) const { return index[node].region == out.region && !loops.Straggles(node); }
+
+  // Of a node that runs; once the ops are there.
+  MemOp& Op(int node) { return out.graph.ops[out.op_of_node[node]]; }
+
+  // Of each output port; empty where the buffers are still to come.
+  std::vector<BufferId>& Slots(int node);
+
+  // kNone where the tensor has no storage, or none yet.
+  BufferId BufferOf(const TensorRef& tensor) const;
+
+  // Allocated by the node's op.
+  BufferId NewBuffer(int node, int port, int64_t bytes, bool resident);
+
+  const tensorflow::GraphDef& graph;
+  const GraphIndex& index;
+  const TensorSizes& sizes;
+  Loops loops;
+  const TensorLists lists;
+  tensorflow::FunctionLibraryDefinition library;
+  ImportedGraph& out;
+  std::vector<NodeTypes> types;
+  std::vector<int> order;          // nodes in execution order
+  std::vector<BufferFacts> facts;  // per buffer
+};
+
+// Appends the id, unless the list has it.
+void AddOnce(std::vector<int32_t>* list, int32_t id);
+
+}  // namespace lms
+
+#endif  // LMS_CC_TF_IMPORT_STATE_H_

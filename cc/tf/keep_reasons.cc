@@ -1,0 +1,131 @@
+#include "cc/tf/keep_reasons.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "cc/tf/op_traits.h"
+#include "tensorflow/core/framework/types.h"
+
+namespace lms {
+namespace {
+
+using tensorflow::DataType;
+
+constexpr char kSumReason[] = "a sum whose order depends on who else holds its terms";
+
+class Judge {
+ public:
+  explicit Judge(ImportState* state) : state_(*state) {}
+
+  // AddN puts the first input whose storage it may take over in front: the order of a sum of three or more tensors, and
+  // with it the last bits, depends on who else holds them (input 0, input 1 and none come to the same sum). Where input
+  // 0 or 1 has no other reader the order is known, and stays as long as none is added. Otherwise all inputs stay as
+  // they are.
+  void FixSums() {
+    std::vector<int> readers(state_.out.graph.buffers.size(), 0);
+    for (const MemOp& op : state_.out.graph.ops) {
+      for (const BufferId b : op.inputs) ++readers[b];
+    }
+    for (const int node : state_.order) {
+      if (!OrderDependsOnHolders(state_.Node(node).op(), state_.index[node].inputs.size())) continue;
+      bool fixed = false;
+      for (size_t i = 0; i < 2 && !fixed; ++i) {
+        const BufferId b = state_.BufferOf(state_.index[node].inputs[i]);
+        if (b == kNone || readers[b] != 1) continue;
+        MemBuffer& buffer = state_.out.graph.buffers[b];
+        if (buffer.resident || buffer.escapes) continue;
+        fixed = buffer.no_more_readers = true;
+      }
+      for (size_t i = 0; i < state_.index[node].inputs.size() && !fixed; ++i) {
+        const BufferId b = state_.BufferOf(state_.index[node].inputs[i]);
+        if (b == kNone || state_.out.graph.buffers[b].resident) continue;
+        state_.out.graph.buffers[b].no_more_readers = true;
+        state_.facts[b].keep_reason = kSumReason;
+      }
+    }
+  }
+
+  void JudgeOp(int node) {
+    MemOp& op = state_.Op(node);
+    op.keep_reason = WhyNotRecomputable(state_.Node(node), *state_.types[node].op_def);
+    if (op.keep_reason.empty() && OrderDependsOnHolders(op.type, state_.index[node].inputs.size())) {
+      op.keep_reason = kSumReason;
+    }
+    if (op.keep_reason.empty() && !state_.InRegion(node)) {
+      op.keep_reason = state_.index[node].region == state_.out.region
+                           ? "may still run in the next iteration of its loop"
+                       : state_.index[node].in_frame    ? "inside a loop"
+                       : state_.index[node].conditional ? "inside a branch"
+                                                        : "outside of the loop or branch that is planned";
+    }
+    if (op.keep_reason.empty() && !state_.OnDevice(node)) op.keep_reason = "on another device";
+    for (size_t i = 0; op.keep_reason.empty() && i < state_.index[node].inputs.size(); ++i) {
+      const TensorRef& input = state_.index[node].inputs[i];
+      const DataType type = state_.types[input.node].outputs[input.port];
+      if (!IsPlain(type)) op.keep_reason = "reads type " + tensorflow::DataTypeString(type);
+      if (!state_.OnDevice(input.node)) op.keep_reason = "reads from another device";
+      const BufferId b = state_.BufferOf(input);
+      if (b != kNone && ReferenceVariable(b)) op.keep_reason = "reads a reference variable";
+      if (b != kNone && ChangedInLoop(b)) op.keep_reason = "reads a variable that a loop changes";
+    }
+    op.recomputable = op.keep_reason.empty();
+  }
+
+  void JudgeBuffer(BufferId b) {
+    MemBuffer& buffer = state_.out.graph.buffers[b];
+    const BufferFacts& facts = state_.facts[b];
+    buffer.swappable = facts.keep_reason.empty() && MayBeSwapped(b);
+    buffer.keep_reason = facts.keep_reason;
+    if (buffer.keep_reason == "returned" || (buffer.keep_reason.empty() && facts.by_name)) {
+      buffer.keep_reason = "returned or preserved by name";
+    }
+    if (buffer.keep_reason.empty() && buffer.resident) buffer.keep_reason = "present during the whole step";
+    if (buffer.keep_reason.empty() && buffer.producer != kNone && !state_.out.graph.ops[buffer.producer].recomputable) {
+      buffer.keep_reason = state_.out.graph.ops[buffer.producer].keep_reason;
+    }
+    buffer.evictable = buffer.keep_reason.empty();
+  }
+
+ private:
+  // May a swap-out read the tensor where it is made? Whether it could be made again does not matter.
+  bool MayBeSwapped(BufferId b) const {
+    const MemBuffer& buffer = state_.out.graph.buffers[b];
+    if (buffer.resident || buffer.escapes || buffer.no_more_readers || buffer.bytes <= 0) return false;
+    if (buffer.producer == kNone || !buffer.overwritten_by.empty()) return false;
+    const int node = state_.out.node_of_op[buffer.producer];
+    const std::string& type = state_.Node(node).op();
+    return state_.InRegion(node) && state_.OnDevice(node) && !IsControlFlow(type) && type != kSwapOutOp &&
+           tensorflow::DataTypeCanUseMemcpy(state_.out.dtype_of_buffer[b]);
+  }
+
+  // No edge may lead from a copy into a loop, so nothing could keep the change behind the copy.
+  bool ChangedInLoop(BufferId b) const {
+    const std::vector<OpId>& writers = state_.out.graph.buffers[b].overwritten_by;
+    return std::any_of(writers.begin(), writers.end(),
+                       [this](OpId writer) { return !MayFollow(state_.out.node_of_op[writer]); });
+  }
+
+  // May the node wait for one of the planned region?
+  bool MayFollow(int node) const { return state_.index.Implies(state_.index[node].region, state_.out.region); }
+
+  bool ReferenceVariable(BufferId b) const {
+    const OpId producer = state_.out.graph.buffers[b].producer;
+    const int node = producer == kNone ? -1 : state_.out.node_of_op[producer];
+    return node >= 0 && !state_.types[node].outputs.empty() && tensorflow::IsRefType(state_.types[node].outputs[0]);
+  }
+
+  ImportState& state_;
+};
+
+}  // namespace
+
+void FindKeepReasons(ImportState* state) {
+  Judge judge(state);
+  judge.FixSums();
+  for (const int node : state->order) judge.JudgeOp(node);
+  for (size_t b = 0; b < state->out.graph.buffers.size(); ++b) judge.JudgeBuffer(static_cast<BufferId>(b));
+}
+
+}  // namespace lms

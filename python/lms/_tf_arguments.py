@@ -1,0 +1,88 @@
+"""The arguments of a tf.function: what it says of their shapes, and what its calls tell."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tensorflow as tf
+
+from lms import _native, _sizes
+from lms._tf_data import element_shapes, iterator_of, plain_shape
+from lms._tf_patch import lock, log
+
+KNOWN_FUNCTIONS = 4096  # of which something is remembered
+
+# By name: None where its arguments leave nothing open.
+_functions: dict[bytes, _sizes.FunctionSizes | None] = {}
+_UNSEEN: Any = object()
+
+
+def open_sizes(context: Any, name: bytes, inputs: list[Any]) -> _sizes.FunctionSizes | None:
+    """What the function, which is being called, leaves open; None where that is nothing."""
+    known = _functions.get(name, _UNSEEN)
+    return _learn(context, name, inputs) if known is _UNSEEN else known
+
+
+def _learn(context: Any, name: bytes, inputs: list[Any]) -> _sizes.FunctionSizes | None:
+    """Finds out what a function that is called for the first time leaves open."""
+    known: _sizes.FunctionSizes | None = None
+    try:
+        arguments = _arguments(context, name)
+        known = _sizes.FunctionSizes(arguments, iterator_of, element_shapes)
+        known.update(inputs)
+        if not known.settle(inputs):
+            known = None
+    except Exception as error:
+        log.warning("%s: the sizes of its arguments are not known: %s", name.decode(), error)
+        known = None
+    with lock:
+        if len(_functions) >= KNOWN_FUNCTIONS:
+            for old in list(_functions)[: KNOWN_FUNCTIONS // 2]:
+                del _functions[old]
+        return _functions.setdefault(name, known)
+
+
+def update_sizes(known: _sizes.FunctionSizes, name: bytes, inputs: list[Any]) -> str:
+    """The option for the sizes that a call with these inputs is optimised for."""
+    try:
+        return known.update(inputs)
+    except Exception as error:
+        log.warning("%s: the sizes of its arguments are not known: %s", name.decode(), error)
+        _functions[name] = None
+        return ""
+
+
+def _arguments(context: Any, name: bytes) -> list[_sizes.Argument]:
+    definition = context.get_function_def(name)
+    arguments = []
+    for number, argument in enumerate(definition.signature.input_arg):
+        attrs = definition.arg_attr[number].attr if number in definition.arg_attr else {}
+        shape: _sizes.Shape = None
+        if "_output_shapes" in attrs and attrs["_output_shapes"].list.shape:
+            shape = plain_shape(tf.TensorShape(attrs["_output_shapes"].list.shape[0]))
+        user_name = ""
+        if "_user_specified_name" in attrs:
+            user_name = attrs["_user_specified_name"].s.decode()
+        handle = argument.type in (tf.resource.as_datatype_enum, tf.variant.as_datatype_enum)
+        arguments.append(_sizes.Argument(argument.name, user_name, handle, shape))
+    return arguments
+
+
+def size_problems(unknown_dim: str, context: Any, name: bytes, inputs: list[Any]) -> list[str]:
+    """How the option `unknown_dim` contradicts what the function says of its arguments."""
+    try:
+        described = []
+        for argument, value in zip(_arguments(context, name), inputs):
+            shapes, iterator = [argument.shape], None
+            if argument.handle:
+                iterator = iterator_of(value)
+                shapes = [] if iterator is None else element_shapes(iterator)[0]
+            numbers = [
+                None if shape is None else [-1 if size is None else size for size in shape]
+                for shape in shapes
+            ]
+            described.append((argument.name, argument.user_name, iterator is not None, numbers))
+        return _native.unknown_dim_problems(unknown_dim, described)
+    except Exception as error:
+        log.warning("%s: unknown_dim could not be checked: %s", name.decode(), error)
+        return []

@@ -1,0 +1,136 @@
+"""Calls of tf.functions and v1 sessions: where the entry is added, and what is asked on the way.
+
+Relies on this:
+
+- `context.FunctionCallOptions.as_attrs()` is asked at every call of a tf.function, in
+  every thread, for the ConfigProto that the call carries. Adding our entry to its answer
+  reaches functions traced or run before, threads that exist already, and a context that is
+  not initialised yet; settings that the user changes later are merged at the next call.
+- `context.Context.call_function` is what every eager call of a tf.function goes through; it has
+  the name and the inputs, and asks `as_attrs()` on its way. What one call tells of its function
+  (`_sizes`) is put aside there and taken up in `as_attrs()`.
+- `session.BaseSession.__init__` takes the ConfigProto of a v1 session.
+- `polymorphic_function.Function` keeps what the user asked about XLA in `_jit_compile`.
+"""
+
+from __future__ import annotations
+
+import collections
+import functools
+import threading
+import weakref
+from typing import Any
+
+import tensorflow as tf
+from tensorflow.python.client import session as _session
+from tensorflow.python.eager import context as _context
+from tensorflow.python.eager.polymorphic_function import polymorphic_function as _function
+
+from lms import _feedback
+from lms._tf_arguments import open_sizes, update_sizes
+from lms._tf_patch import Patch, warn
+from lms._tf_state import active
+
+
+class _Local(threading.local):
+    """Of the call that is about to ask as_attrs()."""
+
+    seen_sizes = ""
+    feedback = ""
+
+
+_local = _Local()
+_in_flight: collections.deque[None] = collections.deque()  # one entry for each call
+_warned_functions: weakref.WeakSet[Any] = weakref.WeakSet()
+
+
+def _wrap_as_attrs(original: Any) -> Any:
+    @functools.wraps(original)
+    def as_attrs(self: Any) -> Any:
+        attrs = original(self)
+        entry = active()
+        # Calls written into a graph keep the user's configuration: their bodies are inlined
+        # into the caller's graph, and neither disable() nor a saved model must find our entry
+        # there. (The price: a body marked _noinline is not seen.)
+        silenced = self.config_proto_serialized is None
+        if entry is None or silenced or not _context.executing_eagerly():
+            return attrs
+        seen, _local.seen_sizes = _local.seen_sizes, ""
+        feedback, _local.feedback = _local.feedback, ""
+        merged = entry.merge_serialized(attrs["config_proto"], seen, feedback)
+        return {**attrs, "config_proto": merged}
+
+    return as_attrs
+
+
+def _wrap_call_function(original: Any) -> Any:
+    @functools.wraps(original)
+    def call_function(self: Any, name: bytes, tensor_inputs: Any, num_outputs: int) -> Any:
+        entry = active()
+        if entry is None:
+            return original(self, name, tensor_inputs, num_outputs)
+        known = open_sizes(self, name, tensor_inputs)
+        entry.check_sizes(self, name, tensor_inputs)
+        sizes = "" if known is None else update_sizes(known, name, tensor_inputs)
+        _feedback.disturb()
+        _in_flight.append(None)
+        measured = None
+        try:
+            step = entry.step(name)
+            feedback = ""
+            if step is not None:
+                feedback = step.parameter
+                # A smaller batch than planned for tells nothing of the plan.
+                full = step.done or known is None or known.full(tensor_inputs)
+                if not step.done and full and step.begin(sizes, len(_in_flight) == 1):
+                    measured = step
+            _local.seen_sizes, _local.feedback = sizes, feedback
+            outputs = original(self, name, tensor_inputs, num_outputs)
+        except BaseException:
+            if measured is not None:
+                measured.end(returned=False)
+            raise
+        finally:
+            _in_flight.pop()
+        if measured is not None:
+            measured.end(returned=True)
+        return outputs
+
+    return call_function
+
+
+def _wrap_session_init(original: Any) -> Any:
+    @functools.wraps(original)
+    def init(self: Any, target: Any = "", graph: Any = None, config: Any = None) -> None:
+        entry = active()
+        if entry is not None:
+            if config is None:
+                config = _context.context().config
+            if isinstance(config, tf.compat.v1.ConfigProto):
+                config = entry.merge(config)
+        original(self, target, graph, config)
+
+    return init
+
+
+def _wrap_function_call(original: Any) -> Any:
+    @functools.wraps(original)
+    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if self._jit_compile and active() is not None and self not in _warned_functions:
+            _warned_functions.add(self)
+            warn(
+                f"{self.name} is compiled by XLA (jit_compile=True): its body is invisible to "
+                "lms, and the memory budget does not hold for it. Leave jit_compile=True out "
+                "(Keras: model.compile(..., jit_compile=False))."
+            )
+        return original(self, *args, **kwargs)
+
+    return call
+
+
+PATCHES = (
+    Patch(_context.FunctionCallOptions, "as_attrs", _wrap_as_attrs),
+    Patch(_context.Context, "call_function", _wrap_call_function),
+    Patch(_session.BaseSession, "__init__", _wrap_session_init),
+    Patch(_function.Function, "__call__", _wrap_function_call),
+)

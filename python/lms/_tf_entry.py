@@ -1,0 +1,106 @@
+"""The optimizer's entry in the configurations of TensorFlow."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tensorflow as tf
+from tensorflow.core.protobuf.rewriter_config_pb2 import RewriterConfig as RewriterConfig
+
+from lms import _feedback
+from lms._errors import OptionError
+from lms._tf_arguments import KNOWN_FUNCTIONS, size_problems
+from lms._tf_patch import lock, warn
+
+OPTIMIZER = "LmsOptimizer"
+_CACHED_CONFIGS = 1024
+
+
+class Entry:
+    """The optimizer's entry as it is merged into the configurations of TensorFlow."""
+
+    def __init__(self, config: RewriterConfig):
+        self._config = config
+        self._merged: dict[tuple[bytes, str, str], bytes] = {}
+        self._warned: set[str] = set()
+        # "" also where one number is for all: that contradicts nothing.
+        self._named_sizes = ""
+        for entry in config.custom_optimizers:
+            if "unknown_dim" in entry.parameter_map:
+                self._named_sizes = entry.parameter_map["unknown_dim"].s.decode()
+        feedback = [
+            entry.parameter_map["feedback"].b if "feedback" in entry.parameter_map else True
+            for entry in config.custom_optimizers
+        ]
+        # By name; no dict at all where it is switched off.
+        self._steps: dict[bytes, _feedback.Step] | None = {} if any(feedback) else None
+        self._problems: dict[bytes, list[str]] = {}
+
+    def merge(
+        self, config: tf.compat.v1.ConfigProto, seen_sizes: str = "", feedback: str = ""
+    ) -> tf.compat.v1.ConfigProto:
+        """A copy of `config` with the entry added; an entry that it has already wins."""
+        merged = tf.compat.v1.ConfigProto()
+        merged.CopyFrom(config)
+        rewrite = merged.graph_options.rewrite_options
+        if any(entry.name == OPTIMIZER for entry in rewrite.custom_optimizers):
+            return merged
+        rewrite.custom_optimizers.extend(self._config.custom_optimizers)
+        if seen_sizes:
+            rewrite.custom_optimizers[-1].parameter_map["_seen_sizes"].s = seen_sizes.encode()
+        if feedback:
+            rewrite.custom_optimizers[-1].parameter_map["_feedback"].s = feedback.encode()
+        if rewrite.disable_meta_optimizer:
+            self._warn_once(
+                "disable_meta_optimizer is set (tf.config.optimizer.set_experimental_options or "
+                "a session's config): TensorFlow runs no graph optimizer at all, so lms cannot "
+                "work. Set it to False."
+            )
+        if merged.graph_options.optimizer_options.global_jit_level > 0:
+            self._warn_once(
+                "XLA auto-clustering is on (tf.config.optimizer.set_jit): the operations that "
+                "XLA compiles after lms has rewritten a step may be ordered anew, and the budget "
+                "may not hold."
+            )
+        return merged
+
+    def merge_serialized(self, config: bytes, seen_sizes: str = "", feedback: str = "") -> bytes:
+        merged = self._merged.get((config, seen_sizes, feedback))
+        if merged is None:
+            proto = self.merge(tf.compat.v1.ConfigProto.FromString(config), seen_sizes, feedback)
+            merged = proto.SerializeToString(deterministic=True)
+            if len(self._merged) >= _CACHED_CONFIGS:
+                self._merged.clear()
+            self._merged[config, seen_sizes, feedback] = merged
+        return merged
+
+    def step(self, name: bytes) -> _feedback.Step | None:
+        """What is measured of a function; None where feedback is switched off."""
+        if self._steps is None:
+            return None
+        step = self._steps.get(name)
+        if step is None:
+            with lock:
+                if len(self._steps) >= KNOWN_FUNCTIONS:
+                    self._steps.clear()
+                step = self._steps.setdefault(name, _feedback.Step(name.decode()))
+        return step
+
+    def check_sizes(self, context: Any, name: bytes, inputs: list[Any]) -> None:
+        """Raises where unknown_dim contradicts what the function says of its arguments."""
+        if not self._named_sizes:
+            return
+        problems = self._problems.get(name)
+        if problems is None:
+            if len(self._problems) >= KNOWN_FUNCTIONS:
+                self._problems.clear()
+            problems = size_problems(self._named_sizes, context, name, inputs)
+            self._problems[name] = problems
+        if problems:
+            function = name.decode()
+            raise OptionError([f"{problem} of {function}" for problem in problems])
+
+    def _warn_once(self, text: str) -> None:
+        if text not in self._warned:
+            self._warned.add(text)
+            warn(text)

@@ -1,0 +1,47 @@
+"""How lms changes what TensorFlow and Keras do: an attribute of a class is wrapped while needed.
+
+Only the files `_tf_*.py` touch private names of TensorFlow and Keras, the same in TensorFlow 2.16
+to 2.21 and Keras 3.0 to 3.15; each says which ones it relies on. No state of TensorFlow's is
+written, so taking the wrappers away restores everything. A wrapper is in place only while somebody
+needs it. Exceptions: Keras' `compile` and `_resolve_auto_jit_compile` are wrapped from the import
+of lms on, so that a model compiled before enable() is known to have said "auto", and what makes
+iterators and Keras' datasets, so that those made before are known; while lms is off, they change
+nothing.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+log = logging.getLogger("lms")
+lock = threading.RLock()  # of what all threads share in the files _tf_*.py
+
+
+class Patch:
+    """One attribute of a class that is replaced while it has users."""
+
+    def __init__(self, owner: Any, name: str, wrap: Callable[[Any], Any]):
+        self._owner, self._name, self._wrap = owner, name, wrap
+        self._original: Any = None
+        self._replacement: Any = None
+
+    def put(self) -> None:
+        if self._replacement is None:
+            self._original = self._owner.__dict__[self._name]
+            self._replacement = self._wrap(self._original)
+            setattr(self._owner, self._name, self._replacement)
+
+    def take_away(self) -> None:
+        # Where somebody has wrapped ours since, it stays: it passes everything through.
+        if self._owner.__dict__[self._name] is self._replacement:
+            setattr(self._owner, self._name, self._original)
+            self._original = self._replacement = None
+
+
+def warn(text: str) -> None:
+    log.warning(text)
+    warnings.warn(f"lms: {text}", stacklevel=3)
