@@ -5,6 +5,7 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
+#include <array>
 #include <map>
 #include <optional>
 #include <string>
@@ -23,6 +24,7 @@
 #include "cc/tf/failure.h"
 #include "cc/tf/memory_counter.h"
 #include "cc/tf/optimizer.h"
+#include "cc/tf/swap_choice.h"
 #include "cc/tf/swap_handle.h"
 #include "cc/tf/time_ops.h"
 #include "lms_build_facts.h"
@@ -61,6 +63,8 @@ py::dict ToDict(const lms::Report& report) {
     decision["position"] = d.position;
     decision["before"] = d.before;
     decision["trigger"] = d.trigger;
+    decision["transfer_us"] = d.transfer_us;
+    decision["stall_us"] = d.stall_us;
     decisions.append(decision);
   }
   py::list kept;
@@ -94,6 +98,13 @@ py::dict ToDict(const lms::Report& report) {
   result["step_time_us"] = report.step_time_us;
   result["profile"] = report.profile;
   result["profiled_share"] = report.profiled_share;
+  result["swap_tier"] = report.swap_tier;
+  result["swap_directory"] = report.swap_directory;
+  result["swap_note"] = report.swap_note;
+  result["link"] = report.link;
+  result["swapped_bytes"] = report.swapped_bytes;
+  result["swap_hidden"] = report.swap_hidden;
+  result["swap_stall"] = report.swap_stall;
   result["planner_seconds"] = report.planner_seconds;
   result["optimizer_seconds"] = report.optimizer_seconds;
   result["nodes_before"] = report.nodes_before;
@@ -163,6 +174,32 @@ py::object LatestPlan(const std::string& function) {
   plan["resident_bytes"] = report->resident_bytes;
   plan["peak_after_bytes"] = report->peak_after_bytes;
   return plan;
+}
+
+// The figures of the op LmsMeasureLink: bytes per microsecond out and in, the same while both are busy, and
+// microseconds of latency. Returns the problem.
+std::string StoreHostLink(const std::string& device, const std::array<double, 5>& figures) {
+  lms::SwapLink link;
+  link.out_bytes_per_us = figures[0];
+  link.in_bytes_per_us = figures[1];
+  link.out_share = figures[0] > 0 ? figures[2] / figures[0] : 1;
+  link.in_share = figures[1] > 0 ? figures[3] / figures[1] : 1;
+  link.latency_us = figures[4];
+  const py::gil_scoped_release released;
+  return lms::StoreHostLink(device, link);
+}
+
+bool NeedsHostLink(const std::string& device) {
+  const py::gil_scoped_release released;
+  return lms::NeedsHostLink(device);
+}
+
+// The problem, and what was measured in words.
+std::pair<std::string, std::string> MeasureDiskLink(const std::string& swap_to) {
+  const py::gil_scoped_release released;
+  std::string text;
+  const std::string problem = lms::MeasureDiskAnew(swap_to, &text);
+  return {problem, text};
 }
 
 void InjectFailure(const std::string& stage) {
@@ -269,6 +306,9 @@ PYBIND11_MODULE(_native, m) {
   m.def("take_timed", &TakeTimed, py::arg("name"));
   m.def("add_to_profile", &AddToProfile, py::arg("path"), py::arg("device"), py::arg("tensorflow"), py::arg("lms"),
         py::arg("onednn"), py::arg("entries"));
+  m.def("needs_host_link", &NeedsHostLink, py::arg("device"));
+  m.def("store_host_link", &StoreHostLink, py::arg("device"), py::arg("figures"));
+  m.def("measure_disk_link", &MeasureDiskLink, py::arg("swap_to"));
   m.def("latest_plan", &LatestPlan, py::arg("function"));
   m.def(
       "set_measured",

@@ -252,7 +252,7 @@ ExecutorModel::ExecutorModel(const tensorflow::GraphDef& graph, const GraphIndex
     if (fused[to] != to) nodes_[fused[to]].fused.push_back(to);
     nodes_[to].runs_inline = RunsInline(graph.node(to).op()) || !OnCpu(graph.node(to).device());
     const tensorflow::NodeDef& node = graph.node(to);
-    if (!IsSwap(node.op())) continue;
+    if (node.op() != kSwapOutOp && node.op() != kSwapInOp) continue;
     nodes_[to].direction = node.op() == kSwapOutOp ? 0 : 1;
     const auto deadline = node.attr().find("deadline");
     if (deadline != node.attr().end()) nodes_[to].deadline = deadline->second.i();

@@ -7,6 +7,7 @@
 
 #include "cc/core/schedule.h"
 #include "cc/tf/op_traits.h"
+#include "cc/tf/swap_ops.h"
 #include "cc/tf/variable_waits.h"
 
 namespace lms {

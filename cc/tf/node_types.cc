@@ -5,6 +5,7 @@
 #include <map>
 
 #include "cc/tf/op_traits.h"
+#include "cc/tf/swap_ops.h"
 #include "tensorflow/core/framework/memory_types.h"
 #include "tensorflow/core/framework/node_def_util.h"
 #include "tensorflow/core/framework/op.h"

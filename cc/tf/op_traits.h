@@ -9,15 +9,11 @@
 #include <cstddef>
 #include <string>
 
-#include "cc/tf/swap_ops.h"
 #include "tensorflow/core/framework/function.h"
 #include "tensorflow/core/framework/node_def.pb.h"
 #include "tensorflow/core/framework/op_def.pb.h"
 
 namespace lms {
-
-// Is it one of the ops that copy a tensor out of the device's memory and back?
-inline bool IsSwap(const std::string& op_type) { return op_type == kSwapOutOp || op_type == kSwapInOp; }
 
 // Data input whose storage output `port` shares, always; -1 when it has storage of its own.
 int SharedInput(const tensorflow::NodeDef& node, int port);

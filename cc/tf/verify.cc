@@ -49,7 +49,7 @@ class Comparison {
     absl::Status status;
     // A swap that is wrong makes its readers wrong: it is named first.
     for (int i = before_.node_size(); status.ok() && i < after_.node_size(); ++i) {
-      if (IsSwap(after_.node(i).op())) status = CheckAdded(i);
+      if (IsSwap(i)) status = CheckAdded(i);
     }
     for (int i = 0; status.ok() && i < before_.node_size(); ++i) status = CheckOriginal(i);
     for (int i = before_.node_size(); status.ok() && i < after_.node_size(); ++i) status = CheckAdded(i);
@@ -104,7 +104,7 @@ class Comparison {
     if (!new_[node].live && !left_out) return absl::InternalError("the added node " + name + " never runs");
     const int original = old_.Find(OriginalName(name));
     if (original < 0) return absl::InternalError(name + " copies no node");
-    const bool swap = IsSwap(after_.node(node).op());
+    const bool swap = IsSwap(node);
     if (left_out && !swap) return absl::OkStatus();
     if (old_[original].region < 0 || !old_.SamePlace(original, new_, node)) {
       return absl::InternalError(name + " is in another loop or branch than " + before_.node(original).name());
@@ -117,6 +117,8 @@ class Comparison {
     if (!why_not.empty()) return absl::InternalError(name + " must not run twice: " + why_not);
     return absl::OkStatus();
   }
+
+  bool IsSwap(int node) const { return after_.node(node).op() == kSwapOutOp || after_.node(node).op() == kSwapInOp; }
 
   absl::Status CheckSwap(int node, int original) const {
     absl::Status status = CheckSwapNode(before_, original, after_, new_, node);
