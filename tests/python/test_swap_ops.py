@@ -13,7 +13,7 @@ import lms
 import numpy as np
 import pytest
 import tensorflow as tf
-from swaps import swap_function
+from swaps import swap_function, swap_graph
 
 HERE = Path(__file__).parent
 
@@ -244,3 +244,28 @@ def test_the_link_of_a_directory_is_measured(tmp_path: Path) -> None:
     assert 0 < link["out_share"] <= 1 and 0 < link["in_share"] <= 1
     assert "No such file" in _native.measure_spill(str(tmp_path / "none"), 8 << 20)["problem"]
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_tensor_is_free_when_what_waits_for_its_swap_out_begins(tmp_path: Path) -> None:
+    size = 1 << 20  # floats, 4 MiB
+    graph = swap_graph(tf.float32, str(tmp_path))
+
+    def body(seed: tf.Tensor) -> tf.Tensor:
+        x = tf.fill([size], seed)
+        outputs = ["swap_out", "swap_in_0"]
+        out, back = tf.graph_util.import_graph_def(
+            graph, input_map={"x:0": x}, return_elements=outputs
+        )
+        with tf.control_dependencies([out]):
+            other = tf.fill([size], tf.identity(seed) + 1.0)
+            total = tf.reduce_max(other)
+        back._add_control_input(total.op)
+        return tf.reduce_max(back.outputs[0]) + total
+
+    function = tf.function(body, input_signature=[tf.TensorSpec([], tf.float32)])
+    assert float(function(tf.constant(1.0))) == 3.0
+    lms.memory.reset_peak()
+    before = lms.memory.bytes_in_use()
+    assert float(function(tf.constant(2.0))) == 5.0
+    peak = lms.memory.peak_bytes() - before
+    assert 4 * size <= peak < 1.1 * 4 * size  # one of the two at a time, not 8 MiB
