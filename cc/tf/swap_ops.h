@@ -24,7 +24,7 @@ constexpr char kSwapInOp[] = "LmsSwapIn";
 constexpr char kMeasureLinkOp[] = "LmsMeasureLink";
 
 // False where the ops were there already. Called once, when the library is loaded.
-bool RegisterSwapOps();
+bool RegisterSwapOps() noexcept;
 
 }  // namespace lms
 
