@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <exception>
@@ -38,6 +39,31 @@ int Processors() {
   if (sched_getaffinity(0, sizeof(set), &set) == 0) return std::max(1, CPU_COUNT(&set));
   return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));  // more than a cpu_set_t has room for
 }
+
+// Keeps all processors busy, each with a memory of its own, as long as it lives.
+class BusyProcessors {
+ public:
+  BusyProcessors() {
+    for (int i = Processors(); i > 0; --i) threads_.emplace_back([this] { Run(); });
+  }
+  ~BusyProcessors() {
+    stop_ = true;
+    for (std::thread& thread : threads_) thread.join();
+  }
+  BusyProcessors(const BusyProcessors&) = delete;
+  BusyProcessors& operator=(const BusyProcessors&) = delete;
+
+ private:
+  void Run() const {
+    std::vector<float> values(size_t{1} << 18, 1);
+    while (!stop_) {
+      for (float& value : values) value = value * 0.5f + 1;
+    }
+  }
+
+  std::atomic<bool> stop_{false};
+  std::vector<std::thread> threads_;
+};
 
 // A transfer, waited for.
 class Waiter {
@@ -92,6 +118,7 @@ class Meter {
   }
 
   SwapLink Measure(int64_t bytes, std::string* problem) {
+    const BusyProcessors busy;
     SwapLink link;
     // The file grows and the disk wakes up; then a guess of the speed.
     Prepare(kLeastPiece);
@@ -135,7 +162,7 @@ class Meter {
     link.out_share = std::min(1.0, Median(both_out) / link.out_bytes_per_us);
     link.in_share = std::min(1.0, Median(both_in) / link.in_bytes_per_us);
     link.latency_us = Median(small);
-    link.compute_us_per_byte = processor_us / static_cast<double>(std::max<int64_t>(moved, 1)) / Processors();
+    link.compute_us_per_byte = processor_us / static_cast<double>(std::max<int64_t>(moved, 1));
     return link;
   }
 

@@ -60,7 +60,7 @@ class SwapHandle {
   std::string TypeName() const { return "lms::SwapHandle"; }
   std::string DebugString() const;
   void Encode(tensorflow::VariantTensorData* data) const;
-  bool Decode(tensorflow::VariantTensorData /*data*/) { return false; }
+  bool Decode(const tensorflow::VariantTensorData& /*data*/) { return false; }
 
  private:
   std::shared_ptr<const SwapContent> content_;

@@ -70,7 +70,7 @@ const bool registered = RegisterSwapOps();
 
 }  // namespace
 
-bool RegisterSwapOps() {
+bool RegisterSwapOps() noexcept {
   const tensorflow::OpRegistrationData* known = nullptr;
   // A second registration of an op would end the process.
   if (registered || tensorflow::OpRegistry::Global()->LookUp(kSwapOutOp, &known).ok()) return false;

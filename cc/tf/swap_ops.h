@@ -28,7 +28,7 @@ constexpr char kMeasureLinkOp[] = "LmsMeasureLink";
 inline bool IsSwap(const std::string& op_type) { return op_type == kSwapOutOp || op_type == kSwapInOp; }
 
 // False where the ops were there already. Called once, when the library is loaded.
-bool RegisterSwapOps();
+bool RegisterSwapOps() noexcept;
 
 }  // namespace lms
 

@@ -1,19 +1,19 @@
-"""The swap ops on a CPU: a tensor to a spill file and back, and what happens when that goes wrong."""
+"""The swap ops on a CPU: a tensor to a spill file and back, and what happens if that fails."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
 import textwrap
 from pathlib import Path
 
+import lms
 import numpy as np
 import pytest
 import tensorflow as tf
-from swaps import swap_function
-
-import lms  # noqa: F401  (registers the ops)
+from swaps import swap_function, swap_graph
 
 HERE = Path(__file__).parent
 
@@ -33,16 +33,24 @@ def sample(dtype: tf.DType, shape: list[int]) -> tf.Tensor:
 def open_files() -> list[str]:
     links = []
     for fd in os.listdir("/proc/self/fd"):
-        try:
+        with contextlib.suppress(OSError):  # the listing's own
             links.append(os.readlink(f"/proc/self/fd/{fd}"))
-        except OSError:
-            pass  # the listing's own
     return sorted(links)
 
 
 @pytest.mark.parametrize(
     "dtype",
-    [tf.float32, tf.float64, tf.bfloat16, tf.half, tf.int8, tf.uint16, tf.int64, tf.bool, tf.complex64],
+    [
+        tf.float32,
+        tf.float64,
+        tf.bfloat16,
+        tf.half,
+        tf.int8,
+        tf.uint16,
+        tf.int64,
+        tf.bool,
+        tf.complex64,
+    ],
     ids=lambda dtype: dtype.name,
 )
 @pytest.mark.parametrize("shape", [[], [1], [3, 0, 2], [1000, 1037]], ids=str)
@@ -116,8 +124,8 @@ def test_many_steps_leave_nothing_behind(tmp_path: Path) -> None:
     assert _native.swap_statistics()["file_bytes"] == 0
 
 
-def run_child(tmp_path: Path, program: str) -> str:
-    """The output of a program in a process of its own."""
+def run_child(tmp_path: Path, program: str, returncode: int = 0) -> str:
+    """The output of a program in a process of its own, which leaves nothing behind."""
     path = tmp_path / "program.py"
     path.write_text("import sys\nspill = sys.argv[1]\n" + textwrap.dedent(program))
     spill = tmp_path / "spill"
@@ -134,7 +142,7 @@ def run_child(tmp_path: Path, program: str) -> str:
         timeout=240,
         check=False,
     )
-    assert result.returncode == 0, result.stdout + result.stderr
+    assert result.returncode == returncode, result.stdout + result.stderr
     assert list(spill.iterdir()) == []
     return result.stdout
 
@@ -189,7 +197,8 @@ def test_a_truncated_file_is_data_loss(tmp_path: Path) -> None:
                 there = tf.numpy_function(damage, [tf.constant(0, tf.int64)], tf.int64)
             del graph.node[1], graph.node[0]
             graph.node[0].input[0] = "handle"
-            graph.node.add(name="handle", op="Placeholder").attr["dtype"].type = tf.variant.as_datatype_enum
+            argument = graph.node.add(name="handle", op="Placeholder")
+            argument.attr["dtype"].type = tf.variant.as_datatype_enum
             with tf.control_dependencies([there]):
                 gate = tf.identity(handle.outputs[0])
             (y,) = tf.graph_util.import_graph_def(
@@ -207,34 +216,56 @@ def test_a_truncated_file_is_data_loss(tmp_path: Path) -> None:
 
 
 def test_a_killed_process_leaves_nothing(tmp_path: Path) -> None:
-    program = tmp_path / "program.py"
-    program.write_text(
-        textwrap.dedent(
-            """
-            import sys, os, signal
-            import tensorflow as tf, lms
-            from swaps import swap_function
-            function = swap_function(tf.float32, sys.argv[1])
-            function(tf.zeros([1000]))
-            links = [os.readlink(f"/proc/self/fd/{fd}") for fd in os.listdir("/proc/self/fd")
-                     if os.path.exists(f"/proc/self/fd/{fd}") or True and os.path.islink(f"/proc/self/fd/{fd}")]
-            print([link for link in links if link.startswith(sys.argv[1])], flush=True)
-            os.kill(os.getpid(), signal.SIGKILL)
-            """
+    output = run_child(
+        tmp_path,
+        """
+        import os, signal
+        import tensorflow as tf, lms
+        from swaps import swap_function
+        swap_function(tf.float32, spill)(tf.zeros([1000]))
+        for fd in os.listdir("/proc/self/fd"):
+            path = f"/proc/self/fd/{fd}"
+            if os.path.islink(path) and os.readlink(path).startswith(spill):
+                print(os.readlink(path), flush=True)
+        os.kill(os.getpid(), signal.SIGKILL)
+        """,
+        returncode=-9,
+    )
+    assert "(deleted)" in output  # it had the file open
+    # run_child looked: the directory is empty
+
+
+def test_the_link_of_a_directory_is_measured(tmp_path: Path) -> None:
+    from lms import _native
+
+    link = _native.measure_spill(str(tmp_path), 8 << 20)
+    assert link["problem"] == ""
+    assert min(link["out_bytes_per_us"], link["in_bytes_per_us"], link["latency_us"]) > 0
+    assert 0 < link["out_share"] <= 1 and 0 < link["in_share"] <= 1
+    assert "No such file" in _native.measure_spill(str(tmp_path / "none"), 8 << 20)["problem"]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_tensor_is_free_when_what_waits_for_its_swap_out_begins(tmp_path: Path) -> None:
+    size = 1 << 20  # floats, 4 MiB
+    graph = swap_graph(tf.float32, str(tmp_path))
+
+    def body(seed: tf.Tensor) -> tf.Tensor:
+        x = tf.fill([size], seed)
+        outputs = ["swap_out", "swap_in_0"]
+        out, back = tf.graph_util.import_graph_def(
+            graph, input_map={"x:0": x}, return_elements=outputs
         )
-    )
-    spill = tmp_path / "spill"
-    spill.mkdir()
-    environment = dict(os.environ)
-    environment["PYTHONPATH"] = os.pathsep.join([str(HERE), str(Path(lms.__file__).parents[1])])
-    result = subprocess.run(
-        [sys.executable, str(program), str(spill)],
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=240,
-        check=False,
-    )
-    assert result.returncode == -9, result.stderr
-    assert "(deleted)" in result.stdout  # it had the file open
-    assert list(spill.iterdir()) == []
+        with tf.control_dependencies([out]):
+            other = tf.fill([size], tf.identity(seed) + 1.0)
+            total = tf.reduce_max(other)
+        back._add_control_input(total.op)
+        return tf.reduce_max(back.outputs[0]) + total
+
+    function = tf.function(body, input_signature=[tf.TensorSpec([], tf.float32)])
+    assert float(function(tf.constant(1.0))) == 3.0
+    lms.memory.reset_peak()
+    before = lms.memory.bytes_in_use()
+    assert float(function(tf.constant(2.0))) == 5.0
+    peak = lms.memory.peak_bytes() - before
+    assert 4 * size <= peak < 1.1 * 4 * size  # one of the two at a time, not 8 MiB

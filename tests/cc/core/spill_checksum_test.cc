@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <set>
@@ -19,7 +20,7 @@ std::vector<char> Pattern(size_t bytes) {
 uint32_t Sum(const std::vector<char>& data) {
   std::vector<char> copy(data.size() + 1, 'x');
   const uint32_t sum = CopyAndSum(copy.data(), data.data(), data.size());
-  EXPECT_EQ(std::memcmp(copy.data(), data.data(), data.size()), 0);
+  EXPECT_TRUE(std::equal(data.begin(), data.end(), copy.begin()));
   EXPECT_EQ(copy.back(), 'x');
   return sum;
 }
