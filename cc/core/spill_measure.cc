@@ -44,7 +44,11 @@ int Processors() {
 class BusyProcessors {
  public:
   BusyProcessors() {
-    for (int i = Processors(); i > 0; --i) threads_.emplace_back([this] { Run(); });
+    try {
+      for (int i = Processors(); i > 0; --i) threads_.emplace_back([this] { Run(); });
+    } catch (const std::exception&) {
+      // Fewer, then.
+    }
   }
   ~BusyProcessors() {
     stop_ = true;
