@@ -47,10 +47,10 @@ const char* StatusName(ReportStatus status) {
   return "failed";
 }
 
-std::vector<KeptTensors> SummariseKept(const MemGraph& graph) {
+std::vector<KeptTensors> SummariseKept(const MemGraph& graph, bool swapping) {
   std::map<std::string, KeptTensors> by_reason;
   for (const MemBuffer& buffer : graph.buffers) {
-    if (buffer.resident || buffer.evictable) continue;
+    if (buffer.resident || buffer.evictable || (swapping && buffer.swappable)) continue;
     KeptTensors& kept = by_reason[buffer.keep_reason];
     kept.reason = buffer.keep_reason;
     ++kept.tensors;

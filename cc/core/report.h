@@ -82,7 +82,8 @@ struct Report {
 };
 
 // One entry per reason for which buffers of the graph may not be evicted, resident ones left out, largest first.
-std::vector<KeptTensors> SummariseKept(const MemGraph& graph);
+// `swapping`: what cannot be recomputed may still be swapped, and is not kept then.
+std::vector<KeptTensors> SummariseKept(const MemGraph& graph, bool swapping = false);
 
 // One decision per step of the plan; `triggers` holds, per step, the node that it waits for.
 std::vector<Decision> DescribePlan(const MemGraph& graph, const Plan& plan, const std::vector<std::string>& triggers);

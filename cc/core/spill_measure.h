@@ -1,11 +1,11 @@
 // How fast a directory takes and gives back what is spilled to it.
 //
 // Moves bytes through a store of its own, on threads like those of the shared ones: out alone, in alone, both at once,
-// and single small transfers; medians of a few runs each. The runs are short and their sizes follow the speed that is
-// found: at most `bytes` are stored at a time (and as many taken of the memory), half a second in all (on a slow disk
-// one transfer of 256 KiB per run). Meanwhile all processors are kept busy, as a step's ops would. compute_us_per_byte
-// is the threads' processor time, undivided: an op that is split among all processors ends with its slowest part.
-// capacity_bytes is what is free there. Nothing is left behind.
+// and single small transfers; the best of a few runs each, of the small ones the median. One lane (swap_link.h). The
+// runs are short and their sizes follow the speed that is found: at most `bytes` are stored at a time (and as many
+// taken of the memory), half a second in all (on a slow disk one transfer of 256 KiB per run). Meanwhile all processors
+// are kept busy, as a step's ops would. compute_us_per_byte is the threads' processor time, undivided: an op that is
+// split among all processors ends with its slowest part. capacity_bytes is what is free there. Nothing is left behind.
 //
 // Thread-safety: may be called from any thread; measures at once spoil each other's figures.
 

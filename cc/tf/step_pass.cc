@@ -12,6 +12,8 @@
 #include "cc/core/planner.h"
 #include "cc/core/report_store.h"
 #include "cc/core/swap_filters.h"
+#include "cc/core/swap_limits.h"
+#include "cc/core/transfers.h"
 #include "cc/tf/budget.h"
 #include "cc/tf/dimensions.h"
 #include "cc/tf/execution.h"
@@ -231,7 +233,7 @@ class StepPass {
     if (!held.ok()) return Fail(held);
     report_.step_time_us = imported_.graph.TotalCostUs();
     ChooseWhereToSwap();
-    report_.kept = SummariseKept(imported_.graph);
+    report_.kept = SummariseKept(imported_.graph, swap_.link.usable());
     const bool least = options_.memory_budget.kind == Budget::Kind::kMin;
     int64_t limit = Limit();
     for (int attempt = 0; attempt < kMostAttempts; ++attempt) {
@@ -383,12 +385,28 @@ class StepPass {
     if (report_.budget_bytes <= report_.resident_bytes) {
       report_.reason += ": weights, inputs and constants alone take " + FormatBytes(report_.resident_bytes);
     }
+    NoteWhatLimitsSwapping();
     report_.reason += "; the least feasible budget found is " + FormatBytes(report_.min_budget_bytes) + " (" +
                       std::to_string(report_.min_budget_bytes) + " bytes)";
     if (!options_.strict) return false;
     *output = item_.graph;
     FailStep(index_, imported_.device, "lms (strict): " + report_.reason, output);
     return true;
+  }
+
+  // Would there be a plan if the tier took more? Then the setting that stands in its way is named.
+  void NoteWhatLimitsSwapping() {
+    if (!swap_.link.usable() || swap_.limits.empty() || report_.budget_bytes <= report_.resident_bytes) return;
+    StrategyOptions ways = Ways(0);
+    ways.planner.link.capacity_bytes = SwapLink().capacity_bytes;
+    ways.order = false;
+    const double start = Now();
+    const PlannerResult planned = ChooseForLimit(imported_.graph, Limit(), ways).planned;
+    report_.planner_seconds += Now() - start;
+    if (!planned.feasible) return;
+    const Transfers transfers = SimulateTransfers(imported_.graph, planned.plan, swap_.link);
+    const std::string warning = SwapLimitWarning(transfers.peak_stored_bytes, swap_.limits);
+    if (!warning.empty()) report_.warnings.push_back(warning);
   }
 
   const Options& options_;

@@ -22,6 +22,7 @@ TEST(MeasureSpillTest, FindsFiguresOfARealDirectory) {
   EXPECT_LE(link.out_share, 1);
   EXPECT_GT(link.in_share, 0);
   EXPECT_LE(link.in_share, 1);
+  EXPECT_TRUE(link.one_lane());
   EXPECT_GT(link.latency_us, 0);
   EXPECT_GT(link.compute_us_per_byte, 0);
   EXPECT_GT(link.capacity_bytes, 0);
