@@ -20,8 +20,9 @@ Injected& State() {
 }  // namespace
 
 const std::vector<std::string>& Stages() {
-  static const auto* const stages = new std::vector<std::string>{
-      "options", "sums", "index", "sizes", "import", "liveness", "budget", "costs", "plan", "rewrite", "verify"};
+  static const auto* const stages =
+      new std::vector<std::string>{"options", "sums",  "index", "sizes", "import",  "liveness",
+                                   "budget",  "costs", "swap",  "plan",  "rewrite", "verify"};
   return *stages;
 }
 
