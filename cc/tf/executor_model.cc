@@ -10,6 +10,7 @@
 #include <unordered_set>
 #include <utility>
 
+#include "cc/tf/layout_fusions.h"
 #include "cc/tf/loops.h"
 #include "cc/tf/op_traits.h"
 #include "cc/tf/swap_ops.h"
@@ -54,23 +55,6 @@ bool Replaced(const std::string& op_type) {
                                                                        "_FusedMatMul",
                                                                        "_MklSwish"};
   return names->count(op_type) != 0;
-}
-
-// Per node: the one that it is fused into, or itself. The layout pass fuses the gradient of a bias into the gradient of
-// the filter that reads the same tensor.
-std::vector<int> Fused(const tensorflow::GraphDef& graph, const GraphIndex& index, bool onednn) {
-  std::vector<int> into(index.size());
-  std::iota(into.begin(), into.end(), 0);
-  for (int i = 0; onednn && i < index.size(); ++i) {
-    if (graph.node(i).op() != "BiasAddGrad" || index[i].inputs.size() != 1 || !index[i].live) continue;
-    const TensorRef gradient = index[i].inputs[0];
-    for (const int reader : index[gradient.node].readers) {
-      const NodeIndex& filter = index[reader];
-      if (graph.node(reader).op() != "Conv2DBackpropFilter" || !filter.live || filter.inputs.size() != 3) continue;
-      if (filter.inputs[2] == gradient) into[i] = reader;
-    }
-  }
-  return into;
 }
 
 // Nodes as the executor numbers them. Grappler's topological sort takes them first come, first served. Where the layout
@@ -216,7 +200,7 @@ class ExecutorModel::Execution {
 
 ExecutorModel::ExecutorModel(const tensorflow::GraphDef& graph, const GraphIndex& index, bool onednn)
     : nodes_(index.size()) {
-  const std::vector<int> fused = Fused(graph, index, onednn);
+  const std::vector<int> fused = FusedInto(graph, index, onednn);
   const auto connect = [&](int from, int to) {
     nodes_[fused[from]].control.push_back(fused[to]);
     ++nodes_[fused[to]].waits_for;

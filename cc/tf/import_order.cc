@@ -44,17 +44,23 @@ absl::Status AddOps(ImportState* state) {
   MemGraph unordered;
   for (const int i : live) {
     MemOp op;
+    // What has been fused ends with the whole.
+    const auto wait = [&](int node) {
+      AddOnce(&op.deps, op_of[node]);
+      const int whole = state->fused_into[node];
+      if (whole != node && whole != i) AddOnce(&op.deps, op_of[whole]);
+    };
     op.name = state->Node(i).name();
     op.type = state->Node(i).op();
     for (const TensorRef& input : state->index[i].inputs) {
       // The edge that closes a loop.
       const std::string& type = state->Node(input.node).op();
       if (type == "NextIteration" || type == "RefNextIteration") continue;
-      AddOnce(&op.deps, op_of[input.node]);
+      wait(input.node);
       AddLoopEnds(*state, i, input.node, op_of, &op.deps);
     }
     for (const int control : state->index[i].controls) {
-      AddOnce(&op.deps, op_of[control]);
+      wait(control);
       AddLoopEnds(*state, i, control, op_of, &op.deps);
     }
     for (const Loops::Hold& hold : state->out.holds) {
@@ -65,7 +71,8 @@ absl::Status AddOps(ImportState* state) {
     if (DeviceType(state->Node(i).device()) == "CPU" && state->OnDevice(i) && !IsSwap(op.type)) {
       op.workspace_bytes = state->sizes.Of(state->Node(i).name()).workspace_bytes;
     }
-    op.anchor = state->InRegion(i) && state->OnDevice(i) && !IsControlFlow(op.type) && !result;
+    op.anchor =
+        state->InRegion(i) && state->OnDevice(i) && !IsControlFlow(op.type) && !result && !state->may_be_fused[i];
     unordered.ops.push_back(std::move(op));
   }
   state->out.variable_waits = FindVariableWaits(state->graph, state->index);

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 
+#include "cc/tf/layout_fusions.h"
 #include "tensorflow/core/framework/op.h"
+#include "tensorflow/core/util/util.h"
 
 namespace lms {
 
@@ -15,6 +17,8 @@ ImportState::ImportState(const tensorflow::grappler::GrapplerItem& item, const G
       lists(item.graph, index, sizes, loops),
       library(tensorflow::OpRegistry::Global(), item.graph.library()),
       out(*imported) {
+  fused_into = FusedInto(graph, index, tensorflow::IsMKLEnabled());
+  may_be_fused = MayBeFused(graph, index, tensorflow::IsMKLEnabled());
   out.region = region;
   if (!hold) return;
   loops.HoldIterations(index.region(region).frame);

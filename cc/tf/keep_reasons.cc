@@ -61,6 +61,9 @@ class Judge {
                        : state_.index[node].conditional ? "inside a branch"
                                                         : "outside of the loop or branch that is planned";
     }
+    if (op.keep_reason.empty() && op.type == "BiasAddGrad" && state_.may_be_fused[node]) {
+      op.keep_reason = "fused with the gradient of a filter";
+    }
     if (op.keep_reason.empty() && !state_.OnDevice(node)) op.keep_reason = "on another device";
     for (size_t i = 0; op.keep_reason.empty() && i < state_.index[node].inputs.size(); ++i) {
       const TensorRef& input = state_.index[node].inputs[i];

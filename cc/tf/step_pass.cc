@@ -333,7 +333,8 @@ class StepPass {
     Enter("rewrite");
     applied_ = RewriteResult();
     RewriteOptions ways;
-    ways.enforce_order = options_.schedule;
+    // What takes the place of a swapped tensor must wait until it is out, whatever else is enforced.
+    ways.enforce_order = options_.schedule || !plan.swap_outs.empty();
     ways.order_limit_bytes = order_limit_;
     ways.serialize_bytes = options_.serialize_bytes;
     ways.swap = target_;

@@ -1,0 +1,26 @@
+// What oneDNN's layout pass, which comes after Grappler, makes one node of two.
+//
+// It looks at data alone: an edge that leads out of one of the two and, by whatever way, into the other is a cycle
+// afterwards, and the function cannot be instantiated. So nothing that is added may wait for the first of such a pair,
+// and whatever waits for it counts as waiting for the second one, too.
+
+#ifndef LMS_CC_TF_LAYOUT_FUSIONS_H_
+#define LMS_CC_TF_LAYOUT_FUSIONS_H_
+
+#include <vector>
+
+#include "cc/tf/graph_index.h"
+#include "tensorflow/core/framework/graph.pb.h"
+
+namespace lms {
+
+// Per node: the one that it is fused into and runs as a part of, or itself. A gradient of a bias goes into the gradient
+// of the filter that reads the same tensor. Without oneDNN every node is itself. Linear in nodes and readers.
+std::vector<int> FusedInto(const tensorflow::GraphDef& graph, const GraphIndex& index, bool onednn);
+
+// Per node: might it be fused into a reader? Those above, and paddings of convolutions.
+std::vector<bool> MayBeFused(const tensorflow::GraphDef& graph, const GraphIndex& index, bool onednn);
+
+}  // namespace lms
+
+#endif  // LMS_CC_TF_LAYOUT_FUSIONS_H_
