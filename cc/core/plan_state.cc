@@ -530,8 +530,9 @@ int64_t PlanState::Relief(OpId op) const {
   if (o.forwardable.empty() || moved_[op]) return 0;
   std::vector<int64_t> dying;
   for (const BufferId in : o.forwardable) {
-    if (!graph_->buffers[in].resident && EndOf(in, OpSlot(op)) == OpSlot(op))
-      dying.push_back(graph_->buffers[in].bytes);
+    // What is still going out is not given up.
+    if (graph_->buffers[in].resident || lives_[in].held_until == OpSlot(op)) continue;
+    if (EndOf(in, OpSlot(op)) == OpSlot(op)) dying.push_back(graph_->buffers[in].bytes);
   }
   int64_t relief = 0;
   for (const BufferId out : o.outputs) {

@@ -156,6 +156,10 @@ TEST(PlanStateTest, AgreesWithTheSimulatorOnSwapsAndRecomputations) {
       if (random.OneIn(4) && !plan.swap_ins.empty()) {
         const SwapIn& swap = plan.swap_ins[random.Below(static_cast<int>(plan.swap_ins.size()))];
         state.Retain(swap.buffer, swap.before);
+      } else if (random.OneIn(5) && !plan.steps.empty()) {
+        // An op that was moved runs at its own place again, where swap-outs may be done by its end.
+        const RecomputeStep& step = plan.steps[random.Below(static_cast<int>(plan.steps.size()))];
+        state.Retain(step.provides.front(), step.before);
       } else if (random.OneIn(3)) {
         const auto [b, before] = RandomGap(state, &random);
         const Closure closure = b == kNone ? Closure() : ClosureFinder(state).Find(b, before, {0, 0.5, 16});
