@@ -200,7 +200,8 @@ bool GapEviction::RulesAllow(BufferId buffer, int opens, OpId before) const {
   if (apart < rules_.least_gap || apart <= rules_.group) return false;
   if (state_.life(buffer).held_until >= 0) return true;
   if (rules_.most_tensors >= 0 && state_.swapped_buffers() >= rules_.most_tensors) return false;
-  return state_.stored_bytes() + state_.graph().buffers[buffer].bytes <= state_.link().link().capacity_bytes;
+  return state_.stored_bytes() + StoredBytes(state_.graph().buffers[buffer].bytes) <=
+         state_.link().link().capacity_bytes;
 }
 
 // The first op by whose end the buffer may be out.

@@ -12,6 +12,7 @@
 namespace lms {
 namespace {
 
+using testing::AddOp;
 using testing::Chain;
 using testing::OutputOf;
 using testing::Random;
@@ -190,6 +191,26 @@ TEST(PlanStateTest, AgreesWithTheSimulatorOnSwapsAndRecomputations) {
     EXPECT_EQ(again.stored_bytes(), 0);
   }
   EXPECT_GT(swaps, 500);
+}
+
+// An op that was moved when the swap was planned may read the buffer at its own place again.
+TEST(PlanStateTest, WhatIsStillGoingOutIsNotTakenOver) {
+  MemGraph graph;
+  const BufferId x = OutputOf(graph, AddOp(&graph, {}, 10));
+  const OpId reader = AddOp(&graph, {x}, 10);
+  graph.ops[reader].forwardable = {x};
+  AddOp(&graph, {}, 1);
+  const OpId last = AddOp(&graph, {x, OutputOf(graph, reader)}, 1);
+  SwapLink link;
+  link.out_bytes_per_us = link.in_bytes_per_us = 100;
+  PlanState state(graph, true, link);
+  PlanState::SwapWay way = state.FindSwap(x, OpSlot(reader), last, kNone, kNone);
+  way.by = reader;
+  state.Begin();
+  state.Swap(x, way);
+  state.Commit();
+  ExpectSameAsSimulator(state, "with the reader's end as the swap-out's");
+  EXPECT_EQ(state.bytes().Max(OpSlot(reader), OpSlot(reader)), 20);
 }
 
 TEST(PlanStateTest, EvictionFreesTheGapAndNothingElse) {
