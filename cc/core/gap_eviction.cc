@@ -200,7 +200,17 @@ bool GapEviction::RulesAllow(BufferId buffer, int opens, OpId before) const {
   if (apart < rules_.least_gap || apart <= rules_.group) return false;
   if (state_.life(buffer).held_until >= 0) return true;
   if (rules_.most_tensors >= 0 && state_.swapped_buffers() >= rules_.most_tensors) return false;
-  return state_.stored_bytes() + state_.graph().buffers[buffer].bytes <= state_.link().link().capacity_bytes;
+  return state_.stored_bytes() + StoredBytes(state_.graph().buffers[buffer].bytes) <=
+         state_.link().link().capacity_bytes;
+}
+
+// The first op by whose end the buffer may be out.
+OpId GapEviction::FirstOut(int opens) const { return IsClosureSlot(opens) ? OpOfSlot(opens) : OpOfSlot(opens) + 1; }
+
+// Where the rules have a swap-in for `before` begin; kNone where they leave it open.
+OpId GapEviction::PlaceIn(OpId before) const {
+  if (rules_.wait_for_in) return before;
+  return rules_.ahead >= 0 ? std::max(0, before - rules_.ahead) : kNone;
 }
 
 double GapEviction::ScoreSwap(const Gap& gap, const PlanState::SwapWay& way, const Excess& excess) const {
@@ -225,14 +235,14 @@ void GapEviction::AddSwap(BufferId buffer, int opens, OpId before, const Excess&
     if (std::isfinite(gap.score)) gaps->push_back(gap);
     return way;
   };
-  const OpId from = IsClosureSlot(opens) ? OpOfSlot(opens) - 1 : OpOfSlot(opens);
-  const OpId by = rules_.wait_for_out ? from + 1 : kNone;
-  const OpId at = rules_.wait_for_in ? before : rules_.ahead >= 0 ? before - rules_.ahead : kNone;
+  const OpId first_out = FirstOut(opens);
+  const OpId by = rules_.wait_for_out ? first_out : kNone;
+  const OpId at = PlaceIn(before);
   const PlanState::SwapWay way = add(by, at);
   // The op before the excess, and the one after it.
   const int first_over = excess.FirstFrom(opens + 1);
   const int last_over = excess.LastUpTo(ClosureSlot(before) - 1);
-  const OpId tight_by = by != kNone ? by : std::max(from + 1, OpOfSlot(first_over) - 1);
+  const OpId tight_by = by != kNone ? by : std::max(first_out, OpOfSlot(first_over) - 1);
   const OpId tight_at = at != kNone ? at : std::min(before, OpOfSlot(last_over) + 1);
   if ((way.by != kNone && way.by > tight_by) || way.at < tight_at) {
     add(way.by == kNone ? kNone : std::min(way.by, tight_by), std::max(way.at, tight_at));
@@ -435,7 +445,8 @@ void GapEviction::SwapInstead(const std::vector<BufferId>* buffers) {
     if (opens < 0 || use == life.accesses.end() || use->slot == state_.slots() - 1) continue;
     const OpId before = OpOfSlot(use->slot);
     if (!RulesAllow(c.buffer, opens, before)) continue;
-    const PlanState::SwapWay way = state_.FindSwap(c.buffer, opens, before, kNone, kNone);
+    const OpId by = rules_.wait_for_out ? FirstOut(opens) : kNone;
+    const PlanState::SwapWay way = state_.FindSwap(c.buffer, opens, before, by, PlaceIn(before));
     if ((way.by != kNone && way.by >= way.at) || way.cost_us >= graph.ops[graph.buffers[c.buffer].producer].cost_us) {
       continue;
     }

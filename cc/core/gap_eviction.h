@@ -88,6 +88,8 @@ class GapEviction {
   void AddGaps(BufferId buffer, const Excess& excess, std::vector<Gap>* gaps);
   void AddSwap(BufferId buffer, int opens, OpId before, const Excess& excess, std::vector<Gap>* gaps);
   bool RulesAllow(BufferId buffer, int opens, OpId before) const;
+  OpId FirstOut(int opens) const;
+  OpId PlaceIn(OpId before) const;
   double ScoreSwap(const Gap& gap, const PlanState::SwapWay& way, const Excess& excess) const;
   bool EvictBySwap(const Gap& gap, const Excess& excess);
   std::vector<Gap> FindGaps(const Excess& excess);

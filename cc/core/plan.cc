@@ -107,18 +107,12 @@ class Walk {
   std::vector<std::vector<OpId>> dependents_;
 };
 
-bool Contains(const std::vector<BufferId>& buffers, BufferId b) {
-  return std::find(buffers.begin(), buffers.end(), b) != buffers.end();
-}
-
 // What is wrong with the swaps, each by itself.
 std::string CheckSwaps(const MemGraph& graph, const Plan& plan) {
   const OpId n = static_cast<OpId>(graph.ops.size());
   const BufferId buffers = static_cast<BufferId>(graph.buffers.size());
   std::pair<OpId, BufferId> previous{kNone, kNone};
   std::vector<bool> out(graph.buffers.size(), false);
-  std::vector<bool> moved(graph.ops.size(), false);
-  for (const RecomputeStep& step : plan.steps) moved[step.op] = moved[step.op] || step.moves;
   for (const SwapOut& swap : plan.swap_outs) {
     if (swap.buffer < 0 || swap.buffer >= buffers || swap.by < 0 || swap.by >= n) return "a swap-out is out of range";
     const MemBuffer& buffer = graph.buffers[swap.buffer];
@@ -128,10 +122,7 @@ std::string CheckSwaps(const MemGraph& graph, const Plan& plan) {
     out[swap.buffer] = true;
     if (!buffer.swappable || buffer.resident) return buffer.name + " must not be swapped";
     if (buffer.no_more_readers) return "a swap-out would be one reader too many of " + buffer.name;
-    const MemOp& op = graph.ops[swap.by];
-    if (!moved[swap.by] && (Contains(op.inputs, swap.buffer) || Contains(op.outputs, swap.buffer))) {
-      return buffer.name + " cannot have been swapped out by the time that " + op.name + " has run, which uses it";
-    }
+    if (swap.by == buffer.producer) return buffer.name + " cannot have been swapped out by the op that makes it";
   }
   previous = {kNone, kNone};
   for (const SwapIn& swap : plan.swap_ins) {

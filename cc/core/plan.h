@@ -33,7 +33,7 @@ struct RecomputeStep {
 };
 
 struct SwapOut {
-  OpId by = kNone;  // neither makes nor reads the buffer, unless it is moved
+  OpId by = kNone;  // does not make the buffer; one that reads it cannot take over its storage
   BufferId buffer = kNone;
 };
 

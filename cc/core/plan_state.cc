@@ -301,7 +301,7 @@ void PlanState::Swap(BufferId buffer, const SwapWay& way) {
     link_->Take(way.out);
     cost_us_ += Cost(buffer, way.out);
     ++swapped_buffers_;
-    stored_bytes_ += graph_->buffers[buffer].bytes;
+    stored_bytes_ += StoredBytes(graph_->buffers[buffer].bytes);
   }
   life.starts.insert(std::upper_bound(life.starts.begin(), life.starts.end(), slot), slot);
   const auto at = std::find_if(life.swapped_in.begin(), life.swapped_in.end(),
@@ -318,7 +318,7 @@ void PlanState::DropSwapOut(BufferId buffer) {
   life.held_until = -1;
   life.swapped_out = {};
   --swapped_buffers_;
-  stored_bytes_ -= graph_->buffers[buffer].bytes;
+  stored_bytes_ -= StoredBytes(graph_->buffers[buffer].bytes);
 }
 
 const PlanState::SwappedIn* PlanState::SwappedInAt(BufferId buffer, int slot) const {
@@ -530,8 +530,9 @@ int64_t PlanState::Relief(OpId op) const {
   if (o.forwardable.empty() || moved_[op]) return 0;
   std::vector<int64_t> dying;
   for (const BufferId in : o.forwardable) {
-    if (!graph_->buffers[in].resident && EndOf(in, OpSlot(op)) == OpSlot(op))
-      dying.push_back(graph_->buffers[in].bytes);
+    // What is still going out is not given up.
+    if (graph_->buffers[in].resident || lives_[in].held_until == OpSlot(op)) continue;
+    if (EndOf(in, OpSlot(op)) == OpSlot(op)) dying.push_back(graph_->buffers[in].bytes);
   }
   int64_t relief = 0;
   for (const BufferId out : o.outputs) {

@@ -94,7 +94,7 @@ class PlanState {
   // May the op run as late as just before `before`, for all that waits for it in another way than by its results?
   bool MayMoveTo(OpId op, OpId before) const { return move_ && before <= latest_move_[op]; }
 
-  // Bytes of all buffers that are swapped.
+  // What all buffers that are swapped take of the tier.
   int64_t stored_bytes() const { return stored_bytes_; }
   // What swapping the buffer from slot `opens`, where it is used last, to the beginning of op `before` costs. `by` and
   // `at` kNone: at leisure, as the link is free; otherwise by then and from then on, stalled if need be.

@@ -60,8 +60,8 @@ class SystemSpillFile : public SpillFile {
  private:
   // Some file systems accept the flag and refuse each transfer, or want a larger alignment.
   bool GiveUpDirect() {
-    if (!direct_.exchange(false)) return true;  // another thread was first; once more without
-    const int flags = fcntl(fd_, F_GETFL);
+    direct_ = false;
+    const int flags = fcntl(fd_, F_GETFL);  // by every thread that was refused: the first may not have got this far
     return flags >= 0 && fcntl(fd_, F_SETFL, flags & ~O_DIRECT) == 0;
   }
 

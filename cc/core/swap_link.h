@@ -21,7 +21,7 @@ struct SwapLink {
   double latency_us = 0;  // of each transfer, on top of its bytes
   double compute_us_per_byte =
       0;  // by which a byte, moved once, makes the ops longer: copies take processors from them
-  int64_t capacity_bytes = std::numeric_limits<int64_t>::max();  // of the tier
+  int64_t capacity_bytes = std::numeric_limits<int64_t>::max();  // of the tier, of which StoredBytes() are taken
 
   bool usable() const { return out_bytes_per_us > 0 && in_bytes_per_us > 0; }
   // Do both directions together move less than 1.5 times what one of them does?
@@ -33,6 +33,12 @@ struct SwapLink {
     return latency_us + static_cast<double>(bytes) / (in_bytes_per_us * (one_lane() ? 1 : in_share));
   }
 };
+
+// What so many bytes take of a tier: files are filled page by page.
+inline int64_t StoredBytes(int64_t bytes) {
+  constexpr int64_t kPage = 4096;
+  return (bytes + kPage - 1) / kPage * kPage;
+}
 
 // What users of other systems may want to decide by hand. The defaults leave everything to the planner.
 struct SwapRules {

@@ -12,6 +12,7 @@
 namespace lms {
 namespace {
 
+using testing::AddOp;
 using testing::Chain;
 using testing::OutputOf;
 using testing::Random;
@@ -156,6 +157,10 @@ TEST(PlanStateTest, AgreesWithTheSimulatorOnSwapsAndRecomputations) {
       if (random.OneIn(4) && !plan.swap_ins.empty()) {
         const SwapIn& swap = plan.swap_ins[random.Below(static_cast<int>(plan.swap_ins.size()))];
         state.Retain(swap.buffer, swap.before);
+      } else if (random.OneIn(5) && !plan.steps.empty()) {
+        // An op that was moved runs at its own place again, where swap-outs may be done by its end.
+        const RecomputeStep& step = plan.steps[random.Below(static_cast<int>(plan.steps.size()))];
+        state.Retain(step.provides.front(), step.before);
       } else if (random.OneIn(3)) {
         const auto [b, before] = RandomGap(state, &random);
         const Closure closure = b == kNone ? Closure() : ClosureFinder(state).Find(b, before, {0, 0.5, 16});
@@ -186,6 +191,26 @@ TEST(PlanStateTest, AgreesWithTheSimulatorOnSwapsAndRecomputations) {
     EXPECT_EQ(again.stored_bytes(), 0);
   }
   EXPECT_GT(swaps, 500);
+}
+
+// An op that was moved when the swap was planned may read the buffer at its own place again.
+TEST(PlanStateTest, WhatIsStillGoingOutIsNotTakenOver) {
+  MemGraph graph;
+  const BufferId x = OutputOf(graph, AddOp(&graph, {}, 10));
+  const OpId reader = AddOp(&graph, {x}, 10);
+  graph.ops[reader].forwardable = {x};
+  AddOp(&graph, {}, 1);
+  const OpId last = AddOp(&graph, {x, OutputOf(graph, reader)}, 1);
+  SwapLink link;
+  link.out_bytes_per_us = link.in_bytes_per_us = 100;
+  PlanState state(graph, true, link);
+  PlanState::SwapWay way = state.FindSwap(x, OpSlot(reader), last, kNone, kNone);
+  way.by = reader;
+  state.Begin();
+  state.Swap(x, way);
+  state.Commit();
+  ExpectSameAsSimulator(state, "with the reader's end as the swap-out's");
+  EXPECT_EQ(state.bytes().Max(OpSlot(reader), OpSlot(reader)), 20);
 }
 
 TEST(PlanStateTest, EvictionFreesTheGapAndNothingElse) {

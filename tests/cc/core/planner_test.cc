@@ -285,6 +285,33 @@ TEST(PlannerTest, RulesOfSwappingAreKept) {
     const std::vector<BufferId>& inputs = graph.ops[swap.before].inputs;
     EXPECT_NE(std::find(inputs.begin(), inputs.end(), swap.buffer), inputs.end());
   }
+  // Also where a swap takes the place of a recomputation.
+  options.swap_rules = {};
+  options.swap_rules.ahead = 0;
+  options.recompute = true;
+  options.work = 400000;
+  const PlannerResult mixed = PlanForLimit(graph, Simulate(graph, Plan()).peak_bytes * 7 / 10, options);
+  EXPECT_FALSE(mixed.plan.swap_ins.empty());
+  for (const SwapIn& swap : mixed.plan.swap_ins) {
+    const auto reads = [&](OpId op) {
+      const std::vector<BufferId>& inputs = graph.ops[op].inputs;
+      return std::find(inputs.begin(), inputs.end(), swap.buffer) != inputs.end();
+    };
+    EXPECT_TRUE(reads(swap.before) ||
+                std::any_of(mixed.plan.steps.begin(), mixed.plan.steps.end(), [&](const RecomputeStep& step) {
+                  return step.before == swap.before && reads(step.op);
+                }));
+  }
+}
+
+TEST(PlannerTest, WhatIsStoredCountsInWholePages) {
+  const MemGraph graph = Chain(20, 4097, 10, 20);
+  const int64_t limit = Simulate(graph, Plan()).peak_bytes * 6 / 10;
+  PlannerOptions options = kUnhurried;
+  options.recompute = false;
+  options.link = Link(4096, false);
+  options.link.capacity_bytes = 5 * 8192 - 1;
+  EXPECT_EQ(PlanForLimit(graph, limit, options).plan.swap_outs.size(), 4u);
 }
 
 }  // namespace

@@ -502,7 +502,8 @@ TEST(TextFormatTest, SwapsAreSorted) {
   EXPECT_EQ(problem("swap-in x before d\n"), "x would be swapped in, but never out");
   EXPECT_EQ(problem("swap-out x by b\nswap-out x by c\n"), "x would be swapped out twice");
   EXPECT_EQ(problem("swap-out x by c\nswap-in x before b\n"), "x would be swapped in before it is swapped out");
-  EXPECT_EQ(problem("swap-out x by d\n"), "x cannot have been swapped out by the time that d has run, which uses it");
+  EXPECT_EQ(problem("swap-out x by a\n"), "x cannot have been swapped out by the op that makes it");
+  EXPECT_EQ(problem("swap-out u by c\n"), "");  // which reads it, and is waited for
   EXPECT_EQ(problem("swap-out u by a\n"), "u would be swapped out before it is made");
 }
 
