@@ -14,6 +14,8 @@ namespace {
 constexpr int64_t kLeastGrowth = int64_t{32} << 20;
 constexpr int64_t kMostGrowth = int64_t{256} << 20;
 
+constexpr char kCheckDisk[] = ". Check the disk, or name a directory on another one (swap_to)";
+
 bool NoRoom(int error) { return error == ENOSPC || error == EDQUOT || error == EFBIG; }
 
 std::string Advice(int error) {
@@ -34,12 +36,12 @@ SpillStatus SpillSpace::Failure(const std::string& operation, int64_t bytes, int
   return {full ? SpillCode::kFull : SpillCode::kFailed, "lms could not " + operation + " " + FormatBytes(bytes) + " (" +
                                                             std::to_string(bytes) + " bytes) in its spill file in " +
                                                             directory_ + ": " + std::generic_category().message(error) +
-                                                            (full ? Advice(error) : "")};
+                                                            (full ? Advice(error) : kCheckDisk)};
 }
 
 SpillStatus SpillSpace::Damaged(int64_t bytes, const std::string& how) const {
   return {SpillCode::kDamaged, "lms read " + std::to_string(bytes) + " bytes from its spill file in " + directory_ +
-                                   " that are not what it wrote: " + how};
+                                   " that are not what it wrote: " + how + kCheckDisk};
 }
 
 int SpillSpace::Grow(int64_t bytes) {
