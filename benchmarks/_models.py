@@ -163,7 +163,7 @@ def gpt(
     return Problem(model, loss, optimizer, tokens[:, :-1], tokens[:, 1:])
 
 
-def transformer(batch: int, depth: int = 8, width: int = 768, heads: int = 12) -> Problem:
+def transformer(batch: int, depth: int = 10, width: int = 768, heads: int = 12) -> Problem:
     """The same with dropout 0.1 in attention and after both parts of each block, and Adam."""
     return gpt(batch, depth, width, heads, 0.1, keras.optimizers.Adam(1e-4))
 

@@ -34,7 +34,7 @@ from typing import Any
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
-from _measure import in_child, machine, machine_line, write_results
+from _measure import in_child, machine, machine_line, why_not, write_results
 
 from swap import cpu, disk, fake_gpu, gpu, published, throttle
 from swap.problems import SCALABLES, SUBJECTS, WAYS
@@ -42,6 +42,7 @@ from swap.table import CPU_COLUMNS, cpu_row, print_table, speed_rows
 
 MAIN = str(pathlib.Path(__file__))
 UNITS = {"": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
+CHILD_SECONDS = 3600  # a part that takes longer has failed
 THROUGH_MEMORY = 1 << 30  # of the GPU that the whole optimizer is tried for
 
 
@@ -115,7 +116,7 @@ def child(part: str, args: argparse.Namespace, **instead: Any) -> Any:
     for name, value in values.items():
         if value != "":
             words += [f"--{name}", str(value)]
-    return in_child(MAIN, words)
+    return in_child(MAIN, words, CHILD_SECONDS)
 
 
 def finish(name: str, args: argparse.Namespace, facts: dict[str, Any], rows: Any) -> None:
@@ -143,9 +144,9 @@ def cpu_rows(args: argparse.Namespace) -> list[dict[str, Any]]:
                     if not args.no_bits and row["status"] == "rewritten":
                         row["identity"] = child("identity", args, **given)
                     print(cpu.progress(row), flush=True)
-                except subprocess.CalledProcessError as error:
-                    row = {"model": name, "way": way, "budget": budget, "error": str(error)}
-                    print(f"  {way}: {error}", flush=True)
+                except subprocess.SubprocessError as error:
+                    row = {"model": name, "way": way, "budget": budget, "error": why_not(error)}
+                    print(f"  {way}: {row['error']}", flush=True)
                 rows.append(row)
     return rows
 
@@ -193,7 +194,7 @@ def main_speeds(args: argparse.Namespace) -> None:
 
 
 def main_gpu(args: argparse.Namespace) -> None:
-    gpu.environment(int(0.8 * os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")))
+    gpu.environment(args.device)
 
     def one(part: str, model: str, way: str, size: int, rounds: int) -> dict[str, Any]:
         return child(part, args, models=model, ways=way, size=size, rounds=rounds)

@@ -17,7 +17,7 @@ from typing import Any
 
 import lms
 import tensorflow as tf
-from _measure import compare_bits, largest_report, measured, one_thread_of_each_kind
+from _measure import compare_bits, largest_report, measured, one_thread_of_each_kind, why_not
 from _models import FunctionTrainer
 
 from swap import published
@@ -37,8 +37,6 @@ def prepare(args: argparse.Namespace) -> None:
         lms.memory.reset_peak()  # counts from here on
         return
     gpus = tf.config.list_physical_devices("GPU")
-    if not gpus:
-        raise SystemExit("TensorFlow sees no GPU; --device cpu tries this program out without one")
     tf.config.set_visible_devices(gpus[:1], "GPU")
     limit = tf.config.LogicalDeviceConfiguration(memory_limit=args.memory >> 20)
     tf.config.set_logical_device_configuration(gpus[0], [limit])
@@ -104,14 +102,16 @@ CHILDREN = {"trial": child_trial, "bits": child_bits}
 
 # ---- The search, in the parent ----
 
-# child(part, model, way, size, rounds): what the child wrote; raises CalledProcessError.
+# child(part, model, way, size, rounds): what the child wrote; raises SubprocessError.
 Child = Callable[[str, str, str, int, int], dict[str, Any]]
 
 
-def environment(host_memory: int) -> None:
-    """For the children: pinned memory up to what the machine has, if not told otherwise."""
-    megabytes = str(host_memory >> 20)
-    os.environ.setdefault("TF_GPU_HOST_MEM_LIMIT_IN_MB", megabytes)
+def environment(device: str) -> None:
+    """For the children: pinned memory up to 80% of what the machine has, if not told otherwise."""
+    if device == "gpu" and not tf.config.list_physical_devices("GPU"):
+        raise SystemExit("TensorFlow sees no GPU; --device cpu tries this program out without one")
+    memory = int(0.8 * os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    os.environ.setdefault("TF_GPU_HOST_MEM_LIMIT_IN_MB", str(memory >> 20))
 
 
 def rows_of(child: Child, model: str, args: argparse.Namespace) -> list[dict[str, Any]]:
@@ -153,9 +153,9 @@ def rows_of(child: Child, model: str, args: argparse.Namespace) -> list[dict[str
 def _tried(child: Child, model: str, way: str, size: int, rounds: int) -> dict[str, Any]:
     try:
         return {"size": size, **child("trial", model, way, size, rounds)}
-    except subprocess.CalledProcessError as error:
+    except subprocess.SubprocessError as error:
         # Not an answer of the program's own: it counts as a no, and is shown as what it is.
-        return {"size": size, "fits": False, "reason": f"the process ended with {error.returncode}"}
+        return {"size": size, "fits": False, "reason": why_not(error)}
 
 
 def _timed(child: Child, model: str, way: str, size: int, rounds: int) -> dict[str, Any]:
@@ -171,8 +171,8 @@ def _timed(child: Child, model: str, way: str, size: int, rounds: int) -> dict[s
 def _bits(child: Child, model: str, way: str, size: int) -> dict[str, Any] | None:
     try:
         return child("bits", model, way, size, 1)
-    except subprocess.CalledProcessError as error:
-        print(f"  {way}: bits were not compared: {error}", flush=True)
+    except subprocess.SubprocessError as error:
+        print(f"  {way}: bits were not compared: {why_not(error)}", flush=True)
         return None
 
 

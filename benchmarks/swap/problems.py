@@ -12,7 +12,7 @@ from _models import Problem, Subject, application, cifar_resnet, resnet50, trans
 SUBJECTS = {
     "resnet50": Subject("ResNet-50, 224 px, batch 16, SGD", lambda: resnet50(16)),
     "transformer": Subject(
-        "decoder of 8 layers, width 768, length 256, batch 4, dropout 0.1, Adam, no remapping",
+        "decoder of 10 layers, width 768, length 256, batch 4, dropout 0.1, Adam, no remapping",
         lambda: transformer(4),
         remapping=False,
     ),
