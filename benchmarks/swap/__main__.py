@@ -84,7 +84,7 @@ def arguments() -> argparse.Namespace:
     known = SUBJECTS
     if args.gpu or args.fake_gpu:
         known = fake_gpu.PROBLEMS if args.fake_gpu else SCALABLES
-    default = [name for name in known if name != "cifar" or args.device == "cpu"]
+    default = [name for name in known if (name == "cifar") == (args.gpu and args.device == "cpu")]
     args.all_rows = not args.models and args.ways == ",".join(WAYS) and not args.quick
     args.models = args.models or ",".join(default)
     for kind, given, there in (("model", args.models, known), ("way", args.ways, WAYS)):
