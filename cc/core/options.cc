@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "cc/core/bytes.h"
+#include "cc/core/swap_options.h"
 
 namespace lms {
 namespace {
@@ -142,6 +143,29 @@ int EditDistance(const std::string& a, const std::string& b) {
   return row[b.size()];
 }
 
+std::vector<OptionSpec> AllSpecs() {
+  std::vector<OptionSpec> specs = {
+      {"dump_graphs", "str", "not given",
+       "the path of a directory, which is made where it is missing ('~' is not expanded)"},
+      {"feedback", "bool", "True", "True or False"},
+      {"memory_budget", "str or int", "'auto'",
+       "'auto', 'min', a positive number of bytes, a size such as '6GiB' or '500 MB', or a percentage such as '60%'"},
+      {"planner_seconds", "float", "1.0", "a number of seconds above 0 and below 3600"},
+      {"profile", "bool or str", "'auto'",
+       "'auto', 'none', or the path of a file that lms.calibrate() wrote ('~' is not expanded)"},
+      {"recompute", "bool", "True", "True or False"},
+      {"safety_margin", "float", "0.05", "a share from 0 to below 1, for example 0.05"},
+      {"schedule", "bool", "True", "True or False"},
+      {"strict", "bool", "False", "True or False"},
+      {"unknown_dim", "int, dict or str", "not given",
+       "a positive whole number, or one for each argument and dimension: {'images': 64, 'tokens:1': 128} or "
+       "'images=64, tokens:1=128' (the dimension is 0 where it is left out, '' is all others)"},
+  };
+  specs.insert(specs.end(), SwapOptionSpecs().begin(), SwapOptionSpecs().end());
+  std::sort(specs.begin(), specs.end(), [](const OptionSpec& a, const OptionSpec& b) { return a.name < b.name; });
+  return specs;
+}
+
 std::string UnknownOption(const std::string& name) {
   std::string names;
   std::string nearest;
@@ -179,23 +203,7 @@ std::string Budget::ToString() const {
 }
 
 const std::vector<OptionSpec>& OptionSpecs() {
-  static const auto* const specs = new std::vector<OptionSpec>{
-      {"dump_graphs", "str", "not given",
-       "the path of a directory, which is made where it is missing ('~' is not expanded)"},
-      {"feedback", "bool", "True", "True or False"},
-      {"memory_budget", "str or int", "'auto'",
-       "'auto', 'min', a positive number of bytes, a size such as '6GiB' or '500 MB', or a percentage such as '60%'"},
-      {"planner_seconds", "float", "1.0", "a number of seconds above 0 and below 3600"},
-      {"profile", "bool or str", "'auto'",
-       "'auto', 'none', or the path of a file that lms.calibrate() wrote ('~' is not expanded)"},
-      {"recompute", "bool", "True", "True or False"},
-      {"safety_margin", "float", "0.05", "a share from 0 to below 1, for example 0.05"},
-      {"schedule", "bool", "True", "True or False"},
-      {"strict", "bool", "False", "True or False"},
-      {"unknown_dim", "int, dict or str", "not given",
-       "a positive whole number, or one for each argument and dimension: {'images': 64, 'tokens:1': 128} or "
-       "'images=64, tokens:1=128' (the dimension is 0 where it is left out, '' is all others)"},
-  };
+  static const auto* const specs = new std::vector<OptionSpec>(AllSpecs());
   return *specs;
 }
 
@@ -238,19 +246,26 @@ std::vector<std::string> ParseOptions(const OptionMap& map, Options* options, bo
       if (!AsFeedback(value, &parsed)) problems.push_back(name + "=" + Show(value) + " " + why);
       continue;
     } else {
-      problems.push_back(UnknownOption(name));
-      continue;
+      const std::optional<std::string> problem = ParseSwapOption(name, value, &parsed);
+      if (!problem) {
+        problems.push_back(UnknownOption(name));
+        continue;
+      }
+      good = problem->empty();
+      why = *problem;
     }
     if (good) continue;
     for (const OptionSpec& spec : OptionSpecs()) {
       if (spec.name == name) problems.push_back(name + "=" + Show(value) + " " + why + "; accepted: " + spec.accepted);
     }
   }
-  if (parsed.memory_budget.kind == Budget::Kind::kMin && !parsed.recompute && !parsed.schedule) {
+  if (parsed.memory_budget.kind == Budget::Kind::kMin && !parsed.recompute && !parsed.schedule && !parsed.swap) {
     problems.push_back(
-        "memory_budget='min' with recompute=False and schedule=False leaves nothing to lower the peak with; accepted: "
-        "recompute=True, schedule=True, or another budget");
+        "memory_budget='min' with recompute=False, schedule=False and swap=False leaves nothing to lower the peak "
+        "with; accepted: recompute=True, schedule=True, swap=True, or another budget");
   }
+  const std::vector<std::string> contradictions = SwapContradictions(map, parsed);
+  problems.insert(problems.end(), contradictions.begin(), contradictions.end());
   if (problems.empty()) *options = std::move(parsed);
   return problems;
 }

@@ -1,55 +1,26 @@
 #include "cc/core/profile_file.h"
 
-#include <fcntl.h>
-#include <sys/file.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include <atomic>
 #include <cerrno>
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <mutex>
 #include <system_error>
-#include <tuple>
 #include <utility>
 
-#include "cc/core/text_file.h"
+#include "cc/core/kept_file.h"
 
 namespace lms {
 namespace {
 
-std::string FromEnvironment(const char* name) {
-  const char* value = std::getenv(name);
-  return value == nullptr ? "" : value;
-}
-
-// What changes when the file does.
-using Stamp = std::tuple<uint64_t, uint64_t, int64_t, int64_t, int64_t>;
-
-// False where there is no file.
-bool StampOf(const std::string& path, Stamp* stamp) {
-  struct stat info;
-  if (::stat(path.c_str(), &info) != 0) return false;
-  *stamp = {static_cast<uint64_t>(info.st_dev), static_cast<uint64_t>(info.st_ino), info.st_size, info.st_mtim.tv_sec,
-            info.st_mtim.tv_nsec};
-  return true;
-}
-
 std::string ReadProfile(const std::string& path, Profile* profile) {
-  // A device or a pipe may never end.
-  std::error_code error;
-  const std::filesystem::file_status status = std::filesystem::status(path, error);
-  if (!error && !std::filesystem::is_regular_file(status)) return path + ": is no file";
   std::string text;
-  const std::string problem = ReadTextFile(path, &text);
+  const std::string problem = ReadKeptFile(path, &text);
   return problem.empty() ? ParseProfile(text, path, profile) : problem;
 }
 
 struct Cached {
-  Stamp stamp;
+  FileStamp stamp;
   std::shared_ptr<const Profile> profile;
   std::string problem;
 };
@@ -65,73 +36,15 @@ Cache& TheCache() {
   return *cache;
 }
 
-// Held from construction to the end of its life, or not at all where the file system has no locks.
-class FileLock {
- public:
-  explicit FileLock(const std::string& path)
-      : file_(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, S_IRUSR | S_IWUSR | S_IRGRP | S_IROTH)) {
-    while (file_ >= 0 && ::flock(file_, LOCK_EX) != 0 && errno == EINTR) {
-    }
-  }
-  ~FileLock() {
-    if (file_ >= 0) ::close(file_);
-  }
-  FileLock(const FileLock&) = delete;
-  FileLock& operator=(const FileLock&) = delete;
-
- private:
-  int file_;
-};
-
-// The text is on the disk when this returns "".
-std::string WriteToDisk(const std::string& path, const std::string& text) {
-  std::string problem = WriteTextFile(path, text);
-  if (!problem.empty()) return problem;
-  const int file = ::open(path.c_str(), O_WRONLY | O_CLOEXEC);
-  const bool synced = file >= 0 && ::fsync(file) == 0;
-  if (!synced) problem = path + ": cannot be written: " + std::strerror(errno);
-  if (file >= 0) ::close(file);
-  return problem;
-}
-
-std::string Replace(const std::string& path, const std::string& text) {
-  static std::atomic<int> number{0};
-  const std::string own = path + ".new." + std::to_string(::getpid()) + "." + std::to_string(number++);
-  std::string problem = WriteToDisk(own, text);
-  if (problem.empty() && std::rename(own.c_str(), path.c_str()) != 0) {
-    problem = path + ": cannot be replaced: " + std::strerror(errno);
-  }
-  if (!problem.empty()) std::remove(own.c_str());
-  return problem;
-}
-
 }  // namespace
 
-std::string DefaultProfilePath(const std::string& device) {
-  std::string directory = FromEnvironment("LMS_PROFILE_DIR");
-  if (directory.empty()) {
-    std::string cache = FromEnvironment("XDG_CACHE_HOME");
-    if (cache.empty() || cache.front() != '/') {  // the standard has relative ones ignored
-      cache = FromEnvironment("HOME");
-      if (cache.empty()) return "";
-      cache += "/.cache";
-    }
-    directory = cache + "/lms/profiles";
-  }
-  std::string name = device;
-  for (char& c : name) {
-    const bool plain =
-        (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' || c == '-';
-    if (!plain) c = '_';
-  }
-  return directory + "/" + name + ".profile";
-}
+std::string DefaultProfilePath(const std::string& device) { return KeptFilePath(device, ".profile"); }
 
 std::shared_ptr<const Profile> LoadProfile(const std::string& path, std::string* problem) {
   Cache& cache = TheCache();
   const std::lock_guard<std::mutex> lock(cache.mutex);
   problem->clear();
-  Stamp stamp;
+  FileStamp stamp;
   if (!StampOf(path, &stamp)) {
     if (errno != ENOENT && errno != ENOTDIR) *problem = path + ": cannot be read: " + std::strerror(errno);
     return nullptr;
@@ -153,16 +66,12 @@ std::shared_ptr<const Profile> LoadProfile(const std::string& path, std::string*
 ProfileWritten AddToProfile(const std::string& path, const ProfilePlace& place,
                             const std::map<std::string, ProfileEntry>& entries) {
   ProfileWritten written;
-  std::error_code error;
-  const std::filesystem::path directory = std::filesystem::path(path).parent_path();
-  if (!directory.empty()) std::filesystem::create_directories(directory, error);
-  if (error) {
-    written.problem = directory.string() + ": cannot be made: " + error.message();
-    return written;
-  }
-  const FileLock lock(path + ".lock");
+  written.problem = MakeDirectoriesFor(path);
+  if (!written.problem.empty()) return written;
+  const KeptFileLock lock(path);
   Profile profile;
-  Stamp stamp;
+  FileStamp stamp;
+  std::error_code error;
   if (std::filesystem::is_directory(path, error)) {
     written.problem = path + ": is a directory";
     return written;
@@ -181,7 +90,7 @@ ProfileWritten AddToProfile(const std::string& path, const ProfilePlace& place,
   }
   profile.place = place;
   for (const auto& [key, entry] : entries) profile.entries[key] = entry;
-  written.problem = Replace(path, ProfileText(profile));
+  written.problem = ReplaceKeptFile(path, ProfileText(profile));
   return written;
 }
 

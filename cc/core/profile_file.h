@@ -1,8 +1,6 @@
-// Profiles as files: where they are, read through a cache, and written so that no reader ever meets half of one.
+// Profiles as files: where they are, read through a cache, and added to (kept_file.h says how they are written).
 //
-// All functions may be called from several threads and processes. A writer holds a lock on a file beside the profile
-// (NAME.lock), reads what is there, adds to it, writes a file of its own and renames it: writers wait for each other
-// and readers see the old file or the new one. Where the file system knows no locks, the last writer wins.
+// All functions may be called from several threads and processes.
 
 #ifndef LMS_CC_CORE_PROFILE_FILE_H_
 #define LMS_CC_CORE_PROFILE_FILE_H_

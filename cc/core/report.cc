@@ -5,6 +5,31 @@
 #include <tuple>
 
 namespace lms {
+namespace {
+
+Decision Swap(const char* kind, const MemGraph& graph, BufferId buffer, OpId at, double transfer_us,
+              const SwapLink& link) {
+  const MemBuffer& swapped = graph.buffers[buffer];
+  Decision decision;
+  decision.kind = kind;
+  decision.op = swapped.producer == kNone ? swapped.name : graph.ops[swapped.producer].name;
+  if (swapped.producer != kNone) decision.op_type = graph.ops[swapped.producer].type;
+  decision.tensor_bytes = swapped.bytes;
+  decision.priced_by.clear();  // no op runs again
+  decision.position = at;
+  decision.before = graph.ops[at].name;
+  decision.transfer_us = transfer_us;
+  decision.cost_us = static_cast<double>(swapped.bytes) * link.compute_us_per_byte;
+  return decision;
+}
+
+void Finish(size_t i, const std::vector<double>& stalls, const std::vector<std::string>& triggers, Decision* decision) {
+  if (i < stalls.size()) decision->stall_us = stalls[i];
+  decision->cost_us += decision->stall_us;
+  if (i < triggers.size()) decision->trigger = triggers[i];
+}
+
+}  // namespace
 
 const char* StatusName(ReportStatus status) {
   switch (status) {
@@ -55,6 +80,32 @@ std::vector<Decision> DescribePlan(const MemGraph& graph, const Plan& plan, cons
     decisions.push_back(std::move(decision));
   }
   return decisions;
+}
+
+std::vector<Decision> DescribeSwaps(const MemGraph& graph, const Plan& plan, const SwapLink& link,
+                                    const Transfers& transfers, const std::vector<std::string>& out_triggers,
+                                    const std::vector<std::string>& in_triggers) {
+  std::vector<Decision> decisions;
+  decisions.reserve(plan.swap_outs.size() + plan.swap_ins.size());
+  for (size_t i = 0; i < plan.swap_outs.size(); ++i) {
+    const SwapOut& out = plan.swap_outs[i];
+    const double us = link.OutUs(graph.buffers[out.buffer].bytes);
+    decisions.push_back(Swap("swap_out", graph, out.buffer, out.by, us, link));
+    Finish(i, transfers.out_stall_us, out_triggers, &decisions.back());
+  }
+  for (size_t i = 0; i < plan.swap_ins.size(); ++i) {
+    const SwapIn& in = plan.swap_ins[i];
+    const double us = link.InUs(graph.buffers[in.buffer].bytes);
+    decisions.push_back(Swap("swap_in", graph, in.buffer, in.before, us, link));
+    Finish(i, transfers.in_stall_us, in_triggers, &decisions.back());
+  }
+  return decisions;
+}
+
+void NoteTransfers(const Transfers& transfers, Report* report) {
+  report->swapped_bytes = transfers.out_bytes;
+  report->swap_hidden = transfers.transfer_us > 0 ? transfers.Hidden() : 0;
+  report->swap_stall = transfers.stall_us / 1e6;
 }
 
 }  // namespace lms

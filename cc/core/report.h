@@ -10,6 +10,8 @@
 #include "cc/core/liveness.h"
 #include "cc/core/mem_graph.h"
 #include "cc/core/plan.h"
+#include "cc/core/swap_link.h"
+#include "cc/core/transfers.h"
 
 namespace lms {
 
@@ -18,15 +20,19 @@ enum class ReportStatus { kRewritten, kFits, kSkipped, kInfeasible, kFailed };
 const char* StatusName(ReportStatus status);  // "rewritten", "fits", "skipped", "infeasible", "failed"
 
 struct Decision {
-  std::string kind;  // "recompute"; "move": runs later than it would have, once; "order": waits, because of the order
+  std::string kind;  // "recompute"; "move": runs later than it would have, once; "order": waits, because of the order;
+                     // "swap_out", "swap_in": copied to the tier or back
   std::string op;
   std::string op_type;
   int64_t tensor_bytes = 0;
   double cost_us = 0;
   std::string priced_by = "estimate";  // or "profile": the cost was measured
   int position = 0;                    // in the schedule
-  std::string before;                  // the op that it is recomputed for
+  std::string before;                  // the op that it is recomputed or swapped in for; of a swap-out: the one by
+                                       // whose end it is out
   std::string trigger;                 // the node that it waits for
+  double transfer_us = 0;              // of a swap: that the link is busy with it
+  double stall_us = 0;                 // of these, that an op waits for it
 };
 
 struct KeptTensors {
@@ -56,6 +62,13 @@ struct Report {
   double step_time_us = 0;         // predicted, without lms
   std::string profile;             // the file that prices came from; "": none
   double profiled_share = 0;       // of step_time_us: ops that the profile has measured
+  std::string swap_tier;           // "host", "disk"; "": nothing may be swapped
+  std::string swap_directory;      // of the file, for "disk"
+  std::string swap_note;           // why nothing is swapped, and what to do about it; "" where something may be
+  std::string link;                // what it carries each way, and how that is known; "": nothing was to be swapped
+  int64_t swapped_bytes = 0;       // out, per step
+  double swap_hidden = 0;          // share of the transfers' time that is hidden behind ops; 0 where there are none
+  double swap_stall = 0;           // predicted seconds per step that ops wait for transfers
   double planner_seconds = 0;
   double optimizer_seconds = 0;  // everything that lms did
   int nodes_before = 0;
@@ -73,6 +86,15 @@ std::vector<KeptTensors> SummariseKept(const MemGraph& graph);
 
 // One decision per step of the plan; `triggers` holds, per step, the node that it waits for.
 std::vector<Decision> DescribePlan(const MemGraph& graph, const Plan& plan, const std::vector<std::string>& triggers);
+
+// One decision per swap-out, then one per swap-in of the plan, with the times that `transfers` predicts over `link`.
+// The triggers hold, per swap-out and per swap-in, the node that it waits for.
+std::vector<Decision> DescribeSwaps(const MemGraph& graph, const Plan& plan, const SwapLink& link,
+                                    const Transfers& transfers, const std::vector<std::string>& out_triggers,
+                                    const std::vector<std::string>& in_triggers);
+
+// Fills in what is transferred: swapped_bytes, swap_hidden, swap_stall.
+void NoteTransfers(const Transfers& transfers, Report* report);
 
 }  // namespace lms
 

@@ -16,10 +16,11 @@ namespace lms {
 struct SwapLink {
   double out_bytes_per_us = 0;  // alone; 0: there is no link, nothing is swapped
   double in_bytes_per_us = 0;
-  double out_share = 1;            // of out_bytes_per_us while the other direction is busy too
-  double in_share = 1;             // likewise
-  double latency_us = 0;           // of each transfer, on top of its bytes
-  double compute_us_per_byte = 0;  // that a byte, moved once, takes from the step's own ops (copies, checksums)
+  double out_share = 1;   // of out_bytes_per_us while the other direction is busy too
+  double in_share = 1;    // likewise
+  double latency_us = 0;  // of each transfer, on top of its bytes
+  double compute_us_per_byte =
+      0;  // by which a byte, moved once, makes the ops longer: copies take processors from them
   int64_t capacity_bytes = std::numeric_limits<int64_t>::max();  // of the tier
 
   bool usable() const { return out_bytes_per_us > 0 && in_bytes_per_us > 0; }

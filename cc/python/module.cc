@@ -5,6 +5,7 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
+#include <array>
 #include <map>
 #include <optional>
 #include <string>
@@ -17,9 +18,14 @@
 #include "cc/core/profile_file.h"
 #include "cc/core/report.h"
 #include "cc/core/report_store.h"
+#include "cc/core/spill_measure.h"
+#include "cc/core/spill_store.h"
+#include "cc/core/swap_link.h"
 #include "cc/tf/failure.h"
 #include "cc/tf/memory_counter.h"
 #include "cc/tf/optimizer.h"
+#include "cc/tf/swap_choice.h"
+#include "cc/tf/swap_handle.h"
 #include "cc/tf/time_ops.h"
 #include "lms_build_facts.h"
 
@@ -57,6 +63,8 @@ py::dict ToDict(const lms::Report& report) {
     decision["position"] = d.position;
     decision["before"] = d.before;
     decision["trigger"] = d.trigger;
+    decision["transfer_us"] = d.transfer_us;
+    decision["stall_us"] = d.stall_us;
     decisions.append(decision);
   }
   py::list kept;
@@ -90,6 +98,13 @@ py::dict ToDict(const lms::Report& report) {
   result["step_time_us"] = report.step_time_us;
   result["profile"] = report.profile;
   result["profiled_share"] = report.profiled_share;
+  result["swap_tier"] = report.swap_tier;
+  result["swap_directory"] = report.swap_directory;
+  result["swap_note"] = report.swap_note;
+  result["link"] = report.link;
+  result["swapped_bytes"] = report.swapped_bytes;
+  result["swap_hidden"] = report.swap_hidden;
+  result["swap_stall"] = report.swap_stall;
   result["planner_seconds"] = report.planner_seconds;
   result["optimizer_seconds"] = report.optimizer_seconds;
   result["nodes_before"] = report.nodes_before;
@@ -161,6 +176,32 @@ py::object LatestPlan(const std::string& function) {
   return plan;
 }
 
+// The figures of the op LmsMeasureLink: bytes per microsecond out and in, the same while both are busy, and
+// microseconds of latency. Returns the problem.
+std::string StoreHostLink(const std::string& device, const std::array<double, 5>& figures) {
+  lms::SwapLink link;
+  link.out_bytes_per_us = figures[0];
+  link.in_bytes_per_us = figures[1];
+  link.out_share = figures[0] > 0 ? figures[2] / figures[0] : 1;
+  link.in_share = figures[1] > 0 ? figures[3] / figures[1] : 1;
+  link.latency_us = figures[4];
+  const py::gil_scoped_release released;
+  return lms::StoreHostLink(device, link);
+}
+
+bool NeedsHostLink(const std::string& device) {
+  const py::gil_scoped_release released;
+  return lms::NeedsHostLink(device);
+}
+
+// The problem, and what was measured in words.
+std::pair<std::string, std::string> MeasureDiskLink(const std::string& swap_to) {
+  const py::gil_scoped_release released;
+  std::string text;
+  const std::string problem = lms::MeasureDiskAnew(swap_to, &text);
+  return {problem, text};
+}
+
 void InjectFailure(const std::string& stage) {
   if (!lms::InjectFailure(stage)) throw py::value_error("no stage is called '" + stage + "'");
 }
@@ -210,6 +251,43 @@ std::vector<std::string> UnknownDimProblems(const std::string& unknown_dim, cons
   return lms::SizeArguments(plain, parsed, {}, 1).problems;
 }
 
+// What the swap ops of this process have moved and hold (lms._native.pyi tells the units).
+py::dict SwapStatistics() {
+  const lms::SpillStatistics disk = lms::SharedSpillStatistics();
+  py::dict statistics;
+  statistics["written_bytes"] = disk.written_bytes;
+  statistics["read_bytes"] = disk.read_bytes;
+  statistics["write_seconds"] = disk.write_seconds;
+  statistics["read_seconds"] = disk.read_seconds;
+  statistics["processor_seconds"] = disk.processor_seconds;
+  statistics["stored_bytes"] = disk.stored_bytes;
+  statistics["peak_stored_bytes"] = disk.peak_stored_bytes;
+  statistics["file_bytes"] = disk.file_bytes;
+  statistics["host_bytes"] = lms::HostBytes::InUse();
+  statistics["peak_host_bytes"] = lms::HostBytes::Peak();
+  return statistics;
+}
+
+// The figures of a SwapLink; "problem" is empty where they could be measured.
+py::dict MeasureSpill(const std::string& directory, int64_t bytes) {
+  std::string problem;
+  lms::SwapLink link;
+  {
+    const py::gil_scoped_release released;
+    link = lms::MeasureSpill(directory, bytes, &problem);
+  }
+  py::dict figures;
+  figures["out_bytes_per_us"] = link.out_bytes_per_us;
+  figures["in_bytes_per_us"] = link.in_bytes_per_us;
+  figures["out_share"] = link.out_share;
+  figures["in_share"] = link.in_share;
+  figures["latency_us"] = link.latency_us;
+  figures["compute_us_per_byte"] = link.compute_us_per_byte;
+  figures["capacity_bytes"] = link.capacity_bytes;
+  figures["problem"] = problem;
+  return figures;
+}
+
 }  // namespace
 
 PYBIND11_MODULE(_native, m) {
@@ -228,6 +306,9 @@ PYBIND11_MODULE(_native, m) {
   m.def("take_timed", &TakeTimed, py::arg("name"));
   m.def("add_to_profile", &AddToProfile, py::arg("path"), py::arg("device"), py::arg("tensorflow"), py::arg("lms"),
         py::arg("onednn"), py::arg("entries"));
+  m.def("needs_host_link", &NeedsHostLink, py::arg("device"));
+  m.def("store_host_link", &StoreHostLink, py::arg("device"), py::arg("figures"));
+  m.def("measure_disk_link", &MeasureDiskLink, py::arg("swap_to"));
   m.def("latest_plan", &LatestPlan, py::arg("function"));
   m.def(
       "set_measured",
@@ -235,6 +316,13 @@ PYBIND11_MODULE(_native, m) {
         return lms::ReportStore::Global().SetMeasured(sequence, peak_bytes, steps, warning);
       },
       py::arg("sequence"), py::arg("peak_bytes"), py::arg("steps"), py::arg("warning"));
+  m.def("swap_statistics", &SwapStatistics);
+  m.def("reset_swap_statistics", [] {
+    lms::ResetSharedSpillStatistics();
+    lms::HostBytes::ResetPeak();
+  });
+  m.def("trim_spill", &lms::TrimSharedSpillStores, py::call_guard<py::gil_scoped_release>());
+  m.def("measure_spill", &MeasureSpill, py::arg("directory"), py::arg("bytes"));
   m.def("begin_peak_scope", [] { return lms::StartCounting().empty() && lms::BeginPeakScope(); });
   m.def("end_peak_scope", &lms::EndPeakScope);
   m.def("memory_error", &lms::StartCounting);

@@ -41,7 +41,7 @@ MemoryProfile Highest(const tensorflow::GraphDef& graph, const GraphIndex& index
   for (uint32_t seed = 0; seed < kDraws; ++seed) {
     std::vector<RunEvent> run;
     const std::vector<double>& durations = seed % 2 == 0 || threads == 1 ? microseconds : readers_late;
-    for (const ExecutorModel::Event& event : model.RunOnThreads(seed, threads, durations)) {
+    for (const ExecutorModel::Event& event : model.RunOnThreads(seed, threads, durations, imported.one_lane)) {
       run.push_back({imported.op_of_node[event.node], event.ends});
     }
     if (run.size() != 2 * imported.graph.ops.size()) return Simulate(memory, Plan());

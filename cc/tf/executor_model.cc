@@ -1,7 +1,6 @@
 #include "cc/tf/executor_model.h"
 
 #include <algorithm>
-#include <cmath>
 #include <deque>
 #include <functional>
 #include <numeric>
@@ -13,13 +12,11 @@
 
 #include "cc/tf/loops.h"
 #include "cc/tf/op_traits.h"
+#include "cc/tf/swap_ops.h"
 #include "tensorflow/core/util/device_name_utils.h"
 
 namespace lms {
 namespace {
-
-// Outgoing edges that tensorflow::EdgeSet keeps in the order in which they were added.
-constexpr size_t kOrderedEdges = 8;
 
 bool ClosesLoop(const std::string& op_type) { return op_type == "NextIteration" || op_type == "RefNextIteration"; }
 
@@ -126,17 +123,13 @@ std::vector<int> Numbered(const tensorflow::GraphDef& graph, const GraphIndex& i
   return sorted;
 }
 
-void Shuffle(std::mt19937* random, std::vector<int>* list) {
-  // Not std::shuffle, whose result differs between standard libraries.
-  for (size_t i = list->size(); i > 1; --i) std::swap((*list)[i - 1], (*list)[(*random)() % i]);
-}
-
 }  // namespace
 
 // One run: the queue at hand, and the pool.
 class ExecutorModel::Execution {
  public:
-  Execution(const std::vector<Node>& nodes, uint32_t seed) : nodes_(nodes), random_(seed), waiting_(nodes.size()) {
+  Execution(const std::vector<ExecutorNode>& nodes, uint32_t seed)
+      : nodes_(nodes), random_(seed), waiting_(nodes.size()) {
     for (size_t i = 0; i < nodes.size(); ++i) waiting_[i] = nodes[i].waits_for;
   }
 
@@ -144,7 +137,16 @@ class ExecutorModel::Execution {
     if (roots.size() > kOrderedEdges) Shuffle(&random_, &roots);
     Schedule(roots);
     DrainQueue();
-    while (!pool_.empty()) {
+    while (!pool_.empty() || !transfers_.empty()) {
+      if (!transfers_.empty()) {
+        // How long it takes is not known here: it has ended by the time that nothing is at hand.
+        std::vector<int> ready;
+        Fire(nodes_[transfers_.front()].data, &ready);
+        Fire(nodes_[transfers_.front()].control, &ready);
+        transfers_.pop_front();
+        for (const int node : ready) pool_.insert(pool_.begin(), node);
+        continue;
+      }
       queue_.push_back(pool_.back());
       pool_.pop_back();
       DrainQueue();
@@ -155,10 +157,15 @@ class ExecutorModel::Execution {
  private:
   void DrainQueue() {
     while (!queue_.empty()) {
-      const Node& node = nodes_[queue_.front()];
+      const ExecutorNode& node = nodes_[queue_.front()];
       order_.push_back(queue_.front());
       order_.insert(order_.end(), node.fused.begin(), node.fused.end());
+      const int begun = queue_.front();
       queue_.pop_front();
+      if (node.direction >= 0) {
+        transfers_.push_back(begun);
+        continue;
+      }
       std::vector<int> ready;
       if (node.data.size() + node.control.size() <= kOrderedEdges) {
         Fire(node.data, &ready);
@@ -198,133 +205,13 @@ class ExecutorModel::Execution {
     }
   }
 
-  const std::vector<Node>& nodes_;
+  const std::vector<ExecutorNode>& nodes_;
   std::mt19937 random_;
   std::vector<int> waiting_;
   std::deque<int> queue_;
   std::vector<int> pool_;
+  std::deque<int> transfers_;  // that have begun
   std::vector<int> order_;
-};
-
-// A run on several threads, on a clock of its own.
-class ExecutorModel::TimedExecution {
- public:
-  TimedExecution(const std::vector<Node>& nodes, uint32_t seed, int threads, const std::vector<double>& microseconds)
-      : nodes_(nodes), random_(seed), microseconds_(microseconds), waiting_(nodes.size()), workers_(threads) {
-    for (size_t i = 0; i < nodes.size(); ++i) waiting_[i] = nodes[i].waits_for;
-    if (workers_.size() == 1) return;
-    for (double& duration : microseconds_) duration *= std::pow(kSpread, (random_() % 2001) / 1000.0 - 1);
-  }
-
-  std::vector<Event> Run(std::vector<int> roots) {
-    if (roots.size() > kOrderedEdges) Shuffle(&random_, &roots);
-    // Cheap ones run at once; the others are handed out as they come.
-    for (const int node : roots) {
-      if (nodes_[node].runs_inline) {
-        workers_[0].queue.push_back(node);
-      } else {
-        workers_[random_() % workers_.size()].pool.push_back(node);
-      }
-    }
-    while (true) {
-      for (size_t w = 0; w < workers_.size(); ++w) Start(w);
-      size_t next = workers_.size();
-      for (size_t w = 0; w < workers_.size(); ++w) {
-        if (workers_[w].node >= 0 && (next == workers_.size() || workers_[w].ends < workers_[next].ends)) next = w;
-      }
-      if (next == workers_.size()) return std::move(events_);
-      Finish(next);
-    }
-  }
-
- private:
-  struct Worker {
-    std::deque<int> queue;  // at hand
-    std::deque<int> pool;   // newest first
-    int node = -1;          // runs
-    double ends = 0;
-  };
-
-  void Start(size_t w) {
-    Worker& worker = workers_[w];
-    if (worker.node >= 0) return;
-    if (!worker.queue.empty()) {
-      worker.node = worker.queue.front();
-      worker.queue.pop_front();
-    } else if (!worker.pool.empty()) {
-      worker.node = worker.pool.front();
-      worker.pool.pop_front();
-    } else {
-      for (size_t other = 1; other < workers_.size() && worker.node < 0; ++other) {
-        std::deque<int>& pool = workers_[(w + other) % workers_.size()].pool;
-        if (pool.empty()) continue;
-        worker.node = pool.back();
-        pool.pop_back();
-      }
-    }
-    if (worker.node < 0) return;
-    worker.ends = now_ + Duration(worker.node);
-    for (const int fused : nodes_[worker.node].fused) worker.ends += Duration(fused);
-    Note(worker.node, false);
-  }
-
-  double Duration(int node) const {
-    return nodes_[node].runs_inline ? kCheapUs : std::max(microseconds_[node], kLeastUs);
-  }
-
-  void Note(int node, bool ends) {
-    events_.push_back({node, ends});
-    for (const int fused : nodes_[node].fused) events_.push_back({fused, ends});
-  }
-
-  void Finish(size_t w) {
-    Worker& worker = workers_[w];
-    const int node = worker.node;
-    worker.node = -1;
-    now_ = worker.ends;
-    Note(node, true);
-    std::vector<int> ready;
-    std::vector<int> data = nodes_[node].data;
-    std::vector<int> control = nodes_[node].control;
-    if (data.size() + control.size() > kOrderedEdges) {
-      Shuffle(&random_, &data);
-      Shuffle(&random_, &control);
-    }
-    for (const std::vector<int>* readers : {&data, &control}) {
-      for (const int reader : *readers) {
-        if (--waiting_[reader] == 0) ready.push_back(reader);
-      }
-    }
-    int last = -1;  // of those that are not cheap
-    for (const int next : ready) {
-      if (nodes_[next].runs_inline) {
-        worker.queue.push_back(next);
-        continue;
-      }
-      if (last >= 0) worker.pool.push_front(last);
-      last = next;
-    }
-    if (last < 0) return;
-    if (worker.queue.empty()) {
-      worker.queue.push_back(last);
-    } else {
-      worker.pool.push_front(last);
-    }
-  }
-
-  // Microseconds that the executor itself takes for a node, and at least for one that is not cheap.
-  static constexpr double kCheapUs = 0.3;
-  static constexpr double kLeastUs = 3;
-  // Kernels side by side take longer than alone, some a lot: by up to this factor, drawn for each.
-  static constexpr double kSpread = 3;
-
-  const std::vector<Node>& nodes_;
-  std::mt19937 random_;
-  std::vector<double> microseconds_;
-  std::vector<int> waiting_;
-  std::vector<Worker> workers_;
-  double now_ = 0;
-  std::vector<Event> events_;
 };
 
 ExecutorModel::ExecutorModel(const tensorflow::GraphDef& graph, const GraphIndex& index, bool onednn)
@@ -364,6 +251,11 @@ ExecutorModel::ExecutorModel(const tensorflow::GraphDef& graph, const GraphIndex
     }
     if (fused[to] != to) nodes_[fused[to]].fused.push_back(to);
     nodes_[to].runs_inline = RunsInline(graph.node(to).op()) || !OnCpu(graph.node(to).device());
+    const tensorflow::NodeDef& node = graph.node(to);
+    if (node.op() != kSwapOutOp && node.op() != kSwapInOp) continue;
+    nodes_[to].direction = node.op() == kSwapOutOp ? 0 : 1;
+    const auto deadline = node.attr().find("deadline");
+    if (deadline != node.attr().end()) nodes_[to].deadline = deadline->second.i();
   }
   for (const int node : order) {
     if (index[node].live && fused[node] == node && nodes_[node].waits_for == 0) roots_.push_back(node);
@@ -372,9 +264,9 @@ ExecutorModel::ExecutorModel(const tensorflow::GraphDef& graph, const GraphIndex
 
 std::vector<int> ExecutorModel::Run(uint32_t seed) const { return Execution(nodes_, seed).Run(roots_); }
 
-std::vector<ExecutorModel::Event> ExecutorModel::RunOnThreads(uint32_t seed, int threads,
-                                                              const std::vector<double>& microseconds) const {
-  return TimedExecution(nodes_, seed, std::max(1, threads), microseconds).Run(roots_);
+std::vector<ExecutorEvent> ExecutorModel::RunOnThreads(uint32_t seed, int threads,
+                                                       const std::vector<double>& microseconds, bool one_lane) const {
+  return TimedExecution(nodes_, seed, std::max(1, threads), microseconds, one_lane).Run(roots_);
 }
 
 }  // namespace lms

@@ -11,8 +11,11 @@
 // With several threads each has a pool of its own: it takes the newest of that, or where there is none the oldest of
 // another's. What runs beside what then depends on how long kernels take.
 //
+// Swaps (swap_ops.cc) are started on the spot and go on beside the threads: each direction of the link carries one at a
+// time, or both together do, the most urgent first. What waits for one is handed to the pool when it has ended.
+//
 // oneDNN's layout pass, which comes after Grappler, has its part in it: the nodes that it replaces get higher numbers,
-// and it fuses gradients of biases into those of filters. Left out: constants folded later, kernels that complete
+// and it fuses gradients of biases into those of filters. Left out: constants folded later, other kernels that complete
 // elsewhere, branches not taken, and that the executor treats a kernel as cheap, too, once it has measured some ninety
 // times that it takes less than a few microseconds.
 
@@ -23,6 +26,7 @@
 #include <vector>
 
 #include "cc/tf/graph_index.h"
+#include "cc/tf/timed_execution.h"
 #include "tensorflow/core/framework/graph.pb.h"
 
 namespace lms {
@@ -36,26 +40,16 @@ class ExecutorModel {
   // where some never become ready. Linear.
   std::vector<int> Run(uint32_t seed) const;
 
-  struct Event {
-    int node;
-    bool ends;
-  };
-  // The same on `threads` threads, where a node takes so many microseconds: the live nodes as they begin and end.
-  // O(n (log n + threads)).
-  std::vector<Event> RunOnThreads(uint32_t seed, int threads, const std::vector<double>& microseconds) const;
+  using Event = ExecutorEvent;
+  // The same on `threads` threads, where a node takes so many microseconds (a swap: of the link): the live nodes as
+  // they begin and end. `one_lane`: do swaps of both directions follow each other? O(n (log n + threads)).
+  std::vector<Event> RunOnThreads(uint32_t seed, int threads, const std::vector<double>& microseconds,
+                                  bool one_lane = false) const;
 
  private:
-  struct Node {
-    std::vector<int> data;     // readers of its tensors, once per input
-    std::vector<int> control;  // nodes that only wait for it
-    std::vector<int> fused;    // nodes that run as a part of it
-    int waits_for = 0;         // edges that must have fired
-    bool runs_inline = false;
-  };
   class Execution;
-  class TimedExecution;
 
-  std::vector<Node> nodes_;
+  std::vector<ExecutorNode> nodes_;
   std::vector<int> roots_;
 };
 

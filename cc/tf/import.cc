@@ -9,6 +9,8 @@
 #include "cc/tf/import_state.h"
 #include "cc/tf/keep_reasons.h"
 #include "cc/tf/node_types.h"
+#include "cc/tf/op_traits.h"
+#include "cc/tf/swap_ops.h"
 #include "cc/tf/region_choice.h"
 
 namespace lms {
@@ -41,9 +43,19 @@ absl::Status ImportGraph(const tensorflow::grappler::GrapplerItem& item, const G
   return region == 0 ? status : ImportRegion(item, index, sizes, region, false, imported);
 }
 
-void ImportCosts(const tensorflow::grappler::GrapplerItem& item, const TensorSizes& sizes, ImportedGraph* imported) {
+void ImportCosts(const tensorflow::grappler::GrapplerItem& item, const TensorSizes& sizes, const SwapLink& link,
+                 ImportedGraph* imported) {
+  const std::vector<MemBuffer>& buffers = imported->graph.buffers;
+  imported->one_lane = link.one_lane();
   for (size_t i = 0; i < imported->graph.ops.size(); ++i) {
-    imported->graph.ops[i].cost_us = sizes.Of(item.graph.node(imported->node_of_op[i]).name()).cost_us;
+    MemOp& op = imported->graph.ops[i];
+    if (!IsSwap(op.type)) {
+      op.cost_us = sizes.Of(item.graph.node(imported->node_of_op[i]).name()).cost_us;
+      continue;
+    }
+    int64_t bytes = 0;
+    for (const BufferId b : op.type == kSwapOutOp ? op.inputs : op.outputs) bytes += buffers[b].bytes;
+    op.cost_us = !link.usable() ? 0 : op.type == kSwapOutOp ? link.OutUs(bytes) : link.InUs(bytes);
   }
 }
 

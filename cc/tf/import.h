@@ -14,10 +14,12 @@
 #include "absl/status/status.h"
 #include "cc/core/mem_graph.h"
 #include "cc/core/overlap.h"
+#include "cc/core/swap_link.h"
 #include "cc/tf/graph_index.h"
 #include "cc/tf/loops.h"
 #include "cc/tf/tensor_sizes.h"
 #include "cc/tf/variable_waits.h"
+#include "tensorflow/core/framework/types.pb.h"
 #include "tensorflow/core/grappler/grappler_item.h"
 
 namespace lms {
@@ -27,6 +29,7 @@ struct ImportedGraph {
   std::vector<int> node_of_op;                        // index into the GraphDef's nodes
   std::vector<OpId> op_of_node;                       // kNone for nodes that never run
   std::vector<std::vector<BufferId>> buffer_of_port;  // per node and output port; kNone for ports without storage
+  std::vector<tensorflow::DataType> dtype_of_buffer;  // of the tensor that owns it; DT_INVALID where several do
   std::vector<HeldRead> held_reads;                   // of variables that the step changes
   std::vector<BufferId> overlaps;                     // what iterations of loops may hold beyond one of them
   std::vector<VariableWait> variable_waits;           // which the order assumes: a rewrite makes edges of them
@@ -37,6 +40,7 @@ struct ImportedGraph {
   std::string hidden_example;                         // of an op that makes such a list
   int assumed_tensors = 0;                            // whose size rests on an unknown dimension
   std::string assumed_example;                        // the largest of them
+  bool one_lane = false;                              // SwapLink::one_lane(), of the link that its swaps take
 };
 
 // `index` belongs to the item's graph. Fails, and says why, where the graph cannot be put in order or is unsound.
@@ -48,8 +52,10 @@ absl::Status ImportGraph(const tensorflow::grappler::GrapplerItem& item, const G
 absl::Status ImportRegion(const tensorflow::grappler::GrapplerItem& item, const GraphIndex& index,
                           const TensorSizes& sizes, int region, bool hold, ImportedGraph* imported);
 
-// Fills in the ops' costs, once `sizes` has them.
-void ImportCosts(const tensorflow::grappler::GrapplerItem& item, const TensorSizes& sizes, ImportedGraph* imported);
+// Fills in the ops' costs, once `sizes` has them: of swaps what the link takes for their bytes (nothing where it is not
+// usable).
+void ImportCosts(const tensorflow::grappler::GrapplerItem& item, const TensorSizes& sizes, const SwapLink& link,
+                 ImportedGraph* imported);
 
 }  // namespace lms
 

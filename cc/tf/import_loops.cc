@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "cc/tf/op_traits.h"
+#include "cc/tf/swap_ops.h"
 #include "tensorflow/core/framework/types.h"
 
 namespace lms {
@@ -57,7 +58,7 @@ void NoteUnknownLists(ImportState* state) {
       const int group = state->lists.GroupOf(node);
       const std::string& op = state->Node(node).op();
       const bool optional =
-          op.rfind("Optional", 0) == 0 || op.rfind("Iterator", 0) == 0 || IsPassThrough(state->Node(node));
+          op.rfind("Optional", 0) == 0 || op.rfind("Iterator", 0) == 0 || IsPassThrough(state->Node(node)) || IsSwap(op);
       if (group < 0 ? optional : state->lists.group(group).known) continue;
       unknown[state->index[node].frame] = true;
       if (state->out.hidden_example.empty()) state->out.hidden_example = state->Node(node).name();

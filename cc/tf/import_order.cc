@@ -7,6 +7,7 @@
 
 #include "cc/core/schedule.h"
 #include "cc/tf/op_traits.h"
+#include "cc/tf/swap_ops.h"
 #include "cc/tf/variable_waits.h"
 
 namespace lms {
@@ -61,7 +62,7 @@ absl::Status AddOps(ImportState* state) {
     }
     // A result becomes the function's own, no node that others could wait for.
     const bool result = op.type == "_Retval" || op.type == "_DeviceRetval";
-    if (DeviceType(state->Node(i).device()) == "CPU" && state->OnDevice(i)) {
+    if (DeviceType(state->Node(i).device()) == "CPU" && state->OnDevice(i) && !IsSwap(op.type)) {
       op.workspace_bytes = state->sizes.Of(state->Node(i).name()).workspace_bytes;
     }
     op.anchor = state->InRegion(i) && state->OnDevice(i) && !IsControlFlow(op.type) && !result;

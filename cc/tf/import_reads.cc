@@ -24,7 +24,8 @@ void AddReadsOf(int node, ImportState* state) {
     MemBuffer& buffer = state->out.graph.buffers[b];
     const int maker = state->index[node].inputs[i].node;
     if (op.type == "_Retval" || state->index.Fetched(maker)) buffer.escapes = !buffer.resident;
-    if (op.type == "_Retval" || state->index.Preserved(maker)) facts.keep_reason = "returned or preserved by name";
+    if (op.type == "_Retval" || state->index.Fetched(maker)) facts.keep_reason = "returned";
+    facts.by_name |= state->index.Preserved(maker);
     if (fixed) facts.keep_reason = "used inside control flow or on another device";
     // A view is no read: those who read through it are.
     if (IsViewOfInput(state->Node(node), static_cast<int>(i))) {
@@ -46,7 +47,8 @@ void AddReadsOf(int node, ImportState* state) {
     const BufferId b = state->Slots(node)[port];
     if (b == kNone || !state->index.Preserved(node)) continue;
     if (state->index.Fetched(node)) state->out.graph.buffers[b].escapes = !state->out.graph.buffers[b].resident;
-    state->facts[b].keep_reason = "returned or preserved by name";
+    if (state->index.Fetched(node)) state->facts[b].keep_reason = "returned";
+    state->facts[b].by_name = true;
   }
 }
 

@@ -42,6 +42,7 @@ BufferId ImportState::NewBuffer(int node, int port, int64_t bytes, bool resident
   buffer.producer = out.op_of_node[node];
   out.graph.buffers.push_back(buffer);
   facts.push_back({});
+  out.dtype_of_buffer.push_back(types[node].outputs[port]);
   const BufferId id = static_cast<BufferId>(out.graph.buffers.size()) - 1;
   Op(node).outputs.push_back(id);
   return id;

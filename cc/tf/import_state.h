@@ -24,7 +24,8 @@
 namespace lms {
 
 struct BufferFacts {
-  std::string keep_reason;  // why the buffer itself is kept, whatever made it
+  std::string keep_reason;  // why the buffer itself is kept, whatever made it: neither recomputed nor swapped
+  bool by_name = false;     // made by a node that is preserved by name: not recomputed
 };
 
 struct ImportState {
@@ -33,7 +34,7 @@ struct ImportState {
               int region, bool hold, ImportedGraph* imported);
 
   const tensorflow::NodeDef& Node(int node) const { return graph.node(node); }
-  TensorSize SizeOf(int node, int port) const { return SizeOfPort(sizes, Node(node), port); }
+  TensorSize SizeOf(int node, int port) const { return SizeOfPort(graph, index, sizes, node, port); }
 
   bool OnDevice(int node) const { return Node(node).device() == out.device; }
   bool InRegion(int node) const { return index[node].region == out.region && !loops.Straggles(node); }

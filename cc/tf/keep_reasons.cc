@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "cc/tf/op_traits.h"
+#include "cc/tf/swap_ops.h"
 #include "tensorflow/core/framework/types.h"
 
 namespace lms {
@@ -75,7 +76,12 @@ class Judge {
 
   void JudgeBuffer(BufferId b) {
     MemBuffer& buffer = state_.out.graph.buffers[b];
-    buffer.keep_reason = state_.facts[b].keep_reason;
+    const BufferFacts& facts = state_.facts[b];
+    buffer.swappable = facts.keep_reason.empty() && MayBeSwapped(b);
+    buffer.keep_reason = facts.keep_reason;
+    if (buffer.keep_reason == "returned" || (buffer.keep_reason.empty() && facts.by_name)) {
+      buffer.keep_reason = "returned or preserved by name";
+    }
     if (buffer.keep_reason.empty() && buffer.resident) buffer.keep_reason = "present during the whole step";
     if (buffer.keep_reason.empty() && buffer.producer != kNone && !state_.out.graph.ops[buffer.producer].recomputable) {
       buffer.keep_reason = state_.out.graph.ops[buffer.producer].keep_reason;
@@ -84,6 +90,17 @@ class Judge {
   }
 
  private:
+  // May a swap-out read the tensor where it is made? Whether it could be made again does not matter.
+  bool MayBeSwapped(BufferId b) const {
+    const MemBuffer& buffer = state_.out.graph.buffers[b];
+    if (buffer.resident || buffer.escapes || buffer.no_more_readers || buffer.bytes <= 0) return false;
+    if (buffer.producer == kNone || !buffer.overwritten_by.empty()) return false;
+    const int node = state_.out.node_of_op[buffer.producer];
+    const std::string& type = state_.Node(node).op();
+    return state_.InRegion(node) && state_.OnDevice(node) && !IsControlFlow(type) && type != kSwapOutOp &&
+           tensorflow::DataTypeCanUseMemcpy(state_.out.dtype_of_buffer[b]);
+  }
+
   // No edge may lead from a copy into a loop, so nothing could keep the change behind the copy.
   bool ChangedInLoop(BufferId b) const {
     const std::vector<OpId>& writers = state_.out.graph.buffers[b].overwritten_by;

@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <map>
 
+#include "cc/tf/op_traits.h"
+#include "cc/tf/swap_ops.h"
 #include "tensorflow/core/framework/memory_types.h"
 #include "tensorflow/core/framework/node_def_util.h"
 #include "tensorflow/core/framework/op.h"
@@ -77,8 +79,15 @@ absl::Status ReadNodeTypes(const tensorflow::GraphDef& graph, const GraphIndex& 
   return CheckPorts(graph, index, *types);
 }
 
-TensorSize SizeOfPort(const TensorSizes& sizes, const NodeDef& node, int port) {
-  const std::vector<TensorSize>& outputs = sizes.Of(node.name()).outputs;
+TensorSize SizeOfPort(const tensorflow::GraphDef& graph, const GraphIndex& index, const TensorSizes& sizes, int node,
+                      int port) {
+  for (int steps = 0; IsSwap(graph.node(node).op()); ++steps) {
+    if (graph.node(node).op() == kSwapOutOp && steps == 0) return {0, /*known=*/true, false};
+    if (steps > index.size() || index[node].inputs.empty()) return TensorSize();
+    port = index[node].inputs[0].port;
+    node = index[node].inputs[0].node;
+  }
+  const std::vector<TensorSize>& outputs = sizes.Of(graph.node(node).name()).outputs;
   return port < static_cast<int>(outputs.size()) ? outputs[port] : TensorSize();
 }
 
@@ -92,7 +101,7 @@ std::string DeviceToPlan(const tensorflow::GraphDef& graph, const GraphIndex& in
     any_gpu |= DeviceType(node.device()) == "GPU";
     int64_t& sum = bytes[node.device()];
     for (size_t port = 0; port < types[i].outputs.size(); ++port) {
-      sum += SizeOfPort(sizes, node, static_cast<int>(port)).bytes;
+      sum += SizeOfPort(graph, index, sizes, i, static_cast<int>(port)).bytes;
     }
   }
   std::string chosen;

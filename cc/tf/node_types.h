@@ -42,8 +42,10 @@ bool IsHandle(tensorflow::DataType type);
 absl::Status ReadNodeTypes(const tensorflow::GraphDef& graph, const GraphIndex& index,
                            const tensorflow::FunctionLibraryDefinition& library, std::vector<NodeTypes>* types);
 
-// Of the node's output; not known where `sizes` has none.
-TensorSize SizeOfPort(const TensorSizes& sizes, const tensorflow::NodeDef& node, int port);
+// Of the node's output; not known where `sizes` has none. A swap's handle is on the host; what is swapped in is as large
+// as what was swapped out.
+TensorSize SizeOfPort(const tensorflow::GraphDef& graph, const GraphIndex& index, const TensorSizes& sizes, int node,
+                      int port);
 
 // The device whose live nodes make the most bytes: of GPUs, where there are any. "" in a graph without live nodes.
 std::string DeviceToPlan(const tensorflow::GraphDef& graph, const GraphIndex& index, const TensorSizes& sizes,

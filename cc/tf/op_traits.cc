@@ -5,6 +5,7 @@
 #include <string_view>
 #include <unordered_set>
 
+#include "cc/tf/swap_ops.h"
 #include "tensorflow/core/framework/attr_value.pb.h"
 #include "tensorflow/core/framework/types.h"
 
@@ -70,6 +71,8 @@ const Names& Inexpensive() {
                                              "Identity",
                                              "IdentityN",
                                              "ImmutableConst",
+                                             kSwapInOp,
+                                             kSwapOutOp,
                                              "NoOp",
                                              "Placeholder",
                                              "PlaceholderWithDefault",

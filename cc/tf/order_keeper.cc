@@ -11,16 +11,24 @@ constexpr int64_t kLargeShare = 256;
 
 }  // namespace
 
-OrderKeeper::OrderKeeper(const MemGraph& graph, const Plan& plan, int64_t limit_bytes)
-    : graph_(graph), limit_bytes_(limit_bytes), profile_(Simulate(graph, plan)) {
+using Kind = OrderKeeper::Event::Kind;
+
+OrderKeeper::OrderKeeper(const MemGraph& graph, const Plan& plan, int64_t limit_bytes, int64_t serialize_bytes)
+    : graph_(graph),
+      plan_(plan),
+      limit_bytes_(limit_bytes),
+      serialize_bytes_(serialize_bytes),
+      profile_(Simulate(graph, plan)) {
   large_bytes_ = std::max<int64_t>(1, (profile_.peak_bytes - profile_.resident_bytes) / kLargeShare);
-  MakeEvents(plan);
-  FindDepsAndReleases(plan);
+  MakeEvents();
+  FindDepsAndReleases();
   number_.assign(events_.size(), kNone);
-  for (std::vector<EventId>& released : releases_) {
-    const auto late = [this](EventId e) { return !graph_.ops[events_[e].op].anchor; };
+  for (EventId e = 0; e < static_cast<EventId>(events_.size()); ++e) {
+    std::vector<EventId>& released = releases_[e];
+    const auto late = [this](EventId reader) { return !MayBeWaitedFor(reader); };
     released.erase(std::remove_if(released.begin(), released.end(), late), released.end());
-    for (const EventId e : released) number_[e] = 0;
+    for (const EventId reader : released) number_[reader] = 0;
+    if (Serialized(e) && MayBeWaitedFor(e)) number_[e] = 0;
   }
   for (EventId e = 0; e < static_cast<EventId>(events_.size()); ++e) {
     if (number_[e] == kNone) continue;
@@ -34,27 +42,61 @@ bool OrderKeeper::Large(BufferId buffer) const {
   return !graph_.buffers[buffer].resident && graph_.buffers[buffer].bytes >= large_bytes_;
 }
 
+bool OrderKeeper::RunsOp(EventId event) const {
+  return events_[event].kind == Kind::kOp || events_[event].kind == Kind::kStep;
+}
+
+bool OrderKeeper::MayBeWaitedFor(EventId event) const { return !RunsOp(event) || graph_.ops[events_[event].op].anchor; }
+
+bool OrderKeeper::Serialized(EventId event) const {
+  if (serialize_bytes_ <= 0 || !RunsOp(event)) return false;
+  int64_t bytes = 0;
+  for (const BufferId b : graph_.ops[events_[event].op].outputs) {
+    if (!graph_.buffers[b].resident) bytes += graph_.buffers[b].bytes;
+  }
+  return bytes >= serialize_bytes_;
+}
+
 bool OrderKeeper::AllocatesLarge(EventId event) const {
-  const MemOp& op = graph_.ops[events_[event].op];
+  const Event& e = events_[event];
+  if (e.kind == Kind::kSwapOut) return false;
+  if (e.kind == Kind::kSwapIn) return Large(plan_.swap_ins[e.index].buffer);
+  const MemOp& op = graph_.ops[e.op];
   return op.workspace_bytes >= large_bytes_ ||
          std::any_of(op.outputs.begin(), op.outputs.end(), [this](BufferId b) { return Large(b); });
 }
 
-void OrderKeeper::MakeEvents(const Plan& plan) {
+// In use while the event's node runs, by the plan.
+int64_t OrderKeeper::BytesAt(EventId event) const {
+  const Event& e = events_[event];
+  if (e.kind == Kind::kStep) return profile_.step_bytes[e.index];
+  return e.kind == Kind::kSwapIn ? profile_.swap_in_bytes[e.index] : profile_.op_bytes[e.op];
+}
+
+OrderKeeper::EventId OrderKeeper::AddEvent(const Event& event) {
+  events_.push_back(event);
+  return static_cast<EventId>(events_.size()) - 1;
+}
+
+void OrderKeeper::MakeEvents() {
   std::vector<bool> moved(graph_.ops.size(), false);
-  for (const RecomputeStep& step : plan.steps) moved[step.op] = moved[step.op] || step.moves;
-  event_of_step_.resize(plan.steps.size());
+  for (const RecomputeStep& step : plan_.steps) moved[step.op] = moved[step.op] || step.moves;
   event_of_op_.assign(graph_.ops.size(), kNone);
-  size_t next = 0;
+  size_t step = 0;
+  size_t in = 0;
+  size_t out = 0;
   for (OpId op = 0; op < static_cast<OpId>(graph_.ops.size()); ++op) {
-    for (; next < plan.steps.size() && plan.steps[next].before == op; ++next) {
-      event_of_step_[next] = static_cast<EventId>(events_.size());
-      if (plan.steps[next].moves) event_of_op_[plan.steps[next].op] = event_of_step_[next];
-      events_.push_back({plan.steps[next].op, static_cast<int>(next)});
+    for (; in < plan_.swap_ins.size() && plan_.swap_ins[in].before == op; ++in) {
+      event_of_swap_in_.push_back(AddEvent({Kind::kSwapIn, op, static_cast<int>(in)}));
     }
-    if (moved[op]) continue;
-    event_of_op_[op] = static_cast<EventId>(events_.size());
-    events_.push_back({op, kNone});
+    for (; step < plan_.steps.size() && plan_.steps[step].before == op; ++step) {
+      event_of_step_.push_back(AddEvent({Kind::kStep, plan_.steps[step].op, static_cast<int>(step)}));
+      if (plan_.steps[step].moves) event_of_op_[plan_.steps[step].op] = event_of_step_.back();
+    }
+    if (!moved[op]) event_of_op_[op] = AddEvent({Kind::kOp, op, kNone});
+    for (; out < plan_.swap_outs.size() && plan_.swap_outs[out].by == op; ++out) {
+      event_of_swap_out_.push_back(AddEvent({Kind::kSwapOut, op, static_cast<int>(out)}));
+    }
   }
   deps_.resize(events_.size());
   releases_.resize(events_.size());
@@ -64,31 +106,48 @@ void OrderKeeper::MakeEvents(const Plan& plan) {
   implied_.resize(events_.size());
 }
 
-void OrderKeeper::FindDepsAndReleases(const Plan& plan) {
-  std::vector<EventId> maker(graph_.buffers.size(), kNone);          // of the newest instance
-  std::vector<std::vector<EventId>> readers(graph_.buffers.size());  // of the newest instance of large buffers
+void OrderKeeper::FindDepsAndReleases() {
+  maker_.assign(graph_.buffers.size(), kNone);
+  swapped_out_.assign(graph_.buffers.size(), kNone);
+  readers_.resize(graph_.buffers.size());
   for (EventId e = 0; e < static_cast<EventId>(events_.size()); ++e) {
     const Event& event = events_[e];
+    if (event.kind == Kind::kSwapOut) FindDepsOfSwap(e, plan_.swap_outs[event.index].buffer);
+    if (event.kind == Kind::kSwapIn) FindDepsOfSwap(e, plan_.swap_ins[event.index].buffer);
+    if (!RunsOp(e)) continue;
     const MemOp& op = graph_.ops[event.op];
-    bool as_before = event.step == kNone;
+    bool as_before = event.kind == Kind::kOp;
     for (const BufferId b : op.inputs) {
-      if (Large(b)) readers[b].push_back(e);
-      if (maker[b] == kNone) continue;
-      deps_[e].push_back(maker[b]);
-      as_before = as_before && events_[maker[b]].step == kNone;
+      if (Large(b)) readers_[b].push_back(e);
+      if (maker_[b] == kNone) continue;
+      deps_[e].push_back(maker_[b]);
+      as_before = as_before && events_[maker_[b]].kind == Kind::kOp;
     }
-    // A node that reads a recomputation need not wait for the first run.
+    // A node that reads another instance need not wait for the first run.
     if (as_before) {
       for (const OpId dep : op.deps) deps_[e].push_back(event_of_op_[dep]);
     }
-    for (const BufferId b : event.step == kNone ? op.outputs : plan.steps[event.step].provides) {
-      Release(b, &readers[b]);
-      maker[b] = e;
+    for (const BufferId b : event.kind == Kind::kOp ? op.outputs : plan_.steps[event.index].provides) {
+      Release(b, &readers_[b]);
+      maker_[b] = e;
     }
   }
-  for (size_t b = 0; b < readers.size(); ++b) {
-    if (!graph_.buffers[b].escapes) Release(static_cast<BufferId>(b), &readers[b]);
+  for (size_t b = 0; b < readers_.size(); ++b) {
+    if (!graph_.buffers[b].escapes) Release(static_cast<BufferId>(b), &readers_[b]);
   }
+}
+
+// A swap-out waits for what makes the instance at hand; a swap-in for the swap-out.
+void OrderKeeper::FindDepsOfSwap(EventId event, BufferId buffer) {
+  if (events_[event].kind == Kind::kSwapOut) {
+    if (Large(buffer)) readers_[buffer].push_back(event);
+    if (maker_[buffer] != kNone) deps_[event].push_back(maker_[buffer]);
+    swapped_out_[buffer] = event;
+    return;
+  }
+  deps_[event].push_back(swapped_out_[buffer]);
+  Release(buffer, &readers_[buffer]);
+  maker_[buffer] = event;
 }
 
 void OrderKeeper::Release(BufferId buffer, std::vector<EventId>* readers) {
@@ -98,7 +157,7 @@ void OrderKeeper::Release(BufferId buffer, std::vector<EventId>* readers) {
   for (const EventId reader : *readers) read_[reader].push_back(static_cast<int>(instances_.size()));
   instances_.push_back({graph_.buffers[buffer].bytes, last});
   const std::vector<BufferId>& forwardable = graph_.ops[events_[last].op].forwardable;
-  if (std::find(forwardable.begin(), forwardable.end(), buffer) != forwardable.end()) {
+  if (RunsOp(last) && std::find(forwardable.begin(), forwardable.end(), buffer) != forwardable.end()) {
     sharers_[last].insert(sharers_[last].end(), readers->begin(), readers->end() - 1);
     if (readers->size() > 1) shared_bytes_[last] += graph_.buffers[buffer].bytes;
   }
@@ -117,8 +176,7 @@ void OrderKeeper::AddImplied(EventId by, Set* implied) const {
 
 // Takes readers out of `wanted`, the last first, as long as what they may still hold fits under the limit.
 void OrderKeeper::DropWhatFits(EventId event, const Set& implied, Set* wanted) const {
-  const Event& e = events_[event];
-  int64_t room = limit_bytes_ - (e.step == kNone ? profile_.op_bytes[e.op] : profile_.step_bytes[e.step]);
+  int64_t room = limit_bytes_ - BytesAt(event);
   // What the op cannot take over has to be allocated beside it.
   if (shared_bytes_[event] <= room) {
     room -= shared_bytes_[event];
@@ -148,14 +206,18 @@ void OrderKeeper::DropWhatFits(EventId event, const Set& implied, Set* wanted) c
 }
 
 std::vector<OrderKeeper::EventId> OrderKeeper::Waits(EventId event) {
-  if (!AllocatesLarge(event)) return {};
+  const bool large = AllocatesLarge(event);
+  const bool serialized = Serialized(event) && serialized_ != kNone;
+  if (!large && !serialized) return {};
   Set wanted = released_;
+  if (!large) std::fill(wanted.begin(), wanted.end(), 0);
   for (const EventId sharer : sharers_[event]) {
     if (number_[sharer] != kNone) wanted[number_[sharer] / 64] |= uint64_t{1} << (number_[sharer] % 64);
   }
   Set implied(released_.size(), 0);
   for (const EventId dep : deps_[event]) AddImplied(dep, &implied);
-  if (limit_bytes_ > 0) DropWhatFits(event, implied, &wanted);
+  if (limit_bytes_ > 0 && large) DropWhatFits(event, implied, &wanted);
+  if (serialized) wanted[number_[serialized_] / 64] |= uint64_t{1} << (number_[serialized_] % 64);
   // Later events imply earlier ones: take them first, so that what one of them implies is not named again.
   std::vector<EventId> waits;
   for (int i = static_cast<int>(reader_.size()) - 1; i >= 0; --i) {
@@ -177,6 +239,7 @@ void OrderKeeper::Passed(EventId event) {
   Set implied(released_.size(), 0);
   for (const EventId dep : deps_[event]) AddImplied(dep, &implied);
   implied_[event] = std::move(implied);
+  if (Serialized(event) && MayBeWaitedFor(event)) serialized_ = event;
   for (const EventId reader : releases_[event])
     released_[number_[reader] / 64] |= uint64_t{1} << (number_[reader] % 64);
 }

@@ -11,6 +11,7 @@
 #include "cc/core/lower_bound.h"
 #include "cc/core/planner.h"
 #include "cc/core/report_store.h"
+#include "cc/core/swap_filters.h"
 #include "cc/tf/budget.h"
 #include "cc/tf/dimensions.h"
 #include "cc/tf/execution.h"
@@ -20,9 +21,11 @@
 #include "cc/tf/import.h"
 #include "cc/tf/node_names.h"
 #include "cc/tf/profile_choice.h"
-#include "cc/tf/rewrite_recompute.h"
+#include "cc/tf/rewrite.h"
+#include "cc/tf/step_report.h"
 #include "cc/tf/strategy.h"
 #include "cc/tf/strict.h"
+#include "cc/tf/swap_choice.h"
 #include "cc/tf/tensor_sizes.h"
 #include "cc/tf/verify.h"
 
@@ -159,7 +162,7 @@ class StepPass {
       sizes_.EstimateCosts(cluster_, &prices);
       report_.profile = chosen.path;
     }
-    ImportCosts(item_, sizes_, &imported_);
+    ImportCosts(item_, sizes_, swap_.link, &imported_);
     NoteProfiledShare();
   }
 
@@ -227,6 +230,7 @@ class StepPass {
     const absl::Status held = HoldIterations();
     if (!held.ok()) return Fail(held);
     report_.step_time_us = imported_.graph.TotalCostUs();
+    ChooseWhereToSwap();
     report_.kept = SummariseKept(imported_.graph);
     const bool least = options_.memory_budget.kind == Budget::Kind::kMin;
     int64_t limit = Limit();
@@ -239,7 +243,7 @@ class StepPass {
       report_.planner_seconds += Now() - start;
       if (!planned.feasible) return Infeasible(planned, output);
       // Ops side by side may take more than one after the other: then the order at hand is what is enforced.
-      const bool as_it_is = planned.plan.steps.empty() && strategy.order.empty();
+      const bool as_it_is = planned.plan.empty() && strategy.order.empty();
       if (as_it_is && !options_.schedule && !least) {
         limit = planned.peak_bytes - std::max<int64_t>(report_.peak_before_bytes - planned.peak_bytes, limit / 200);
         continue;
@@ -256,7 +260,7 @@ class StepPass {
       if (!Rewrite(planned.plan, &rewritten, &profile)) return false;
       if (least) {
         if (profile.peak_bytes >= report_.peak_before_bytes) {
-          if (order_limit_ > 0 && options_.recompute) continue;  // without the order next time
+          if (order_limit_ > 0 && (options_.recompute || swap_.link.usable())) continue;  // without the order next time
           return NothingToGain();
         }
         report_.budget_bytes = report_.min_budget_bytes = profile.peak_bytes;
@@ -277,13 +281,25 @@ class StepPass {
     return Infeasible(none, output);
   }
 
+  // Asked only now, as a link that nobody has measured yet is measured here.
+  void ChooseWhereToSwap() {
+    if (!options_.swap) return;
+    Enter("swap");
+    swap_ = ChooseSwap(options_, imported_.device, cluster_);
+    NoteSwap(swap_, &report_);
+    target_.tier = swap_.tier;
+    target_.directory = swap_.directory;
+    target_.limit_bytes = swap_.tier == "disk" ? options_.swap_disk_limit : options_.swap_host_limit;
+    for (const std::string& warning : FilterSwappable(options_, &imported_.graph)) report_.warnings.push_back(warning);
+  }
+
   // What is planned is the graph with its loops' iterations kept apart, where that matters.
   absl::Status HoldIterations() {
     if (index_.frames() < 2 || !options_.schedule) return absl::OkStatus();
     const int region = imported_.region;
     const absl::Status status = ImportRegion(item_, index_, sizes_, region, /*hold=*/true, &imported_);
     if (!status.ok()) return status;
-    ImportCosts(item_, sizes_, &imported_);
+    ImportCosts(item_, sizes_, swap_.link, &imported_);
     DumpGraph();
     return status;
   }
@@ -292,6 +308,8 @@ class StepPass {
     PlannerOptions planner = PlannerOptionsFor(options_.planner_seconds);
     planner.recompute = options_.recompute;
     planner.move = options_.schedule;
+    planner.link = swap_.link;
+    planner.swap_rules = swap_.rules;
     return planner;
   }
 
@@ -300,8 +318,9 @@ class StepPass {
     StrategyOptions ways;
     ways.planner = Planner();
     const bool least = options_.memory_budget.kind == Budget::Kind::kMin;
-    ways.order = options_.schedule && (!options_.recompute || attempt < (least ? 1 : 3));
-    ways.order_alone = !options_.recompute || attempt < (least ? 1 : 2);
+    const bool order_alone = !options_.recompute && !swap_.link.usable();
+    ways.order = options_.schedule && (order_alone || attempt < (least ? 1 : 3));
+    ways.order_alone = order_alone || attempt < (least ? 1 : 2);
     return ways;
   }
 
@@ -311,11 +330,15 @@ class StepPass {
   bool Rewrite(const Plan& plan, grappler::GrapplerItem* rewritten, MemoryProfile* profile) {
     Enter("rewrite");
     applied_ = RewriteResult();
-    absl::Status status =
-        RewriteForRecompute(Planned(), index_, plan, options_.schedule, &rewritten->graph, &applied_, order_limit_);
+    RewriteOptions ways;
+    ways.enforce_order = options_.schedule;
+    ways.order_limit_bytes = order_limit_;
+    ways.serialize_bytes = options_.serialize_bytes;
+    ways.swap = target_;
+    absl::Status status = RewriteGraph(Planned(), index_, plan, ways, &rewritten->graph, &applied_);
     if (!status.ok()) return Fail(status);
     Enter("verify");
-    status = VerifyRewrite(item_, *rewritten, sizes_, threads_, profile);
+    status = VerifyRewrite(item_, *rewritten, sizes_, threads_, swap_.link, profile);
     return status.ok() || Fail(status);
   }
 
@@ -325,58 +348,15 @@ class StepPass {
     report_.peak_after_bytes = profile.peak_bytes;
     report_.timeline_after = profile.Timeline();
     report_.nodes_after = rewritten->graph.node_size();
-    if (report_.step_time_us > 0) {
-      report_.predicted_time_overhead = planned.cost_us / report_.step_time_us;
-      report_.time_overhead_bound = planned.bound_us / report_.step_time_us;
-    }
     if (planned.timed_out) {
       report_.warnings.push_back("planning was cut short after planner_seconds: another run may find another plan");
     }
-    report_.decisions = DescribePlan(Planned().graph, planned.plan, applied_.step_triggers);
-    for (Decision& decision : report_.decisions) {
-      if (sizes_.Of(decision.op).profiled) decision.priced_by = "profile";
-    }
-    if (order_limit_ > 0) DescribeOrder();
-    const auto moves = std::count_if(planned.plan.steps.begin(), planned.plan.steps.end(),
-                                     [](const RecomputeStep& step) { return step.moves; });
-    const std::string edges = std::to_string(applied_.order_edges.size());
-    if (planned.plan.steps.empty()) {
-      report_.reason = "another order of the same operations, held by " + edges + " control edges, lowers";
-    } else {
-      report_.reason = std::to_string(planned.plan.steps.size() - moves) + " recomputations and " +
-                       std::to_string(moves) + " moves" +
-                       (order_limit_ > 0 ? " in another order, held by " + edges + " control edges," : "") + " lower";
-    }
-    report_.reason += " the predicted peak from " + FormatBytes(report_.peak_before_bytes) + " to " +
-                      FormatBytes(report_.peak_after_bytes) + Where() +
-                      (imported_.holds.empty() ? "" : "; iterations of loops wait for the end of the one before");
+    DescribeApplied({Planned(), planned, applied_, swap_.link, order_limit_ > 0}, index_, sizes_, &report_);
     Dump([&] {
       const std::string problem = order_limit_ > 0 ? DumpFile().Write(Planned().graph) : "";
       return problem.empty() ? DumpFile().Write(Planned().graph, planned.plan) : problem;
     });
     output->Swap(&rewritten->graph);
-  }
-
-  void DescribeOrder() {
-    const MemGraph& graph = Planned().graph;
-    for (const OrderEdge& edge : applied_.order_edges) {
-      Decision decision;
-      decision.kind = "order";
-      decision.priced_by.clear();  // no op runs again
-      decision.op = graph.ops[edge.op].name;
-      decision.op_type = graph.ops[edge.op].type;
-      for (const BufferId b : graph.ops[edge.op].outputs) decision.tensor_bytes += graph.buffers[b].bytes;
-      decision.position = edge.op;
-      decision.trigger = edge.waits_for;
-      report_.decisions.push_back(std::move(decision));
-    }
-  }
-
-  // Where the copies are, when not in what runs in every step.
-  std::string Where() const {
-    const Region& region = index_.region(imported_.region);
-    if (region.frame > 0) return ", in the body of the loop " + index_.frame(region.frame).name;
-    return region.conditions.empty() ? "" : ", in a branch";
   }
 
   bool NothingToGain() {
@@ -422,6 +402,8 @@ class StepPass {
   ImportedGraph imported_;
   ImportedGraph ordered_;    // the same in another order, where the strategy wants one
   int64_t order_limit_ = 0;  // then: where order need not be enforced
+  ChosenSwap swap_;  // where tensors may go, and over which link
+  SwapTarget target_;
   RewriteResult applied_;
   int64_t least_verified_ = 0;  // peak of the best rewritten graph that was still over the budget; 0: there was none
   int64_t worst_bytes_ = 0;     // what the step may take as it came, its peak or more

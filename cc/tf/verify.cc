@@ -10,6 +10,8 @@
 #include "cc/tf/loops.h"
 #include "cc/tf/node_names.h"
 #include "cc/tf/op_traits.h"
+#include "cc/tf/swap_ops.h"
+#include "cc/tf/verify_swaps.h"
 #include "tensorflow/core/framework/attr_value_util.h"
 #include "tensorflow/core/framework/node_def.pb.h"
 #include "tensorflow/core/framework/op.h"
@@ -36,7 +38,7 @@ std::string WhyNotTwice(const NodeDef& node) {
   return WhyNotRecomputable(node, *op_def);
 }
 
-// Compares two graphs of which the second is said to be the first with recomputations behind its nodes.
+// Compares two graphs of which the second is said to be the first with recomputations and swaps behind its nodes.
 class Comparison {
  public:
   Comparison(const GraphDef& before, const GraphIndex& old_index, const GraphDef& after, const GraphIndex& new_index)
@@ -45,6 +47,10 @@ class Comparison {
   absl::Status Check() const {
     if (after_.node_size() < before_.node_size()) return absl::InternalError("nodes are missing");
     absl::Status status;
+    // A swap that is wrong makes its readers wrong: it is named first.
+    for (int i = before_.node_size(); status.ok() && i < after_.node_size(); ++i) {
+      if (IsSwap(i)) status = CheckAdded(i);
+    }
     for (int i = 0; status.ok() && i < before_.node_size(); ++i) status = CheckOriginal(i);
     for (int i = before_.node_size(); status.ok() && i < after_.node_size(); ++i) status = CheckAdded(i);
     for (int i = 0; status.ok() && i < before_.node_size(); ++i) status = CheckRuns(i);
@@ -98,16 +104,32 @@ class Comparison {
     if (!new_[node].live && !left_out) return absl::InternalError("the added node " + name + " never runs");
     const int original = old_.Find(OriginalName(name));
     if (original < 0) return absl::InternalError(name + " copies no node");
-    if (left_out) return absl::OkStatus();
+    const bool swap = IsSwap(node);
+    if (left_out && !swap) return absl::OkStatus();
     if (old_[original].region < 0 || !old_.SamePlace(original, new_, node)) {
       return absl::InternalError(name + " is in another loop or branch than " + before_.node(original).name());
     }
+    if (swap) return CheckSwap(node, original);
     if (!SameButInputs(before_.node(original), after_.node(node)) || !SameInputs(original, node)) {
       return absl::InternalError(name + " is no copy of " + before_.node(original).name());
     }
     const std::string why_not = WhyNotTwice(after_.node(node));
     if (!why_not.empty()) return absl::InternalError(name + " must not run twice: " + why_not);
     return absl::OkStatus();
+  }
+
+  bool IsSwap(int node) const { return after_.node(node).op() == kSwapOutOp || after_.node(node).op() == kSwapInOp; }
+
+  absl::Status CheckSwap(int node, int original) const {
+    absl::Status status = CheckSwapNode(before_, original, after_, new_, node);
+    if (!status.ok()) return status;
+    const bool in = after_.node(node).op() == kSwapInOp;
+    const TensorRef tensor = in ? SwappedTensor(after_, new_, {node, 0}) : new_[node].inputs[0];
+    if (tensor.node >= 0 && Source(tensor).node == original && !IsPassThrough(before_.node(original))) {
+      return CheckSwappedType(before_, Source(tensor), after_, node);
+    }
+    return absl::InternalError(after_.node(node).name() + " does not swap a tensor of " +
+                               before_.node(original).name());
   }
 
   // Does `node` of the new graph read the values that `original` read in the old one?
@@ -121,9 +143,11 @@ class Comparison {
     return true;
   }
 
-  // The tensor of the old graph that has the same value, behind recomputations and nodes that hand their input on.
+  // The tensor of the old graph that has the same value, behind recomputations, swaps and nodes that hand their input
+  // on.
   TensorRef Source(TensorRef tensor) const {
     for (int steps = 0; steps < after_.node_size(); ++steps) {
+      if (tensor.node >= before_.node_size()) tensor = SwappedTensor(after_, new_, tensor);
       if (tensor.node >= before_.node_size()) tensor.node = old_.Find(OriginalName(after_.node(tensor.node).name()));
       if (tensor.node < 0 || !IsPassThrough(before_.node(tensor.node))) return tensor;
       const size_t input = static_cast<size_t>(SharedInput(before_.node(tensor.node), tensor.port));
@@ -180,7 +204,7 @@ absl::Status CheckVariableOrder(const GraphDef& graph, const ImportedGraph& impo
 
 absl::Status VerifyRewrite(const tensorflow::grappler::GrapplerItem& original,
                            const tensorflow::grappler::GrapplerItem& rewritten, const TensorSizes& sizes, int threads,
-                           MemoryProfile* profile) {
+                           const SwapLink& link, MemoryProfile* profile) {
   GraphIndex old_index;
   GraphIndex index;
   absl::Status status = old_index.Build(original);
@@ -191,8 +215,9 @@ absl::Status VerifyRewrite(const tensorflow::grappler::GrapplerItem& original,
   if (status.ok()) status = CheckRegion(rewritten.graph, index, region);
   if (status.ok()) status = ImportRegion(rewritten, index, sizes, region, /*hold=*/false, &imported);
   if (status.ok()) status = CheckVariableOrder(rewritten.graph, imported);
+  if (status.ok()) status = CheckSwappable(imported);
   if (!status.ok()) return status;
-  ImportCosts(rewritten, sizes, &imported);
+  ImportCosts(rewritten, sizes, link, &imported);
   *profile = PredictMemory(rewritten.graph, index, imported, threads);
   return status;
 }

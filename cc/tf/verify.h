@@ -11,6 +11,7 @@
 
 #include "absl/status/status.h"
 #include "cc/core/liveness.h"
+#include "cc/core/swap_link.h"
 #include "cc/tf/graph_index.h"
 #include "cc/tf/tensor_sizes.h"
 #include "tensorflow/core/grappler/grappler_item.h"
@@ -21,12 +22,13 @@ namespace lms {
 // original node is missing, moved or changed in more than its inputs; a node reads another value than the node that it
 // is or copies read before, or no longer waits for what it waited for; a result was rerouted; a node runs in another
 // loop or branch than before, or than the node that it copies, or what decides about them has other inputs; an added
-// node never runs, may still run when the next iteration begins, or may read a variable after it has changed; there is
-// a cycle. *profile is the new graph's memory over time on so many inter-op threads, which takes the costs that `sizes`
-// knows.
+// node never runs, may still run when the next iteration begins, or may read a variable after it has changed; what is
+// swapped out is not the tensor that it is said to be, or may be changed meanwhile; what is swapped in is not what was
+// swapped out of that tensor; there is a cycle. *profile is the new graph's memory over time on so many inter-op
+// threads, which takes the costs that `sizes` knows, and for transfers what `link` takes.
 absl::Status VerifyRewrite(const tensorflow::grappler::GrapplerItem& original,
                            const tensorflow::grappler::GrapplerItem& rewritten, const TensorSizes& sizes, int threads,
-                           MemoryProfile* profile);
+                           const SwapLink& link, MemoryProfile* profile);
 
 }  // namespace lms
 

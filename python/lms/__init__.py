@@ -22,6 +22,7 @@ from lms._calibrate import Calibration, calibrate  # noqa: E402
 from lms._errors import OptionError  # noqa: E402
 from lms._loader import version as _version  # noqa: E402
 from lms._report import Report, clear_reports, report, reports  # noqa: E402
+from lms._swap import SwapStatistics, swap_statistics  # noqa: E402
 from lms._switch import configure, disable, enable, enabled, rewriter_config  # noqa: E402
 from lms._verify import Difference, VerifyResult, verify  # noqa: E402
 
@@ -32,6 +33,7 @@ __all__ = [
     "Difference",
     "OptionError",
     "Report",
+    "SwapStatistics",
     "VerifyResult",
     "__version__",
     "calibrate",
@@ -44,5 +46,6 @@ __all__ = [
     "report",
     "reports",
     "rewriter_config",
+    "swap_statistics",
     "verify",
 ]

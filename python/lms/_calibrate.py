@@ -15,7 +15,7 @@ from typing import Any, Callable
 import numpy as np
 import tensorflow as tf
 
-from lms import _native, _options, _switch, _tf_context, _tf_entry, _tf_profiler, _verify
+from lms import _native, _options, _swap, _switch, _tf_context, _tf_entry, _tf_profiler, _verify
 
 _WARM_UPS = 2  # kernels are made, memory is touched for the first time
 _ROWS = 15
@@ -35,6 +35,8 @@ class Calibration:
     step_us: one call as it is; chained_us: with its operations one at a time, under
       TensorFlow's profiler.
     covered: the share of chained_us that the timed operations account for.
+    link: what the way to where tensors are swapped carries, measured anew; "" where the options
+      in force swap nothing.
     times_us, estimates_us: by operation type, the sum over one step of what was measured and of
       what lms estimates without a profile.
     """
@@ -49,6 +51,7 @@ class Calibration:
     times_us: Mapping[str, float]
     estimates_us: Mapping[str, float]
     replaced: str = ""
+    link: str = ""
 
     def ratios(self) -> dict[str, float]:
         """Measured time / estimate by operation type, most time first."""
@@ -64,6 +67,8 @@ class Calibration:
         )
         if self.replaced:
             text += f" The profile that was there was moved to {self.path}.old: {self.replaced}."
+        if self.link:
+            text += f" Swapping: {self.link}."
         return text
 
     def table(self) -> str:
@@ -102,6 +107,8 @@ def calibrate(
     adds to the same file. Where lms is enabled, the function runs as lms rewrites it, so that
     a step that does not fit otherwise can be calibrated; and dimensions that the graph leaves
     unknown have the size that `unknown_dim` gives them there, which belongs to what is kept.
+    How fast tensors can be swapped, to where the options in force say, is measured anew first,
+    also where the operations cannot be timed.
 
     The function runs 2 * (repeats + 2) times. Its variables are put back afterwards, those of
     optimizers and random generators included. Of the repeats, the faster half counts: nothing else
@@ -151,6 +158,7 @@ def calibrate(
             return (time.perf_counter() - begin) * 1e6
 
     with _lock:
+        link = _swap.measure_anew(in_force or {})
         start = [np.array(variable.numpy()) for variable in variables]
         try:
             _tf_context.forget_optimized_functions()
@@ -167,7 +175,7 @@ def calibrate(
             for variable, value in zip(variables, start):
                 variable.assign(value)
             _tf_context.forget_optimized_functions()
-    return _kept(told, steps, runs, target)
+    return dataclasses.replace(_kept(told, steps, runs, target), link=link)
 
 
 def _wait(value: Any) -> None:

@@ -25,6 +25,9 @@ OptionValue = Union[bool, int, float, str]
 
 _TRUE = ("1", "true", "yes", "on")
 _FALSE = ("0", "false", "no", "off")
+_PATHS = ("dump_graphs", "profile", "swap_to")
+_SIZES = ("memory_budget", "swap_host_limit", "swap_disk_limit", "serialize_bytes")
+_LISTS = ("swap_include", "swap_exclude", "swap_include_ops", "swap_exclude_ops")
 
 
 def gather(given: Mapping[str, object], unknown: Mapping[str, object]) -> dict[str, OptionValue]:
@@ -98,14 +101,20 @@ def _plain(name: str, value: object) -> OptionValue | None:
         return str(value)
     if isinstance(value, Mapping) and name == "unknown_dim":
         return _as_text(value)
-    if isinstance(value, os.PathLike) and name in ("dump_graphs", "profile"):
-        return _plain(name, os.fspath(value))
+    if isinstance(value, os.PathLike) and name in _PATHS:
+        path = os.fspath(value)
+        # pathlib takes the "./" away by which a directory is told from a word.
+        local = name == "swap_to" and isinstance(path, str) and os.sep not in path
+        return _plain(name, os.path.join(".", path) if local else path)
+    if isinstance(value, (list, tuple)) and name in _LISTS:
+        named = all(isinstance(item, str) and "," not in item for item in value)
+        return ",".join(value) if named else None
     if isinstance(value, numbers.Integral):
         whole = operator.index(value)
         return whole if -(2**63) <= whole < 2**63 else None
     if isinstance(value, numbers.Real):
         number = float(value)
-        if name == "memory_budget" and math.isfinite(number) and number.is_integer():
+        if name in _SIZES and math.isfinite(number) and number.is_integer():
             return _plain(name, int(number))
         # A proto keeps 32 bits: check the very number that the optimizer will read.
         with np.errstate(over="ignore"):
@@ -144,7 +153,7 @@ def _from_environment(spec: Mapping[str, str], problems: list[str]) -> OptionVal
             return int(text)
         if spec["type"] == "float":
             return float(text)
-        if spec["type"] == "str":
+        if spec["type"] == "str" or spec["name"] in _LISTS:
             return text
         return int(text) if text.lstrip("+-").isdigit() else text
     except ValueError:

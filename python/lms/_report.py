@@ -53,9 +53,22 @@ class Report:
     measured_steps: how many calls were measured; of two, the lower figure counts.
     sizes: of the dimensions that the function leaves unknown, and where each comes from:
       "images:0 = 64 (first call)".
-    decisions: one mapping per operation that is run again ("recompute") or later ("move"), and,
-      where another order is enforced, per control edge ("order": op waits for trigger);
+    decisions: one mapping per operation that is run again ("recompute") or later ("move"), per
+      tensor that is copied out ("swap_out") and per copy back ("swap_in"), and, where another
+      order is enforced, per control edge ("order": op waits for trigger);
       "priced_by" says whether its "cost_us" was measured ("profile") or not ("estimate").
+      "op" is what makes the tensor, "position" and "before" the operation that something is
+      computed again or fetched back for, or by whose end a tensor is out; "transfer_us" how
+      long the link is busy with it, "stall_us" how long an operation waits for it, both in
+      microseconds and 0 for all but swaps.
+    swap_tier: where tensors may be swapped to: "host", "disk", or "" for nowhere; swap_note then
+      says why, and what to do about it.
+    swap_directory: of the file that they are swapped to, where the tier is "disk".
+    link: what the way there carries each way, in GB/s, and how that is known.
+    swapped_bytes: what is copied out in a step, in bytes.
+    swap_hidden: the share of the transfers' time that is hidden behind operations, from 0 to 1;
+      0 where nothing is swapped.
+    swap_stall: the time in a step, in seconds, that is predicted to be spent waiting for them.
     profile: the file of measured times (lms.calibrate) that prices came from; "" for none.
     profiled_share: the share of the step's predicted time whose operations were measured.
     timeline: bytes in use at each operation in the order assumed, "before" and "after".
@@ -87,6 +100,13 @@ class Report:
     warnings: tuple[str, ...] = ()
     profile: str = ""
     profiled_share: float = 0.0
+    swap_tier: str = ""
+    swap_directory: str = ""
+    swap_note: str = ""
+    link: str = ""
+    swapped_bytes: int = 0
+    swap_hidden: float = 0.0
+    swap_stall: float = 0.0
     decisions: tuple[Mapping[str, Any], ...] = ()
     timeline: Mapping[str, list[int]] = dataclasses.field(default_factory=dict)
     kept: tuple[Mapping[str, Any], ...] = ()
@@ -113,6 +133,8 @@ class Report:
             text += self._measured()
             if self.min_budget_bytes and "least feasible" not in self.reason:
                 text += f" The least feasible budget is {format_bytes(self.min_budget_bytes)}."
+            if self.swap_note:
+                text += f" {self.swap_note[0].upper()}{self.swap_note[1:]}."
         if self.status not in ("rewritten", "fits") and self.reason:
             text += f" {self.reason[0].upper()}{self.reason[1:].rstrip('.')}."
         if self.status == "failed" and self.stage:
@@ -180,10 +202,40 @@ class Report:
         again, moved = self._count("recompute"), self._count("move")
         ordered = self._count("order")
         order = f"another order is held by {ordered} control edges"
+        swapped = self._swapped()
         if ordered and not again + moved:
-            return f"{order} and nothing is computed again"
+            return f"{order}, {swapped}" if swapped else f"{order} and nothing is computed again"
         text = f"{again} operations are computed again and {moved} moved"
+        if swapped:
+            text = f"{text}, {swapped}" if again + moved else swapped
         return f"{text}, {order}" if ordered else text
+
+    def _swapped(self) -> str:
+        out = self._count("swap_out")
+        if not out:
+            return ""
+        return (
+            f"{out} tensors of {format_bytes(self.swapped_bytes)} are swapped to "
+            f"{'the host' if self.swap_tier == 'host' else 'disk'} "
+            f"({self.swap_hidden:.0%} of the transfers hidden)"
+        )
+
+    def _transfers(self, kind: str) -> str:
+        """A line of the table on all the copies of one direction."""
+        copies = [decision for decision in self.decisions if decision["kind"] == kind]
+        if not copies:
+            return ""
+        size = sum(copy["tensor_bytes"] for copy in copies)
+        busy = sum(copy["transfer_us"] for copy in copies)
+        stall = sum(copy["stall_us"] for copy in copies)
+        return (
+            f"{len(copies)} copies of {format_bytes(size)}, {busy / 1e3:.2f} ms on the link, "
+            f"{stall / 1e3:.2f} ms waited for"
+        )
+
+    def _tier(self) -> str:
+        where = self.swap_tier + (f" ({self.swap_directory})" if self.swap_directory else "")
+        return where and f"{where}, {self.link}"
 
     def _count(self, kind: str) -> int:
         return sum(decision["kind"] == kind for decision in self.decisions)
@@ -226,6 +278,9 @@ class Report:
             ("least feasible budget", format_bytes(self.min_budget_bytes)),
             ("predicted time", f"{self.predicted_time_overhead:+.1%}{self._bound()}"),
             ("priced by", self._priced_by()),
+            ("swapping", self._tier() or self.swap_note),
+            ("swapped out", self._transfers("swap_out")),
+            ("swapped in", self._transfers("swap_in")),
             ("planning", f"{self.planner_seconds:.2f} s of {self.optimizer_seconds:.2f} s"),
             ("nodes", nodes),
             ("sizes", ", ".join(self.sizes)),

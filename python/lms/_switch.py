@@ -10,11 +10,11 @@ import contextlib
 import logging
 import os
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 import tensorflow as tf
 
-from lms import _options, _tf_context, _tf_entry
+from lms import _options, _swap, _tf_context, _tf_entry
 
 _log = logging.getLogger("lms")
 _lock = threading.RLock()
@@ -26,6 +26,8 @@ def enable(
     *,
     recompute: bool | None = None,
     schedule: bool | None = None,
+    swap: bool | None = None,
+    swap_to: str | os.PathLike[str] | None = None,
     unknown_dim: int | str | Mapping[str, int] | None = None,
     planner_seconds: float | None = None,
     safety_margin: float | None = None,
@@ -33,6 +35,20 @@ def enable(
     feedback: bool | None = None,
     dump_graphs: str | os.PathLike[str] | None = None,
     profile: bool | str | os.PathLike[str] | None = None,
+    swap_host_limit: str | int | None = None,
+    swap_disk_limit: str | int | None = None,
+    swap_out_bandwidth: str | float | None = None,
+    swap_in_bandwidth: str | float | None = None,
+    swap_tensors: int | None = None,
+    swap_least_gap: int | None = None,
+    swap_in_ahead: int | None = None,
+    swap_group: int | None = None,
+    swap_sync: str | None = None,
+    swap_include: str | Sequence[str] | None = None,
+    swap_exclude: str | Sequence[str] | None = None,
+    swap_include_ops: str | Sequence[str] | None = None,
+    swap_exclude_ops: str | Sequence[str] | None = None,
+    serialize_bytes: str | int | None = None,
     **unknown: object,
 ) -> None:
     """From now on, rewrites every training step whose memory would exceed the budget.
@@ -54,6 +70,12 @@ def enable(
       recompute: whether tensors may be dropped and computed again (default True).
       schedule: whether the order of execution may be enforced where the budget needs it
         (default True).
+      swap: whether tensors may be copied to another memory and back, where that is cheaper
+        than computing them again (default True).
+      swap_to: where to. "host" (default): a GPU's tensors to pinned memory of the host; on a
+        CPU that is no other memory, and nothing is swapped. "disk": to a file in
+        $LMS_SPILL_DIR, else $TMPDIR, else /var/tmp; or the path of a directory, with a slash in
+        it. The file has no name and is gone when the process ends.
       unknown_dim: the sizes to plan for where a function leaves dimensions unknown: one
         number for all, or by argument and dimension, {"images": 64, "tokens:1": 128} or
         "images=64, tokens:1=128"; dimension 0 where none is named; "" is all others. An
@@ -71,6 +93,30 @@ def enable(
       profile: the file of measured times that operations are priced by. "auto" (default): the
         device's own, where lms.calibrate() has made it; "none" or False: estimates alone; or
         the path of a file.
+      swap_host_limit: the most pinned host memory that swapping may take, in bytes or as a text
+        such as "8GiB" (default: what TF_GPU_HOST_MEM_LIMIT_IN_MB and the machine leave).
+      swap_disk_limit: the most that the file may take, likewise (default: nine tenths of what
+        is free in its directory).
+      swap_out_bandwidth, swap_in_bandwidth: what the way out and the way back carry, in bytes
+        per second or as a text such as "3GB" (default: measured once, and kept).
+
+      The rest directs by hand what the planner decides by itself. "Operations" are counted in
+      the order of the schedule.
+
+      swap_tensors: the most tensors that are swapped (default -1: any number).
+      swap_least_gap: only tensors that nobody reads for so many operations (default 0).
+      swap_in_ahead: operations before its use at which a tensor is fetched back (default -1: as
+        many as its transfer takes).
+      swap_group: uses at most so many operations apart share one fetching back (default 0).
+      swap_sync: "out": the next operation waits until a tensor is out; "in": a tensor is
+        fetched back only when it is wanted; "both"; "none" (default).
+      swap_include: the name scopes, in a list or comma-separated, whose tensors alone are
+        swapped: "block1/conv" is anything made in that scope, wherever it is nested.
+      swap_exclude: name scopes whose tensors are not swapped.
+      swap_include_ops: types of operations, such as "Conv2D", whose tensors alone are swapped.
+      swap_exclude_ops: types of operations whose tensors are not swapped.
+      serialize_bytes: operations whose results are at least so large run one after the other, in
+        bytes or as a text such as "1GiB" (default 0: none have to).
 
     Raises:
       OptionError: with every unknown name, bad value and bad combination. A function raises it
@@ -93,13 +139,15 @@ def enable(
 def disable() -> None:
     """Switches lms off: functions run as without it from their next call on.
 
-    A v1 session keeps what it was created with. Without enable() before, only says so.
+    A v1 session keeps what it was created with. What the file of swapped tensors holds that no
+    running step needs is given back to the disk. Without enable() before, only says so.
     """
     with _lock:
         if _current is None:
             _log.warning("disable(): lms is not enabled, there is nothing to do")
             return
         _set(None)
+        _swap.trim()
         _log.info("disabled")
 
 
@@ -109,6 +157,8 @@ def enabled(
     *,
     recompute: bool | None = None,
     schedule: bool | None = None,
+    swap: bool | None = None,
+    swap_to: str | os.PathLike[str] | None = None,
     unknown_dim: int | str | Mapping[str, int] | None = None,
     planner_seconds: float | None = None,
     safety_margin: float | None = None,
@@ -116,6 +166,20 @@ def enabled(
     feedback: bool | None = None,
     dump_graphs: str | os.PathLike[str] | None = None,
     profile: bool | str | os.PathLike[str] | None = None,
+    swap_host_limit: str | int | None = None,
+    swap_disk_limit: str | int | None = None,
+    swap_out_bandwidth: str | float | None = None,
+    swap_in_bandwidth: str | float | None = None,
+    swap_tensors: int | None = None,
+    swap_least_gap: int | None = None,
+    swap_in_ahead: int | None = None,
+    swap_group: int | None = None,
+    swap_sync: str | None = None,
+    swap_include: str | Sequence[str] | None = None,
+    swap_exclude: str | Sequence[str] | None = None,
+    swap_include_ops: str | Sequence[str] | None = None,
+    swap_exclude_ops: str | Sequence[str] | None = None,
+    serialize_bytes: str | int | None = None,
     **unknown: object,
 ) -> Iterator[None]:
     """`with lms.enabled(...):` enables for the block, then restores what was before.
@@ -138,6 +202,8 @@ def rewriter_config(
     *,
     recompute: bool | None = None,
     schedule: bool | None = None,
+    swap: bool | None = None,
+    swap_to: str | os.PathLike[str] | None = None,
     unknown_dim: int | str | Mapping[str, int] | None = None,
     planner_seconds: float | None = None,
     safety_margin: float | None = None,
@@ -145,6 +211,20 @@ def rewriter_config(
     feedback: bool | None = None,
     dump_graphs: str | os.PathLike[str] | None = None,
     profile: bool | str | os.PathLike[str] | None = None,
+    swap_host_limit: str | int | None = None,
+    swap_disk_limit: str | int | None = None,
+    swap_out_bandwidth: str | float | None = None,
+    swap_in_bandwidth: str | float | None = None,
+    swap_tensors: int | None = None,
+    swap_least_gap: int | None = None,
+    swap_in_ahead: int | None = None,
+    swap_group: int | None = None,
+    swap_sync: str | None = None,
+    swap_include: str | Sequence[str] | None = None,
+    swap_exclude: str | Sequence[str] | None = None,
+    swap_include_ops: str | Sequence[str] | None = None,
+    swap_exclude_ops: str | Sequence[str] | None = None,
+    serialize_bytes: str | int | None = None,
     **unknown: object,
 ) -> _tf_entry.RewriterConfig:
     """A RewriterConfig that holds the optimizer's entry and nothing else.
@@ -162,6 +242,8 @@ def configure(
     *,
     recompute: bool | None = None,
     schedule: bool | None = None,
+    swap: bool | None = None,
+    swap_to: str | os.PathLike[str] | None = None,
     unknown_dim: int | str | Mapping[str, int] | None = None,
     planner_seconds: float | None = None,
     safety_margin: float | None = None,
@@ -169,6 +251,20 @@ def configure(
     feedback: bool | None = None,
     dump_graphs: str | os.PathLike[str] | None = None,
     profile: bool | str | os.PathLike[str] | None = None,
+    swap_host_limit: str | int | None = None,
+    swap_disk_limit: str | int | None = None,
+    swap_out_bandwidth: str | float | None = None,
+    swap_in_bandwidth: str | float | None = None,
+    swap_tensors: int | None = None,
+    swap_least_gap: int | None = None,
+    swap_in_ahead: int | None = None,
+    swap_group: int | None = None,
+    swap_sync: str | None = None,
+    swap_include: str | Sequence[str] | None = None,
+    swap_exclude: str | Sequence[str] | None = None,
+    swap_include_ops: str | Sequence[str] | None = None,
+    swap_exclude_ops: str | Sequence[str] | None = None,
+    serialize_bytes: str | int | None = None,
     **unknown: object,
 ) -> tf.compat.v1.ConfigProto:
     """A copy of `config_proto` (an empty one where None) with the optimizer's entry.

@@ -26,7 +26,7 @@ from tensorflow.python.client import session as _session
 from tensorflow.python.eager import context as _context
 from tensorflow.python.eager.polymorphic_function import polymorphic_function as _function
 
-from lms import _feedback
+from lms import _feedback, _swap
 from lms._tf_arguments import open_sizes, update_sizes
 from lms._tf_patch import Patch, warn
 from lms._tf_state import active
@@ -69,6 +69,8 @@ def _wrap_call_function(original: Any) -> Any:
         entry = active()
         if entry is None:
             return original(self, name, tensor_inputs, num_outputs)
+        if entry.swaps:
+            _swap.measure_host_link()
         known = open_sizes(self, name, tensor_inputs)
         entry.check_sizes(self, name, tensor_inputs)
         sizes = "" if known is None else update_sizes(known, name, tensor_inputs)

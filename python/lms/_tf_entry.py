@@ -7,7 +7,7 @@ from typing import Any
 import tensorflow as tf
 from tensorflow.core.protobuf.rewriter_config_pb2 import RewriterConfig as RewriterConfig
 
-from lms import _feedback
+from lms import _feedback, _swap
 from lms._errors import OptionError
 from lms._tf_arguments import KNOWN_FUNCTIONS, size_problems
 from lms._tf_patch import lock, warn
@@ -35,6 +35,11 @@ class Entry:
         # By name; no dict at all where it is switched off.
         self._steps: dict[bytes, _feedback.Step] | None = {} if any(feedback) else None
         self._problems: dict[bytes, list[str]] = {}
+        given = [
+            {name: value.b for name, value in entry.parameter_map.items()}
+            for entry in config.custom_optimizers
+        ]
+        self.swaps = any(map(_swap.wants_host_link, given))
 
     def merge(
         self, config: tf.compat.v1.ConfigProto, seen_sizes: str = "", feedback: str = ""

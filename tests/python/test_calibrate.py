@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from helpers import make_step, reports_on
+from lms import _native
 
 _numbers = itertools.count()
 
@@ -55,6 +56,25 @@ def priced(step, budget="60%", **options):
     with lms.enabled(budget, **options):
         step()
     return reports_on(step)[-1]
+
+
+def test_the_way_to_the_disk_is_measured_anew(monkeypatch):
+    asked = []
+    monkeypatch.setattr(
+        _native, "measure_disk_link", lambda to: asked.append(to) or ("", "/spill: 3 GB/s out")
+    )
+    step, _ = make_step()
+    assert lms.calibrate(step, repeats=1).link == ""
+    with lms.enabled("60%", swap_to="/spill"):
+        result = lms.calibrate(step, repeats=1)
+    assert asked == ["/spill"]
+    assert result.link == "/spill: 3 GB/s out"
+    assert "Swapping: /spill: 3 GB/s out." in str(result)
+    compiled = tf.function(lambda x: x + x, jit_compile=True)
+    xla, fails = pytest.warns(UserWarning, match="by XLA"), pytest.raises(RuntimeError)
+    with lms.enabled("60%", swap_to="/spill"), xla, fails:
+        lms.calibrate(compiled, tf.constant([1.0]), repeats=1)
+    assert asked == ["/spill", "/spill"]
 
 
 def decided_by(report):

@@ -17,11 +17,19 @@ def state():
     ("options", "message"),
     [
         ({"memory_buget": "1GiB"}, r"unknown option 'memory_buget' \(did you mean 'memory_budget'"),
-        ({"swap_in_ahead": 3}, "unknown option 'swap_in_ahead'; the options are dump_graphs"),
+        ({"swap_ahead": 3}, r"unknown option 'swap_ahead' \(did you mean 'swap_in_ahead'"),
+        ({"colour": 3}, "unknown option 'colour'; the options are dump_graphs"),
         ({"memory_budget": -1}, "memory_budget=-1 is not a positive number of bytes; accepted: "),
         ({"memory_budget": "lots"}, "memory_budget='lots' is not a memory size; accepted: "),
         ({"memory_budget": "130%"}, "memory_budget='130%' is not a percentage"),
-        ({"memory_budget": "min", "recompute": False, "schedule": False}, "leaves nothing"),
+        (
+            {"memory_budget": "min", "recompute": False, "schedule": False, "swap": False},
+            "leaves nothing",
+        ),
+        ({"swap": False, "swap_in_ahead": 3}, "swap_in_ahead with swap=False: leave it out"),
+        ({"swap_disk_limit": "8GiB"}, "swap_disk_limit with swap_to='host'"),
+        ({"swap_sync": "both", "swap_in_ahead": 3}, "swap_in_ahead with a swap_sync of 'in'"),
+        ({"swap_include": ["a/b"], "swap_exclude": ["a"]}, "swap_exclude='a' takes back all of"),
     ],
 )
 @pytest.mark.parametrize("already", [False, True])

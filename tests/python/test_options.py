@@ -12,13 +12,13 @@ NAMES = [spec["name"] for spec in _native.option_specs()]
 
 def test_every_problem_is_listed_at_once():
     with pytest.raises(lms.OptionError) as caught:
-        lms.enable(-5, recompute=[1], planner_seconds="soon", memory_budgets=1, swap_ahead=None)
+        lms.enable(-5, recompute=[1], planner_seconds="soon", memory_budgets=1, swap_ahed=None)
     problems = caught.value.problems
     assert len(problems) == 5
     for text in ("memory_budget=-5", "recompute=[1] is a list", "planner_seconds='soon'"):
         (problem,) = [p for p in problems if p.startswith(text)]
         assert "accepted: " in problem
-    for name in ("memory_budgets", "swap_ahead"):
+    for name in ("memory_budgets", "swap_ahed"):
         (problem,) = [p for p in problems if f"unknown option '{name}'" in p]
         assert all(known in problem for known in NAMES)
     assert all(problem in str(caught.value) for problem in problems)
@@ -68,6 +68,27 @@ def test_every_way_in_checks(call):
         {"profile": ""},
         {"profile": "~/profile"},
         {"profile": 7},
+        {"swap": "yes"},
+        {"swap_to": "spill"},
+        {"swap_to": "~/spill"},
+        {"swap_to": ["disk"]},
+        {"swap_host_limit": 0},
+        {"swap_host_limit": 1.5},
+        {"swap_to": "disk", "swap_disk_limit": "lots"},
+        {"swap_out_bandwidth": "fast"},
+        {"swap_in_bandwidth": 0},
+        {"swap_tensors": -2},
+        {"swap_least_gap": 1.0},
+        {"swap_in_ahead": True},
+        {"swap_group": "3"},
+        {"swap_sync": "always"},
+        {"swap_include": []},
+        {"swap_include": [1]},
+        {"swap_include": ["a,b"]},
+        {"swap_exclude": {"a": 1}},
+        {"swap_include_ops": ("nn/Relu",)},
+        {"swap_exclude_ops": ""},
+        {"serialize_bytes": -1},
     ],
 )
 def test_bad_values(options):
@@ -92,6 +113,19 @@ def test_bad_values(options):
         ({"dump_graphs": pathlib.Path("/tmp/graphs")}, {"dump_graphs": "/tmp/graphs"}),
         ({"profile": False}, {"profile": False}),
         ({"profile": pathlib.Path("/tmp/p")}, {"profile": "/tmp/p"}),
+        ({"swap_to": pathlib.Path("/tmp/p")}, {"swap_to": "/tmp/p"}),
+        ({"swap_to": pathlib.Path("./spill")}, {"swap_to": "./spill"}),
+        (
+            {"swap_to": "disk", "swap_disk_limit": 8e9},
+            {"swap_to": "disk", "swap_disk_limit": 8_000_000_000},
+        ),
+        ({"swap_out_bandwidth": 3e9}, {"swap_out_bandwidth": 3e9}),
+        ({"swap_in_bandwidth": "3GB/s"}, {"swap_in_bandwidth": "3GB/s"}),
+        ({"swap_tensors": np.int32(4)}, {"swap_tensors": 4}),
+        ({"swap_include": ["a/b", "c"]}, {"swap_include": "a/b,c"}),
+        ({"swap_exclude": "a, b"}, {"swap_exclude": "a, b"}),
+        ({"swap_include_ops": ("Conv2D",)}, {"swap_include_ops": "Conv2D"}),
+        ({"serialize_bytes": "1GiB"}, {"serialize_bytes": "1GiB"}),
     ],
 )
 def test_good_values(given, kept):
@@ -110,6 +144,11 @@ def test_the_environment_fills_in_what_is_not_given(monkeypatch):
     monkeypatch.setenv("LMS_STRICT", "")
     monkeypatch.setenv("LMS_DUMP_GRAPHS", "2026")
     monkeypatch.setenv("LMS_PROFILE", "none")
+    monkeypatch.setenv("LMS_SWAP_TO", "disk")
+    monkeypatch.setenv("LMS_SWAP_DISK_LIMIT", "1000")
+    monkeypatch.setenv("LMS_SWAP_IN_BANDWIDTH", "2e9")
+    monkeypatch.setenv("LMS_SWAP_INCLUDE", "2026")
+    monkeypatch.setenv("LMS_SWAP_GROUP", "2")
     lms.enable(recompute=True)
     assert _switch.current() == {
         "memory_budget": "55%",
@@ -118,6 +157,11 @@ def test_the_environment_fills_in_what_is_not_given(monkeypatch):
         "planner_seconds": 0.25,
         "dump_graphs": "2026",
         "profile": "none",
+        "swap_to": "disk",
+        "swap_disk_limit": 1000,
+        "swap_in_bandwidth": "2e9",
+        "swap_include": "2026",
+        "swap_group": 2,
     }
     lms.enable("60%", recompute=True, unknown_dim=1, planner_seconds=1)
     assert _switch.current()["memory_budget"] == "60%"
@@ -143,7 +187,8 @@ def test_the_signatures_name_every_option():
     for function in (lms.enable, lms.enabled, lms.configure, lms.rewriter_config):
         parameters = inspect.signature(function).parameters
         assert set(NAMES) <= set(parameters), function.__name__
-    assert all(f"{name}:" in lms.enable.__doc__ for name in NAMES)
+    words = lms.enable.__doc__
+    assert [name for name in NAMES if f"{name}:" not in words and f"{name}," not in words] == []
 
 
 def test_the_entry_does_not_depend_on_the_order_of_the_options():

@@ -31,6 +31,13 @@ RAW = {
     "step_time_us": 1e5,
     "profile": "",
     "profiled_share": 0.0,
+    "swap_tier": "",
+    "swap_directory": "",
+    "swap_note": "",
+    "link": "",
+    "swapped_bytes": 0,
+    "swap_hidden": 0.0,
+    "swap_stall": 0.0,
     "planner_seconds": 0.125,
     "optimizer_seconds": 0.25,
     "nodes_before": 4400,
@@ -47,6 +54,8 @@ RAW = {
             "position": index,
             "before": "grad",
             "trigger": "conv",
+            "transfer_us": 0.0,
+            "stall_us": 0.0,
         }
         for index in range(28)
     ],
@@ -139,6 +148,45 @@ def test_what_priced_the_plan_is_said():
     measured = make(profile="/p", profiled_share=0.981)
     assert ", 98% of it measured;" in str(measured)
     assert "98% measured times (/p)" in measured.table()
+
+
+def swaps():
+    """A plan that swaps two tensors of 3 MiB out, and one of them in twice."""
+    plain = {**RAW["decisions"][0], "tensor_bytes": 3 * MIB, "priced_by": ""}
+    kinds = ["swap_out", "swap_out", "swap_in", "swap_in", "swap_in"]
+    return make(
+        decisions=[
+            {**plain, "kind": kind, "op_type": "Conv2D", "transfer_us": 1500.0, "stall_us": 125.0}
+            for kind in kinds
+        ],
+        swap_tier="disk",
+        swap_directory="/spill",
+        link="3.4 GB/s out, 1.7 GB/s in (measured now)",
+        swapped_bytes=6 * MIB,
+        swap_hidden=0.875,
+        swap_stall=0.0005,
+    )
+
+
+def test_swaps_are_told():
+    text = str(swaps())
+    assert "2 tensors of 6 MiB are swapped to disk (88% of the transfers hidden), for +7" in text
+    assert "computed again" not in text
+    table = swaps().table()
+    assert "disk (/spill), 3.4 GB/s out, 1.7 GB/s in (measured now)" in table
+    assert "2 copies of 6 MiB, 3.00 ms on the link, 0.25 ms waited for" in table
+    assert "3 copies of 9 MiB, 4.50 ms on the link, 0.38 ms waited for" in table
+    assert "swap_out Conv2D" in table and "swap_in Conv2D" in table
+    both = dataclasses.replace(swaps(), decisions=swaps().decisions + make().decisions)
+    assert "28 operations are computed again and 0 moved, 2 tensors of 6 MiB are" in str(both)
+
+
+def test_why_nothing_is_swapped_is_told_where_it_matters():
+    note = "nothing is swapped: a CPU's memory is the host's"
+    assert note in make(swap_note=note).table()
+    assert "swapped" not in str(make(swap_note=note))
+    assert "Nothing is swapped: a CPU's" in str(make(status="infeasible", swap_note=note))
+    assert "swap" not in make().table()
 
 
 def test_table_has_the_figures():

@@ -137,15 +137,18 @@ TEST(Options, AllProblemsAtOnceAndNothingTaken) {
 
 TEST(Options, TheLeastPeakNeedsAMeans) {
   Options options;
-  const auto problems = [&](bool recompute, bool schedule) {
-    return ParseOptions({{"memory_budget", std::string("min")}, {"recompute", recompute}, {"schedule", schedule}},
+  const auto problems = [&](bool recompute, bool schedule, bool swap) {
+    return ParseOptions({{"memory_budget", std::string("min")},
+                         {"recompute", recompute},
+                         {"schedule", schedule},
+                         {"swap", swap}},
                         &options)
         .size();
   };
-  EXPECT_EQ(problems(false, false), 1u);
-  EXPECT_EQ(problems(true, false), 0u);
-  // Another order is a means of its own.
-  EXPECT_EQ(problems(false, true), 0u);
+  EXPECT_EQ(problems(false, false, false), 1u);
+  EXPECT_EQ(problems(true, false, false), 0u);
+  EXPECT_EQ(problems(false, true, false), 0u);
+  EXPECT_EQ(problems(false, false, true), 0u);
 }
 
 TEST(Options, EverySpecIsAnOptionThatTheParserKnows) {

@@ -32,10 +32,12 @@ class Model {
   }
 
   // The same on threads, with what begins and ends: "+1" and "-1".
-  std::string OnThreads(char letter, int threads, double microseconds) const {
+  std::string OnThreads(char letter, int threads, double microseconds, bool one_lane = false) const {
+    return OnThreads(letter, threads, std::vector<double>(graph_.node_size(), microseconds), one_lane);
+  }
+  std::string OnThreads(char letter, int threads, const std::vector<double>& durations, bool one_lane) const {
     std::string order;
-    const std::vector<double> durations(graph_.node_size(), microseconds);
-    for (const ExecutorModel::Event& event : model_->RunOnThreads(0, threads, durations)) {
+    for (const ExecutorModel::Event& event : model_->RunOnThreads(0, threads, durations, one_lane)) {
       const std::string& name = graph_.node(event.node).name();
       if (name[0] == letter) order += (event.ends ? "-" : "+") + name.substr(1);
     }
@@ -199,6 +201,65 @@ TEST(ExecutorModelTest, WhatLeavesALoopRunsAfterAllThatTheLoopTakesIn) {
   const Model model(&b);
   EXPECT_EQ(model.Nodes(), 14U);
   for (uint32_t seed = 0; seed < 8; ++seed) EXPECT_EQ(model.Order('n', seed), "1ext2") << seed;
+}
+
+// n1, n2 and n3 are swapped out under these deadlines; n7 to n9 bring them back and are waited for by n0. Beside that
+// runs a chain of four.
+GraphBuilder WithSwaps(const std::vector<int>& deadlines) {
+  GraphBuilder b;
+  b.Feed("x", {8});
+  for (int i = 0; i < 3; ++i) {
+    const std::string n = std::to_string(i + 1);
+    b.Float("n" + n, "LmsSwapOut", {"x"}, {testing::Text("tier", "disk"), testing::Int("deadline", deadlines[i])});
+    b.Float("n" + std::to_string(i + 7), "LmsSwapIn", {"n" + n},
+            {testing::Shape("shape", {8}), testing::Int("deadline", 10 + deadlines[i])});
+  }
+  b.Float("c1", "Exp", {"x"});
+  for (int i = 2; i < 5; ++i) b.Float("c" + std::to_string(i), "Exp", {"c" + std::to_string(i - 1)});
+  b.Float("n0", "AddN", {"n7", "n8", "n9", "c4"}, {testing::Int("N", 4)});
+  b.Fetch("n0");
+  return b;
+}
+
+// Of WithSwaps(), where all but the swaps is quick.
+std::vector<double> Durations(double out, double in) { return {0, out, in, out, in, out, in, 1, 1, 1, 1, 1}; }
+
+TEST(ExecutorModelTest, SwapsTakeNoThreadAndTheMostUrgentGoesFirst) {
+  GraphBuilder b = WithSwaps({3, 2, 1});
+  // All begin at once. The first one takes the link, the others follow by their deadlines.
+  const std::string order = Model(&b).OnThreads('n', 1, Durations(100, 100), true);
+  EXPECT_EQ(order.substr(0, 6), "+1+2+3");
+  EXPECT_LT(order.find("-1"), order.find("-3"));
+  EXPECT_LT(order.find("-3"), order.find("-2"));
+  EXPECT_LT(order.find("-9"), order.find("-8"));
+  EXPECT_LT(order.find("-8"), order.find("-7"));
+  EXPECT_EQ(order.substr(order.size() - 4), "+0-0");
+  // Beside them the chain runs on the only thread, and has run when the first of them has ended.
+  EXPECT_EQ(Model(&b).OnThreads('c', 1, Durations(100, 100), true), "+1-1+2-2+3-3+4-4");
+}
+
+TEST(ExecutorModelTest, DirectionsShareOneLaneOrHaveOneEach) {
+  GraphBuilder b = WithSwaps({1, 2, 3});
+  const Model model(&b);
+  // In one lane what goes out comes first, as it is wanted first; with two, the first one is back while the third goes.
+  const std::string one = model.OnThreads('n', 1, Durations(100, 100), true);
+  EXPECT_LT(one.find("-3"), one.find("-7"));
+  const std::string two = model.OnThreads('n', 1, Durations(100, 50), false);
+  EXPECT_LT(two.find("-7"), two.find("-2"));
+  EXPECT_LT(two.find("-8"), two.find("-3"));
+  // What comes back has its place in memory from when it begins, while it waits for the link.
+  const std::string slow = model.OnThreads('n', 1, Durations(10, 100), false);
+  EXPECT_LT(slow.find("+9"), slow.find("-7"));
+}
+
+TEST(ExecutorModelTest, WithoutAClockSwapsEndWhenNothingIsAtHand) {
+  GraphBuilder b = WithSwaps({1, 2, 3});
+  const Model model(&b);
+  EXPECT_EQ(model.Nodes(), static_cast<size_t>(b.item().graph.node_size()));
+  const std::string order = model.Order('n');
+  EXPECT_EQ(order.substr(0, 3), "123");
+  EXPECT_EQ(order.back(), '0');
+  EXPECT_EQ(order.size(), 7U);
 }
 
 }  // namespace

@@ -1,10 +1,11 @@
+#include "cc/tf/rewrite.h"
+
 #include <gtest/gtest.h>
 
 #include <string>
 #include <vector>
 
 #include "cc/tf/node_names.h"
-#include "cc/tf/rewrite_recompute.h"
 #include "tests/cc/tf/graph_builder.h"
 
 namespace lms {
@@ -30,7 +31,9 @@ class Rewritten {
       plan.steps.push_back({step.OpOf(a.before), step.OpOf(a.op), {step.BufferIdOf(a.op)}, a.moves});
     }
     item = step.item();
-    status = RewriteForRecompute(step.imported(), step.index(), plan, enforce_order, &item.graph, &result);
+    RewriteOptions options;
+    options.enforce_order = enforce_order;
+    status = RewriteGraph(step.imported(), step.index(), plan, options, &item.graph, &result);
   }
   bool Has(const std::string& node, const std::string& input) const { return HasInput(item.graph, node, input); }
   const tensorflow::NodeDef* Find(const std::string& name) const { return FindNode(item.graph, name); }

@@ -7,7 +7,7 @@
 
 #include "cc/core/liveness.h"
 #include "cc/core/memory_order.h"
-#include "cc/tf/rewrite_recompute.h"
+#include "cc/tf/rewrite.h"
 #include "cc/tf/verify.h"
 #include "tests/cc/tf/graph_builder.h"
 
@@ -51,9 +51,11 @@ int64_t Peak(const MemGraph& graph) { return Simulate(graph, Plan()).peak_bytes;
 // The graph in the order, with an empty plan and edges for the limit.
 struct Ordered {
   Ordered(const Imported& step, const std::vector<OpId>& order, int64_t limit) : item(step.item()) {
-    status =
-        RewriteForRecompute(InOrder(step.imported(), order), step.index(), Plan(), true, &item.graph, &result, limit);
-    if (status.ok()) status = VerifyRewrite(step.item(), item, step.sizes(), 1, &profile);
+    RewriteOptions options;
+    options.enforce_order = true;
+    options.order_limit_bytes = limit;
+    status = RewriteGraph(InOrder(step.imported(), order), step.index(), Plan(), options, &item.graph, &result);
+    if (status.ok()) status = VerifyRewrite(step.item(), item, step.sizes(), 1, SwapLink(), &profile);
   }
   tensorflow::grappler::GrapplerItem item;
   RewriteResult result;

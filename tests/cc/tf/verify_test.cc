@@ -8,7 +8,7 @@
 
 #include "cc/tf/execution.h"
 #include "cc/tf/node_names.h"
-#include "cc/tf/rewrite_recompute.h"
+#include "cc/tf/rewrite.h"
 #include "tests/cc/tf/graph_builder.h"
 
 namespace lms {
@@ -29,7 +29,7 @@ class VerifyRewriteTest : public ::testing::Test {
     plan.steps.push_back({before, step_.OpOf("tanh_1"), {step_.BufferIdOf("tanh_1")}, false});
     RewriteResult result;
     const absl::Status status =
-        RewriteForRecompute(step_.imported(), step_.index(), plan, false, &rewritten_.graph, &result);
+        RewriteGraph(step_.imported(), step_.index(), plan, RewriteOptions(), &rewritten_.graph, &result);
     EXPECT_TRUE(status.ok()) << status.message();
   }
 
@@ -40,7 +40,7 @@ class VerifyRewriteTest : public ::testing::Test {
     return nullptr;
   }
 
-  absl::Status Verify() { return VerifyRewrite(step_.item(), rewritten_, step_.sizes(), 1, &profile_); }
+  absl::Status Verify() { return VerifyRewrite(step_.item(), rewritten_, step_.sizes(), 1, SwapLink(), &profile_); }
 
   void ExpectRefused(const std::string& reason) {
     const absl::Status status = Verify();
@@ -136,7 +136,7 @@ TEST_F(VerifyRewriteTest, ALostControlInput) {
   const Imported step(b.item());
   tensorflow::grappler::GrapplerItem rewritten = step.item();
   rewritten.graph.mutable_node(2)->mutable_input()->RemoveLast();
-  EXPECT_EQ(VerifyRewrite(step.item(), rewritten, step.sizes(), 1, &profile_).message(),
+  EXPECT_EQ(VerifyRewrite(step.item(), rewritten, step.sizes(), 1, SwapLink(), &profile_).message(),
             "node z no longer waits for y");
 }
 
@@ -204,9 +204,9 @@ class VerifyPlaces : public ::testing::Test {
     ASSERT_TRUE(step.status().ok()) << step.status().message();
     tensorflow::grappler::GrapplerItem rewritten = step.item();
     MemoryProfile profile;
-    ASSERT_TRUE(VerifyRewrite(step.item(), rewritten, step.sizes(), 1, &profile).ok());
+    ASSERT_TRUE(VerifyRewrite(step.item(), rewritten, step.sizes(), 1, SwapLink(), &profile).ok());
     change(&rewritten.graph);
-    const absl::Status status = VerifyRewrite(step.item(), rewritten, step.sizes(), 1, &profile);
+    const absl::Status status = VerifyRewrite(step.item(), rewritten, step.sizes(), 1, SwapLink(), &profile);
     EXPECT_NE(status.message().find(reason), std::string::npos) << status.message();
   }
 

@@ -1,23 +1,22 @@
-#include "cc/tf/rewrite_recompute.h"
+#include "cc/tf/rewrite.h"
 
 #include <algorithm>
-#include <map>
+#include <limits>
 #include <optional>
 #include <utility>
 
+#include "cc/tf/instances.h"
 #include "cc/tf/node_names.h"
 #include "cc/tf/op_traits.h"
 #include "cc/tf/order_keeper.h"
+#include "cc/tf/swap_ops.h"
+#include "tensorflow/core/framework/attr_value.pb.h"
 #include "tensorflow/core/framework/node_def.pb.h"
 
 namespace lms {
 namespace {
 
 using tensorflow::NodeDef;
-
-std::string TensorName(const std::string& node, int port) {
-  return port == 0 ? node : node + ":" + std::to_string(port);
-}
 
 void AddControl(const std::string& name, NodeDef* node) {
   const std::string control = "^" + name;
@@ -26,17 +25,23 @@ void AddControl(const std::string& name, NodeDef* node) {
 
 class Rewriter {
  public:
-  Rewriter(const ImportedGraph& imported, const GraphIndex& index, const Plan& plan, bool enforce_order,
-           int64_t order_limit_bytes, tensorflow::GraphDef* graph, RewriteResult* result)
+  Rewriter(const ImportedGraph& imported, const GraphIndex& index, const Plan& plan, const RewriteOptions& options,
+           tensorflow::GraphDef* graph, RewriteResult* result)
       : imported_(imported),
         index_(index),
         plan_(plan),
+        options_(options),
         graph_(graph),
         out_(*result),
-        newest_(imported.graph.buffers.size(), -1),
-        moved_(imported.graph.ops.size(), false) {
-    if (enforce_order) order_.emplace(imported.graph, plan, order_limit_bytes);
-    if (enforce_order && order_limit_bytes > 0) FindHolders();
+        instances_(imported, index, graph),
+        moved_(imported.graph.ops.size(), false),
+        swapped_out_(imported.graph.buffers.size(), -1),
+        due_(plan.swap_ins.size(), false) {
+    if (options.enforce_order || options.serialize_bytes > 0) {
+      const int64_t limit = options.enforce_order ? options.order_limit_bytes : kNoLimit;
+      order_.emplace(imported.graph, plan, limit, options.serialize_bytes);
+    }
+    if (options.enforce_order && options.order_limit_bytes > 0) FindHolders();
     for (const RecomputeStep& step : plan.steps) moved_[step.op] = moved_[step.op] || step.moves;
     late_ = moved_;
     for (size_t i = 0; i < late_.size(); ++i) {
@@ -53,7 +58,12 @@ class Rewriter {
       AddControl(Original(hold.node).name(), graph_->mutable_node(hold.gate));
     }
     size_t next = 0;
+    size_t next_in = 0;
+    size_t next_out = 0;
     for (OpId op = 0; op < static_cast<OpId>(imported_.graph.ops.size()); ++op) {
+      for (; next_in < plan_.swap_ins.size() && plan_.swap_ins[next_in].before == op; ++next_in) {
+        AddSwapIn(static_cast<int>(next_in));
+      }
       size_t end = next;
       while (end < plan_.steps.size() && plan_.steps[end].before == op) ++end;
       if (end > next) {
@@ -61,10 +71,15 @@ class Rewriter {
         if (!status.ok()) return status;
       }
       for (; next < end; ++next) AddStep(static_cast<int>(next));
-      if (moved_[op]) continue;
-      const int node = imported_.node_of_op[op];
-      Redirect(node, graph_->mutable_node(node));
-      if (order_) KeepOrder(op);
+      if (!moved_[op]) {
+        NoteReads(op);
+        instances_.Redirect(imported_.node_of_op[op]);
+        if (order_) KeepOrder(op);
+      }
+      for (; next_out < plan_.swap_outs.size() && plan_.swap_outs[next_out].by == op; ++next_out) {
+        absl::Status status = AddSwapOut(static_cast<int>(next_out));
+        if (!status.ok()) return status;
+      }
     }
     for (const VariableWait& wait : imported_.variable_waits) {
       AddControl(Original(wait.reader).name(), graph_->mutable_node(wait.update));
@@ -73,6 +88,8 @@ class Rewriter {
   }
 
  private:
+  static constexpr int64_t kNoLimit = std::numeric_limits<int64_t>::max();
+
   const NodeDef& Original(int node) const { return graph_->node(node); }
   const std::string& NameOf(OpId op) const { return graph_->node(imported_.node_of_op[op]).name(); }
 
@@ -110,23 +127,113 @@ class Rewriter {
   void AddWaits(int step_index, NodeDef* node) {
     AddControl(NameOf(trigger_), node);
     if (!order_) return;
-    const OrderKeeper::EventId event = order_->EventOfStep(step_index);
-    order_->AddWait(event, order_->EventOfOp(trigger_));
+    KeepOrder(order_->EventOfStep(step_index), trigger_, node);
+  }
+
+  void KeepOrder(OrderKeeper::EventId event, OpId trigger, NodeDef* node) {
+    if (trigger != kNone) order_->AddWait(event, order_->EventOfOp(trigger));
     for (const OrderKeeper::EventId wait : order_->Waits(event)) AddControl(NameOfEvent(wait), node);
     order_->Passed(event);
   }
 
   const std::string& NameOfEvent(OrderKeeper::EventId event) const {
     const OrderKeeper::Event& e = order_->event(event);
-    return e.step == kNone ? NameOf(e.op) : out_.step_nodes[e.step];
+    switch (e.kind) {
+      case OrderKeeper::Event::Kind::kStep:
+        return out_.step_nodes[e.index];
+      case OrderKeeper::Event::Kind::kSwapOut:
+        return out_.swap_out_nodes[e.index];
+      case OrderKeeper::Event::Kind::kSwapIn:
+        return out_.swap_in_nodes[e.index];
+      default:
+        return NameOf(e.op);
+    }
+  }
+
+  // A node for a swap of the tensor, where its owner is.
+  NodeDef SwapNode(const std::string& name, const char* op, const TensorRef& owner) const {
+    const NodeDef& original = Original(owner.node);
+    NodeDef node;
+    node.set_name(name);
+    node.set_op(op);
+    node.set_device(original.device());
+    const auto colocated = original.attr().find("_class");
+    if (colocated != original.attr().end()) (*node.mutable_attr())["_class"] = colocated->second;
+    return node;
+  }
+
+  absl::Status AddSwapOut(int swap) {
+    ++place_;
+    const BufferId b = plan_.swap_outs[swap].buffer;
+    const TensorRef owner = instances_.Owner(b);
+    if (owner.node < 0 || imported_.dtype_of_buffer[b] == tensorflow::DT_INVALID) {
+      return absl::InternalError("no tensor to be swapped has the storage " + imported_.graph.buffers[b].name);
+    }
+    NodeDef node = SwapNode(SwapOutName(swap, Original(owner.node).name()), kSwapOutOp, owner);
+    node.add_input(instances_.Resolve(owner));
+    auto& attrs = *node.mutable_attr();
+    attrs["T"].set_type(imported_.dtype_of_buffer[b]);
+    attrs["tier"].set_s(options_.swap.tier);
+    attrs["directory"].set_s(options_.swap.directory);
+    attrs["limit"].set_i(options_.swap.limit_bytes);
+    attrs["deadline"].set_i(place_);
+    if (order_) order_->Passed(order_->EventOfSwapOut(swap));
+    out_.swap_out_nodes.push_back(node.name());
+    *graph_->add_node() = std::move(node);
+    swapped_out_[b] = swap;
+    return absl::OkStatus();
+  }
+
+  void AddSwapIn(int swap) {
+    ++place_;
+    const BufferId b = plan_.swap_ins[swap].buffer;
+    const TensorRef owner = instances_.Owner(b);
+    NodeDef node = SwapNode(SwapInName(swap, Original(owner.node).name()), kSwapInOp, owner);
+    node.add_input(out_.swap_out_nodes[swapped_out_[b]]);
+    auto& attrs = *node.mutable_attr();
+    attrs["T"].set_type(imported_.dtype_of_buffer[b]);
+    // Sizes that were taken for granted must not become facts: later passes fold what they know of a shape.
+    attrs["shape"].mutable_shape()->set_unknown_rank(true);
+    attrs["deadline"].set_i(place_);
+    const OpId trigger = SwapInTrigger(plan_.swap_ins[swap].before);
+    if (trigger != kNone) AddControl(NameOf(trigger), &node);
+    if (order_) KeepOrder(order_->EventOfSwapIn(swap), trigger, &node);
+    out_.swap_in_nodes.push_back(node.name());
+    out_.swap_in_triggers.push_back(trigger == kNone ? "" : NameOf(trigger));
+    *graph_->add_node() = std::move(node);
+    instances_.MadeBySwapIn(b, swap);
+    swap_in_at_.push_back(graph_->node_size() - 1);
+  }
+
+  // The last op before `before` that does something of its own in the step: reads of variables, and what has only
+  // resident inputs, may have run long before.
+  OpId SwapInTrigger(OpId before) const {
+    for (OpId op = before - 1; op >= 0; --op) {
+      const std::vector<BufferId>& inputs = imported_.graph.ops[op].inputs;
+      const auto made = [this](BufferId b) { return !imported_.graph.buffers[b].resident; };
+      if (CanTrigger(op) && std::any_of(inputs.begin(), inputs.end(), made)) return op;
+    }
+    return kNone;
+  }
+
+  // The op, or a recomputation of it, runs now: swap-ins that nobody has read before are due by now.
+  void NoteReads(OpId op) {
+    ++place_;
+    for (const BufferId b : imported_.graph.ops[op].inputs) {
+      const int swap = instances_.SwapInOf(b);
+      if (swap < 0 || due_[swap]) continue;
+      due_[swap] = true;
+      (*graph_->mutable_node(swap_in_at_[swap])->mutable_attr())["deadline"].set_i(place_);
+    }
   }
 
   void AddStep(int step_index) {
     const RecomputeStep& step = plan_.steps[step_index];
     const int original = imported_.node_of_op[step.op];
+    NoteReads(step.op);
     out_.step_triggers.push_back(NameOf(trigger_));
     std::vector<std::string> inputs;
-    for (const TensorRef& input : index_[original].inputs) inputs.push_back(Resolve(input));
+    for (const TensorRef& input : index_[original].inputs) inputs.push_back(instances_.Resolve(input));
     if (step.moves) {
       NodeDef* node = graph_->mutable_node(original);
       for (size_t i = 0; i < inputs.size(); ++i) node->set_input(static_cast<int>(i), inputs[i]);
@@ -144,7 +251,7 @@ class Rewriter {
     OrderBeforeWrites(step.op, copy.name());
     out_.step_nodes.push_back(copy.name());
     *graph_->add_node() = std::move(copy);
-    for (const BufferId b : step.provides) newest_[b] = step_index;
+    for (const BufferId b : step.provides) instances_.MadeByStep(b, step_index);
   }
 
   // The update of a variable that the copy reads comes after it: the copy has the right value in any case (it reads the
@@ -156,45 +263,6 @@ class Rewriter {
         const int node = imported_.node_of_op[writer];
         if (index_.Implies(index_[node].region, imported_.region)) AddControl(copy, graph_->mutable_node(node));
       }
-    }
-  }
-
-  BufferId BufferOf(const TensorRef& tensor) const {
-    const std::vector<BufferId>& ports = imported_.buffer_of_port[tensor.node];
-    return tensor.port < static_cast<int>(ports.size()) ? ports[tensor.port] : kNone;
-  }
-
-  // The tensor under the name of its newest instance: itself, an output of a recomputation, or a view of one.
-  std::string Resolve(const TensorRef& tensor) {
-    const BufferId b = BufferOf(tensor);
-    if (b == kNone || newest_[b] < 0) return TensorName(Original(tensor.node).name(), tensor.port);
-    const int step = newest_[b];
-    const NodeDef& node = Original(tensor.node);
-    const int shared = SharedInput(node, tensor.port);
-    if (shared < 0) return TensorName(RecomputeName(step, node.name()), tensor.port);
-    const std::vector<TensorRef>& inputs = index_[tensor.node].inputs;
-    if (IsPassThrough(node)) return Resolve(inputs[shared]);
-    const auto [view, is_new] = views_.emplace(std::make_pair(step, tensor.node), RecomputeName(step, node.name()));
-    if (is_new) {
-      NodeDef copy = node;
-      copy.set_name(view->second);
-      copy.clear_input();
-      copy.add_input(Resolve(inputs[0]));
-      for (size_t i = 1; i < inputs.size(); ++i) {
-        copy.add_input(TensorName(Original(inputs[i].node).name(), inputs[i].port));
-      }
-      *graph_->add_node() = std::move(copy);
-    }
-    return view->second;
-  }
-
-  // Points the inputs of a node at the newest instances. A view reads nothing and stays with its original.
-  void Redirect(int node_index, NodeDef* node) {
-    const std::vector<TensorRef>& inputs = index_[node_index].inputs;
-    for (size_t i = 0; i < inputs.size(); ++i) {
-      const BufferId b = BufferOf(inputs[i]);
-      if (b == kNone || newest_[b] < 0 || IsViewOfInput(*node, static_cast<int>(i))) continue;
-      node->set_input(static_cast<int>(i), Resolve(inputs[i]));
     }
   }
 
@@ -241,26 +309,29 @@ class Rewriter {
   const ImportedGraph& imported_;
   const GraphIndex& index_;
   const Plan& plan_;
+  const RewriteOptions& options_;
   tensorflow::GraphDef* graph_;
   RewriteResult& out_;
 
   std::optional<OrderKeeper> order_;
-  std::vector<int> newest_;  // per buffer: the step that made its newest instance, or -1 for the original
-  std::vector<bool> moved_;  // per op: runs at a step's place, not at its own
-  std::vector<bool> late_;   // moved, or a view of something moved: nothing earlier may wait for it
-  std::vector<std::vector<OpId>> holders_;            // see FindHolders(); empty where order is the executor's own
-  std::map<std::pair<int, int>, std::string> views_;  // (step, view node) -> copy of the view
-  OpId trigger_ = kNone;                              // of the closure that is being added
+  Instances instances_;
+  std::vector<bool> moved_;                 // per op: runs at a step's place, not at its own
+  std::vector<bool> late_;                  // moved, or a view of something moved: nothing earlier may wait for it
+  std::vector<std::vector<OpId>> holders_;  // see FindHolders(); empty where order is the executor's own
+  OpId trigger_ = kNone;                    // of the closure that is being added
+  std::vector<int> swapped_out_;            // per buffer: its swap-out, once that is there
+  std::vector<int> swap_in_at_;             // per swap-in that is there: its node's index
+  std::vector<bool> due_;                   // per swap-in: it has a reader
+  int64_t place_ = 0;                       // in the order of events
 };
 
 }  // namespace
 
-absl::Status RewriteForRecompute(const ImportedGraph& imported, const GraphIndex& index, const Plan& plan,
-                                 bool enforce_order, tensorflow::GraphDef* graph, RewriteResult* result,
-                                 int64_t order_limit_bytes) {
+absl::Status RewriteGraph(const ImportedGraph& imported, const GraphIndex& index, const Plan& plan,
+                          const RewriteOptions& options, tensorflow::GraphDef* graph, RewriteResult* result) {
   const std::string wrong = ValidatePlan(imported.graph, plan);
   if (!wrong.empty()) return absl::InternalError(wrong);
-  return Rewriter(imported, index, plan, enforce_order, order_limit_bytes, graph, result).Run();
+  return Rewriter(imported, index, plan, options, graph, result).Run();
 }
 
 }  // namespace lms

@@ -1,0 +1,72 @@
+#include "cc/tf/instances.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "cc/tf/node_names.h"
+#include "cc/tf/op_traits.h"
+
+namespace lms {
+
+using tensorflow::NodeDef;
+
+std::string TensorName(const std::string& node, int port) {
+  return port == 0 ? node : node + ":" + std::to_string(port);
+}
+
+Instances::Instances(const ImportedGraph& imported, const GraphIndex& index, tensorflow::GraphDef* graph)
+    : imported_(imported), index_(index), graph_(graph), newest_(imported.graph.buffers.size()) {}
+
+BufferId Instances::BufferOf(const TensorRef& tensor) const {
+  const std::vector<BufferId>& ports = imported_.buffer_of_port[tensor.node];
+  return tensor.port < static_cast<int>(ports.size()) ? ports[tensor.port] : kNone;
+}
+
+TensorRef Instances::Owner(BufferId buffer) const {
+  const OpId producer = imported_.graph.buffers[buffer].producer;
+  if (producer == kNone) return {-1, 0};
+  const int node = imported_.node_of_op[producer];
+  const std::vector<BufferId>& ports = imported_.buffer_of_port[node];
+  const auto port = std::find(ports.begin(), ports.end(), buffer);
+  if (port == ports.end()) return {-1, 0};
+  return {node, static_cast<int>(port - ports.begin())};
+}
+
+std::string Instances::Name(const Instance& instance, const std::string& original) {
+  return instance.kind == Kind::kStep ? RecomputeName(instance.index, original) : SwapInName(instance.index, original);
+}
+
+std::string Instances::Resolve(const TensorRef& tensor) {
+  const NodeDef& node = graph_->node(tensor.node);
+  const BufferId b = BufferOf(tensor);
+  if (b == kNone || newest_[b].kind == Kind::kOriginal) return TensorName(node.name(), tensor.port);
+  const Instance instance = newest_[b];
+  const int shared = SharedInput(node, tensor.port);
+  if (shared < 0) return TensorName(Name(instance, node.name()), instance.kind == Kind::kStep ? tensor.port : 0);
+  const std::vector<TensorRef>& inputs = index_[tensor.node].inputs;
+  if (IsPassThrough(node)) return Resolve(inputs[shared]);
+  const auto [view, is_new] = views_.insert(Name(instance, node.name()));
+  if (is_new) {
+    NodeDef copy = node;
+    copy.set_name(*view);
+    copy.clear_input();
+    copy.add_input(Resolve(inputs[0]));
+    for (size_t i = 1; i < inputs.size(); ++i) {
+      copy.add_input(TensorName(graph_->node(inputs[i].node).name(), inputs[i].port));
+    }
+    *graph_->add_node() = std::move(copy);
+  }
+  return *view;
+}
+
+void Instances::Redirect(int node_index) {
+  NodeDef* node = graph_->mutable_node(node_index);
+  const std::vector<TensorRef>& inputs = index_[node_index].inputs;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const BufferId b = BufferOf(inputs[i]);
+    if (b == kNone || newest_[b].kind == Kind::kOriginal || IsViewOfInput(*node, static_cast<int>(i))) continue;
+    node->set_input(static_cast<int>(i), Resolve(inputs[i]));
+  }
+}
+
+}  // namespace lms

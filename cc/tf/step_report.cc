@@ -1,0 +1,108 @@
+#include "cc/tf/step_report.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "cc/core/bytes.h"
+#include "cc/core/transfers.h"
+
+namespace lms {
+namespace {
+
+std::vector<Decision> DescribeOrder(const MemGraph& graph, const std::vector<OrderEdge>& edges) {
+  std::vector<Decision> decisions;
+  for (const OrderEdge& edge : edges) {
+    Decision decision;
+    decision.kind = "order";
+    decision.priced_by.clear();  // no op runs again
+    decision.op = graph.ops[edge.op].name;
+    decision.op_type = graph.ops[edge.op].type;
+    for (const BufferId b : graph.ops[edge.op].outputs) decision.tensor_bytes += graph.buffers[b].bytes;
+    decision.position = edge.op;
+    decision.trigger = edge.waits_for;
+    decisions.push_back(std::move(decision));
+  }
+  return decisions;
+}
+
+// Where the copies are, when not in what runs in every step.
+std::string Where(const GraphIndex& index, const ImportedGraph& imported) {
+  const Region& region = index.region(imported.region);
+  if (region.frame > 0) return ", in the body of the loop " + index.frame(region.frame).name;
+  return region.conditions.empty() ? "" : ", in a branch";
+}
+
+std::string Count(size_t number, const std::string& one, const std::string& many) {
+  return std::to_string(number) + " " + (number == 1 ? one : many);
+}
+
+std::string Join(const std::vector<std::string>& parts) {
+  std::string text;
+  for (size_t i = 0; i < parts.size(); ++i) {
+    text += (i == 0 ? "" : i + 1 == parts.size() ? " and " : ", ") + parts[i];
+  }
+  return text;
+}
+
+// "12 recomputations and 3 moves", "8 tensors swapped to disk, ..."
+std::string Means(const Plan& plan, const Report& report) {
+  const auto moves = static_cast<size_t>(std::count_if(plan.steps.begin(), plan.steps.end(),
+                                                       [](const RecomputeStep& step) { return step.moves; }));
+  std::vector<std::string> parts;
+  if (plan.swap_outs.size() > 0) {
+    parts.push_back(Count(plan.swap_outs.size(), "tensor", "tensors") + " swapped to " +
+                    (report.swap_tier == "disk" ? "disk" : "the host"));
+  }
+  if (plan.steps.size() > moves || plan.swap_outs.empty()) {
+    parts.push_back(Count(plan.steps.size() - moves, "recomputation", "recomputations"));
+  }
+  if (moves > 0 || plan.swap_outs.empty()) parts.push_back(Count(moves, "move", "moves"));
+  return Join(parts);
+}
+
+std::string Reason(const AppliedPlan& applied, const GraphIndex& index, const Report& report) {
+  const std::string edges = std::to_string(applied.result.order_edges.size());
+  std::string reason;
+  if (applied.planned.plan.empty()) {
+    reason = "another order of the same operations, held by " + edges + " control edges, lowers";
+  } else {
+    reason = Means(applied.planned.plan, report) +
+             (applied.ordered ? " in another order, held by " + edges + " control edges," : "") + " lower";
+  }
+  return reason + " the predicted peak from " + FormatBytes(report.peak_before_bytes) + " to " +
+         FormatBytes(report.peak_after_bytes) + Where(index, applied.graph) +
+         (applied.graph.holds.empty() ? "" : "; iterations of loops wait for the end of the one before");
+}
+
+}  // namespace
+
+void DescribeApplied(const AppliedPlan& applied, const GraphIndex& index, const TensorSizes& sizes, Report* report) {
+  const MemGraph& graph = applied.graph.graph;
+  const Plan& plan = applied.planned.plan;
+  if (report->step_time_us > 0) {
+    report->predicted_time_overhead = applied.planned.cost_us / report->step_time_us;
+    report->time_overhead_bound = applied.planned.bound_us / report->step_time_us;
+  }
+  report->decisions = DescribePlan(graph, plan, applied.result.step_triggers);
+  for (Decision& decision : report->decisions) {
+    if (sizes.Of(decision.op).profiled) decision.priced_by = "profile";
+  }
+  if (!plan.swap_outs.empty()) {
+    const Transfers transfers = SimulateTransfers(graph, plan, applied.link);
+    NoteTransfers(transfers, report);
+    const std::vector<std::string> at_once(plan.swap_outs.size());
+    for (Decision& decision :
+         DescribeSwaps(graph, plan, applied.link, transfers, at_once, applied.result.swap_in_triggers)) {
+      report->decisions.push_back(std::move(decision));
+    }
+  }
+  if (applied.ordered) {
+    for (Decision& decision : DescribeOrder(graph, applied.result.order_edges)) {
+      report->decisions.push_back(std::move(decision));
+    }
+  }
+  report->reason = Reason(applied, index, *report);
+}
+
+}  // namespace lms
