@@ -36,7 +36,7 @@ def call(*words: object) -> dict[str, Any]:
     done = subprocess.run(
         [*shell, str(program()), *map(str, words)], capture_output=True, text=True, check=False
     )
-    if done.returncode > 1:
+    if done.returncode > 1 or not done.stdout:
         raise RuntimeError(done.stderr.strip())
     return json.loads(done.stdout)
 

@@ -130,7 +130,8 @@ def finish(name: str, args: argparse.Namespace, facts: dict[str, Any], rows: Any
 # ---- On a CPU ----
 
 
-def cpu_rows(args: argparse.Namespace) -> list[dict[str, Any]]:
+def cpu_rows(args: argparse.Namespace, figures: dict[str, Any]) -> list[dict[str, Any]]:
+    """Writes the rows so far to --out as they come."""
     rows = []
     for name in args.models.split(","):
         if args.calibrate:
@@ -148,13 +149,21 @@ def cpu_rows(args: argparse.Namespace) -> list[dict[str, Any]]:
                     row = {"model": name, "way": way, "budget": budget, "error": why_not(error)}
                     print(f"  {way}: {row['error']}", flush=True)
                 rows.append(row)
+                if args.out:
+                    finish("", args, machine(), cpu_results(args, figures, rows))
     return rows
+
+
+def cpu_results(
+    args: argparse.Namespace, figures: dict[str, Any], rows: list[dict[str, Any]]
+) -> dict[str, Any]:
+    return {"disk": figures, "bandwidth": args.rate, "rows": rows}
 
 
 def main_cpu(args: argparse.Namespace) -> None:
     figures = child("disk", args)
     print(f"The disk by itself, {disk.in_words(figures)}", flush=True)
-    rows = cpu_rows(args)
+    rows = cpu_rows(args, figures)
     facts = machine()
     title = "Steps under a budget, lms / stock in turn"
     if args.rate:
@@ -163,7 +172,7 @@ def main_cpu(args: argparse.Namespace) -> None:
     for line in cpu.disk_lines(rows, figures):
         print(line)
     name = "swap_throttled" if args.rate else "swap"
-    finish(name, args, facts, {"disk": figures, "bandwidth": args.rate, "rows": rows})
+    finish(name, args, facts, cpu_results(args, figures, rows))
     failed = [row for row in rows if row.get("error")]
     if failed:
         raise SystemExit(f"{len(failed)} rows failed")

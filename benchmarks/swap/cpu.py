@@ -10,6 +10,7 @@ from typing import Any
 
 import lms
 from _measure import (
+    bits_in_words,
     compare_bits,
     largest_report,
     measured_in_turn,
@@ -188,6 +189,8 @@ def progress(row: dict[str, Any]) -> str:
     )
     if row["out_bytes"]:
         text += f"; {row['out_bytes'] / 1e6:.0f} MB out, {row['in_bytes'] / 1e6:.0f} MB in"
+    if row.get("identity"):
+        text += f"; equal: {bits_in_words(row['identity'])}"
     return text
 
 

@@ -39,6 +39,8 @@ DEVICE_TEXT = "5 TFLOP/s (half of a P100's peak), 732 GB/s"
 # GB/s each way, and the part of it that is counted on, as both ways are busy at once (assumed).
 LINKS = {"12 GB/s": (12.0, 0.75), "25 GB/s": (25.0, 0.75)}
 HUGE = "100000 GiB"
+# Where the planner fails: figures that say so.
+NO_PLAN = {"feasible": False, "swaps": 0, "recomputations": 0, "moves": 0, "peak_after_bytes": 0}
 PROBLEMS = {"resnet50": (4.0, 7.5), "unet3d": (5.0,)}  # multiples of the largest stock amount
 
 
@@ -130,7 +132,11 @@ class Graphs:
         graph, facts = self.at(size)
         speed, share = LINKS[link]
         each_way = f"{speed * share:g},{speed * share:g}"
-        figures = plans.planned(graph, plans.limit_for(facts, self.memory), way, each_way)
+        try:
+            figures = plans.planned(graph, plans.limit_for(facts, self.memory), way, each_way)
+        except RuntimeError as error:
+            print(f"  {way} at {size}: no plan: {error}", flush=True)
+            figures = {**NO_PLAN, "way": way, "step_us": facts["step_us"], "problem": str(error)}
         figures.update(model=self.model, size=size, link=link if way != "recompute" else "")
         figures.update(stock_peak=facts["peak_bytes"], lower_bound=facts["lower_bound_bytes"])
         return figures

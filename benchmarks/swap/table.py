@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-WIDTH = 200
+WIDTH = 220
 
 
 def print_table(title: str, columns: list[str], rows: list[list[str]], caption: str = "") -> None:
