@@ -93,7 +93,7 @@ def child_speeds(args: argparse.Namespace) -> list[dict[str, Any]]:
             limit = plans.limit_for(facts, bytes_)
             for way, speed in _ways_and_speeds():
                 figures = plans.planned(graph, limit, way, f"{speed:g},{speed:g}/shared")
-                rows.append({"model": args.models, "budget": budget, "speed": speed, **figures})
+                rows.append({**figures, "model": args.models, "budget": budget, "speed": speed})
     return rows
 
 
