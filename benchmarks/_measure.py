@@ -115,11 +115,23 @@ def largest_report() -> lms.Report:
     return max(lms.reports(), key=lambda report: report.peak_before_bytes)
 
 
-def in_child(script: str, arguments: Sequence[str]) -> dict[str, Any]:
-    """Runs `script` with `arguments` and --out FILE, into which it writes one JSON value."""
+def in_child(script: str, arguments: Sequence[str], seconds: float | None = None) -> dict[str, Any]:
+    """Runs `script` with `arguments` and --out FILE, into which it writes one JSON value.
+
+    Raises subprocess.SubprocessError where it fails, or takes more than `seconds`.
+    """
     with tempfile.NamedTemporaryFile("r", suffix=".json") as out:
-        subprocess.run([sys.executable, script, *arguments, "--out", out.name], check=True)
+        command = [sys.executable, script, *arguments, "--out", out.name]
+        subprocess.run(command, check=True, timeout=seconds)
         return json.load(out)
+
+
+def why_not(error: subprocess.SubprocessError) -> str:
+    """Of a child that did not answer, in a few words."""
+    if isinstance(error, subprocess.TimeoutExpired):
+        return f"the process took more than {error.timeout:g} s"
+    code = getattr(error, "returncode", None)
+    return f"the process ended with status {code}"
 
 
 def spread(values: Sequence[float]) -> str:

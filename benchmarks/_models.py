@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import keras
@@ -28,6 +28,15 @@ class Problem:
 
     def variables(self) -> list[Any]:
         return list(self.model.variables) + list(self.optimizer.variables)
+
+
+@dataclasses.dataclass(frozen=True)
+class Subject:
+    """A problem with its title, made when it is wanted."""
+
+    title: str
+    problem: Callable[[], Problem]
+    remapping: bool = True  # Grappler's, for stock and lms alike
 
 
 class KerasTrainer:
@@ -70,6 +79,12 @@ class FunctionTrainer(KerasTrainer):
     def step(self, with_lms: bool) -> Any:
         with self.switched(with_lms):
             return self.train(*self.data)
+
+
+def trainer_of(subject: Subject, options: Mapping[str, Any]) -> FunctionTrainer:
+    if not subject.remapping:
+        tf.config.optimizer.set_experimental_options({"remapping": False})
+    return FunctionTrainer(subject.problem(), options)
 
 
 # ---- Data ----
@@ -115,24 +130,42 @@ def cifar_resnet(batch: int, blocks: int = 19) -> Problem:
     return Problem(keras.Model(inputs, x), loss, optimizer, *images(batch, 32, 10))
 
 
-def gpt(batch: int, depth: int = 12, width: int = 384, heads: int = 6) -> Problem:
-    """Pre-norm decoder of Keras layers, length 256, vocabulary 8,000, SGD."""
+def gpt(
+    batch: int,
+    depth: int = 12,
+    width: int = 384,
+    heads: int = 6,
+    dropout: float = 0.0,
+    optimizer: keras.optimizers.Optimizer | None = None,
+) -> Problem:
+    """Pre-norm decoder of Keras layers, length 256, vocabulary 8,000; SGD where none is given."""
     length, vocabulary = 256, 8000
     keras.utils.set_random_seed(1)
+
+    def dropped(x: Any) -> Any:
+        return layers.Dropout(dropout)(x) if dropout else x
+
     inputs = keras.Input((length,), dtype="int32")
     x = layers.Embedding(vocabulary, width)(inputs)
     x = x + layers.Embedding(length, width)(np.arange(length, dtype="int32"))
     for _ in range(depth):
         y = layers.LayerNormalization()(x)
-        x = x + layers.MultiHeadAttention(heads, width // heads)(y, y, use_causal_mask=True)
+        attention = layers.MultiHeadAttention(heads, width // heads, dropout=dropout)
+        x = x + dropped(attention(y, y, use_causal_mask=True))
         y = layers.LayerNormalization()(x)
-        x = x + layers.Dense(width)(layers.Dense(4 * width, activation="gelu")(y))
+        x = x + dropped(layers.Dense(width)(layers.Dense(4 * width, activation="gelu")(y)))
     x = layers.Dense(vocabulary, use_bias=False)(layers.LayerNormalization()(x))
     rng = np.random.default_rng(0)
     tokens = rng.integers(0, vocabulary, size=(batch, length + 1)).astype("int32")
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     model = keras.Model(inputs, x)
-    return Problem(model, loss, keras.optimizers.SGD(0.01), tokens[:, :-1], tokens[:, 1:])
+    optimizer = optimizer or keras.optimizers.SGD(0.01)
+    return Problem(model, loss, optimizer, tokens[:, :-1], tokens[:, 1:])
+
+
+def transformer(batch: int, depth: int = 10, width: int = 768, heads: int = 12) -> Problem:
+    """The same with dropout 0.1 in attention and after both parts of each block, and Adam."""
+    return gpt(batch, depth, width, heads, 0.1, keras.optimizers.Adam(1e-4))
 
 
 def unet(batch: int, size: int = 160, channels: int = 32) -> Problem:
@@ -158,6 +191,39 @@ def unet(batch: int, size: int = 160, channels: int = 32) -> Problem:
     labels = np.random.default_rng(1).integers(0, 10, size=(batch, size, size)).astype("int32")
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     return Problem(keras.Model(inputs, x), loss, keras.optimizers.SGD(0.01), pixels, labels)
+
+
+def unet3d(side: int, batch: int = 1, channels: int = 16) -> Problem:
+    """3D U-Net after Isensee et al. (2017): 5 levels of residual blocks with instance norm; Adam.
+
+    `side` voxels each way, a multiple of 16. Transposed convolutions, no deep supervision.
+    """
+    keras.utils.set_random_seed(1)
+
+    def convolved(x: Any, channels: int, size: int = 3, stride: int = 1) -> Any:
+        x = layers.Conv3D(channels, size, stride, padding="same")(x)
+        return layers.LeakyReLU()(layers.GroupNormalization(groups=-1)(x))
+
+    def block(x: Any, channels: int, stride: int) -> Any:
+        x = convolved(x, channels, stride=stride)
+        y = layers.SpatialDropout3D(0.3)(convolved(x, channels))
+        return layers.Add()([x, convolved(y, channels)])
+
+    x = inputs = keras.Input((side, side, side, 4))
+    skips = []
+    for level in range(5):
+        x = block(x, channels << level, 2 if level else 1)
+        skips.append(x)
+    for level in reversed(range(4)):
+        x = layers.Conv3DTranspose(channels << level, 2, strides=2)(x)
+        x = convolved(layers.Concatenate()([skips[level], x]), channels << level)
+        x = convolved(x, channels << level, size=1)
+    x = layers.Conv3D(1, 1)(x)
+    rng = np.random.default_rng(0)
+    voxels = rng.standard_normal((batch, side, side, side, 4), dtype="float32")
+    labels = rng.integers(0, 2, size=(batch, side, side, side, 1)).astype("float32")
+    loss = keras.losses.BinaryCrossentropy(from_logits=True)
+    return Problem(keras.Model(inputs, x), loss, keras.optimizers.Adam(1e-4), voxels, labels)
 
 
 def application(name: str, batch: int, size: int, classes: int = 1000) -> Problem:

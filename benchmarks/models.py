@@ -27,7 +27,6 @@ from typing import Any
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 import lms
-import tensorflow as tf
 from _arguments import parsed, parser_for_models
 from _measure import (
     bits_in_words,
@@ -43,7 +42,7 @@ from _measure import (
     spread,
     write_results,
 )
-from _models import FunctionTrainer, Problem, cifar_resnet, gpt, resnet50, unet
+from _models import FunctionTrainer, Subject, cifar_resnet, gpt, resnet50, trainer_of, unet
 
 IDENTITY_STEPS = 3
 MOST_PICKS = 5  # of the budget, by measuring
@@ -61,18 +60,15 @@ class Target:
 
 
 @dataclasses.dataclass(frozen=True)
-class Model:
-    title: str
-    problem: Callable[[], Problem]
-    targets: tuple[Target, ...]
-    remapping: bool = True  # Grappler's, for stock and lms alike
+class Model(Subject):
+    targets: tuple[Target, ...] = ()
 
 
 MODELS = {
     "resnet50": Model(
         "ResNet-50, 224 px, batch 8, SGD",
         lambda: resnet50(8),
-        (
+        targets=(
             Target(41, 1.12, "recompute_grad per block 40% at 1.36; PyTorch per block 42% at 1.17"),
             Target(29, 1.18, "PyTorch, optimizer in the backward pass, 29% at 1.29"),
             Target(20, 1.32, ""),
@@ -81,29 +77,25 @@ MODELS = {
     "cifar": Model(
         "CIFAR ResNet of 3 x 19 blocks, batch 128, momentum SGD",
         lambda: cifar_resnet(128),
-        (Target(24, 1.12, "gradient-checkpointing 24% at 1.17; recompute_grad 24% at 1.32"),),
+        targets=(
+            Target(24, 1.12, "gradient-checkpointing 24% at 1.17; recompute_grad 24% at 1.32"),
+        ),
     ),
     "gpt": Model(
         "GPT of 12 layers, width 384, length 256, batch 4, SGD, no remapping",
         lambda: gpt(4),
-        (Target(14, 1.12, "recompute_grad 14% at 1.23; with XLA 16% at 1.12"),),
+        targets=(Target(14, 1.12, "recompute_grad 14% at 1.23; with XLA 16% at 1.12"),),
         remapping=False,
     ),
     "unet": Model(
         "U-Net of 4 levels, 32 channels, 160 px, batch 8, SGD",
         lambda: unet(8),
-        (Target(67, 1.08, "PyTorch 67% at 1.15; recompute_grad 77% at 1.39"),),
+        targets=(Target(67, 1.08, "PyTorch 67% at 1.15; recompute_grad 77% at 1.39"),),
     ),
 }
 
 
 # ---- Children: each writes one JSON value ----
-
-
-def trainer_of(model: Model, options: dict[str, Any]) -> FunctionTrainer:
-    if not model.remapping:
-        tf.config.optimizer.set_experimental_options({"remapping": False})
-    return FunctionTrainer(model.problem(), options)
 
 
 def highest_peak(trainer: FunctionTrainer, with_lms: bool) -> int:

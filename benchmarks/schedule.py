@@ -13,11 +13,9 @@ For each model a child process trains it with TensorFlow's default threads, stoc
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import json
 import os
 import pathlib
-import subprocess
 import tempfile
 from collections.abc import Callable
 from typing import Any
@@ -27,7 +25,6 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 import keras
 import lms
 import numpy as np
-import tensorflow as tf
 from _arguments import parsed, parser_for_models
 from _measure import (
     in_child,
@@ -38,9 +35,18 @@ from _measure import (
     ratios,
     spread,
 )
-from _models import FunctionTrainer, Problem, application, gpt, images, unet
+from _models import (
+    FunctionTrainer,
+    Problem,
+    Subject,
+    application,
+    gpt,
+    images,
+    trainer_of,
+    unet,
+)
+from planner import core
 
-CORE = pathlib.Path(__file__).parents[1] / "build" / "dev" / "lms-core"
 SECONDS = 2  # for the planner
 layers = keras.layers
 
@@ -100,25 +106,18 @@ def mlp(clip: float | None = None) -> Problem:
     return Problem(keras.Model(inputs, layers.Dense(10)(x)), loss, optimizer, data, labels)
 
 
-@dataclasses.dataclass(frozen=True)
-class Model:
-    title: str
-    problem: Callable[[], Problem]
-    remapping: bool = True  # Grappler's, for stock and lms alike
-
-
 MODELS = {
-    "branches": Model("8 heads over one feature map, 64 px, batch 16", branches),
-    "rnn": Model("RNN, 32 steps unrolled, width 512, batch 64", tied_rnn),
-    "mlp": Model("MLP, 8 x 1536, batch 64, Adam", mlp),
-    "clipped": Model("the same with global_clipnorm: needs all gradients", lambda: mlp(1.0)),
-    "gpt": Model("GPT, 6 layers, batch 2, no remapping", lambda: gpt(2, 6), remapping=False),
-    "unet": Model("U-Net, 4 levels, 128 px, batch 4", lambda: unet(4, 128)),
-    "inception": Model("InceptionV3, 224 px, batch 8", classifier("InceptionV3")),
-    "nasnet": Model("NASNetMobile, 224 px, batch 8", classifier("NASNetMobile")),
-    "densenet": Model("DenseNet121, 224 px, batch 8", classifier("DenseNet121")),
-    "xception": Model("Xception, 224 px, batch 8", classifier("Xception")),
-    "efficientnet": Model("EfficientNetB0, 224 px, batch 8", classifier("EfficientNetB0")),
+    "branches": Subject("8 heads over one feature map, 64 px, batch 16", branches),
+    "rnn": Subject("RNN, 32 steps unrolled, width 512, batch 64", tied_rnn),
+    "mlp": Subject("MLP, 8 x 1536, batch 64, Adam", mlp),
+    "clipped": Subject("the same with global_clipnorm: needs all gradients", lambda: mlp(1.0)),
+    "gpt": Subject("GPT, 6 layers, batch 2, no remapping", lambda: gpt(2, 6), remapping=False),
+    "unet": Subject("U-Net, 4 levels, 128 px, batch 4", lambda: unet(4, 128)),
+    "inception": Subject("InceptionV3, 224 px, batch 8", classifier("InceptionV3")),
+    "nasnet": Subject("NASNetMobile, 224 px, batch 8", classifier("NASNetMobile")),
+    "densenet": Subject("DenseNet121, 224 px, batch 8", classifier("DenseNet121")),
+    "xception": Subject("Xception, 224 px, batch 8", classifier("Xception")),
+    "efficientnet": Subject("EfficientNetB0, 224 px, batch 8", classifier("EfficientNetB0")),
 }
 
 
@@ -133,21 +132,16 @@ def overhead_in_own_order(trainer: FunctionTrainer, share: float) -> float | Non
     """Predicted by the planner alone, for the graph as the executor runs it; None: not possible."""
     with tempfile.TemporaryDirectory() as directory:
         report_of(trainer, memory_budget="100000 GiB", dump_graphs=directory)
-        graphs = list(pathlib.Path(directory).glob("*.lmsgraph"))
-        graph = max(graphs, key=lambda path: path.stat().st_size)
-        command = [str(CORE), "plan", str(graph), "--budget", f"{share:g}%", "--json"]
-        run = subprocess.run(
-            [*command, "--seconds", str(SECONDS)], stdout=subprocess.PIPE, text=True, check=False
+        graph = core.largest_dump(directory)
+        figures = core.call(
+            "plan", graph, "--budget", f"{share:g}%", "--json", "--seconds", SECONDS
         )
-    figures = json.loads(run.stdout)
     return figures["added_share"] if figures["feasible"] else None
 
 
-def child(model: Model, args: argparse.Namespace) -> dict[str, Any]:
-    if not model.remapping:
-        tf.config.optimizer.set_experimental_options({"remapping": False})
+def child(model: Subject, args: argparse.Namespace) -> dict[str, Any]:
     lms.memory.reset_peak()
-    trainer = FunctionTrainer(model.problem(), {})
+    trainer = trainer_of(model, {})
     trainer.step(False)
     own = overhead_in_own_order(trainer, args.share)
     share = report_of(

@@ -29,15 +29,22 @@ class Planned:
     plan: Plan | None  # None: the budget is not met
 
 
-def _call(*words: object) -> dict[str, Any]:
+def call(*words: object) -> dict[str, Any]:
+    """What the program prints with --json; raises RuntimeError where it cannot do its work."""
     # A process's peak memory begins with that of the process it was forked from: a small one here.
     shell = ["/bin/sh", "-c", '"$@"; exit $?', "sh"]
     done = subprocess.run(
         [*shell, str(program()), *map(str, words)], capture_output=True, text=True, check=False
     )
-    if done.returncode > 1:
+    if done.returncode > 1 or not done.stdout:
         raise RuntimeError(done.stderr.strip())
     return json.loads(done.stdout)
+
+
+def largest_dump(directory: str) -> pathlib.Path:
+    """The graph with most in it of those that lms wrote there (dump_graphs)."""
+    graphs = pathlib.Path(directory).glob("*.lmsgraph")
+    return max(graphs, key=lambda path: path.stat().st_size)
 
 
 def plan(graph: Graph, limit: int, seconds: float | None = None, read: bool = True) -> Planned:
@@ -50,7 +57,7 @@ def plan(graph: Graph, limit: int, seconds: float | None = None, read: bool = Tr
             words += ["--out", out]
         if seconds is not None:
             words += ["--seconds", seconds]
-        figures = _call(*words)
+        figures = call(*words)
         there = read and figures["feasible"] and out.exists()
         return Planned(figures, textio.read_plan(graph, out.read_text()) if there else None)
 
@@ -61,4 +68,4 @@ def simulate(graph: Graph, plan: Plan) -> dict[str, Any]:
         source, steps = pathlib.Path(folder, "graph"), pathlib.Path(folder, "plan")
         source.write_text(textio.write_graph(graph))
         steps.write_text(textio.write_plan(graph, plan))
-        return _call("simulate", source, steps, "--json")
+        return call("simulate", source, steps, "--json")

@@ -15,6 +15,8 @@ import tempfile
 from collections.abc import Callable
 from typing import Any
 
+from planner import core
+
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 CLASSES = 10
@@ -95,7 +97,7 @@ def dump(name: str, folder: pathlib.Path) -> pathlib.Path:
     with tempfile.TemporaryDirectory() as parts:
         with lms.enabled(memory_budget="50%", dump_graphs=parts):
             step(tf.zeros(inputs), tf.zeros(labels, tf.int32))
-        found = max(pathlib.Path(parts).glob("*.lmsgraph"), key=lambda path: path.stat().st_size)
+        found = core.largest_dump(parts)
         folder.mkdir(parents=True, exist_ok=True)
         path = folder / f"{name}.lmsgraph"
         path.write_bytes(found.read_bytes())

@@ -98,6 +98,19 @@ double AddedUs(const MemGraph& graph, const Plan& plan, const SwapLink& link) {
   return link.usable() ? added_us + SimulateTransfers(graph, plan, link).stall_us : added_us;
 }
 
+// Bytes that the plan copies out, and back.
+int64_t SwappedBytes(const MemGraph& graph, const Plan& plan) {
+  int64_t bytes = 0;
+  for (const SwapOut& out : plan.swap_outs) bytes += graph.buffers[out.buffer].bytes;
+  return bytes;
+}
+
+int64_t FetchedBytes(const MemGraph& graph, const Plan& plan) {
+  int64_t bytes = 0;
+  for (const SwapIn& in : plan.swap_ins) bytes += graph.buffers[in.buffer].bytes;
+  return bytes;
+}
+
 int64_t BudgetBytes(const Budget& budget, const MemoryProfile& before) {
   if (budget.kind != Budget::Kind::kPercent) return budget.bytes;
   const auto activations = static_cast<double>(before.peak_bytes - before.resident_bytes);
@@ -139,6 +152,8 @@ int PlanCommand(const Arguments& arguments, const MemGraph& graph) {
                                  .Integer("recomputations", CountRecomputations(result.plan))
                                  .Integer("moves", CountMoves(result.plan))
                                  .Integer("swaps", static_cast<int64_t>(result.plan.swap_outs.size()))
+                                 .Integer("swapped_bytes", SwappedBytes(graph, result.plan))
+                                 .Integer("fetched_bytes", FetchedBytes(graph, result.plan))
                                  .Number("stall_us", result.stall_us)
                                  .Number("transfer_us", result.transfer_us)
                                  .Number("planner_seconds", seconds)

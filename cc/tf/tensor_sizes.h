@@ -2,7 +2,8 @@
 // estimator say, computed once and looked up by node name (a recomputation has its original's figures).
 //
 // Sizes of arguments come bound (dimensions.h); dimensions that are unknown even so count as one number, and are noted.
-// An op that the estimator does not know is priced by the bytes that it reads and writes, never as free.
+// An op that the estimator does not know is priced by the bytes that it reads and writes (at a GPU's own bandwidth),
+// never as free.
 
 #ifndef LMS_CC_TF_TENSOR_SIZES_H_
 #define LMS_CC_TF_TENSOR_SIZES_H_

@@ -103,6 +103,7 @@ def test_what_is_swapped_costs_what_the_link_cannot_hide(chain, tmp_path):
     assert fast["swaps"] > 0
     assert (fast["added_us"], fast["stall_us"]) == (0, 0)
     assert fast["transfer_us"] == pytest.approx(2 * fast["swaps"])
+    assert fast["swapped_bytes"] == fast["fetched_bytes"] == 2**20 * fast["swaps"]
     lines = out.read_text().splitlines()
     assert sum(line.startswith("swap-out") for line in lines) == fast["swaps"]
     again = figures("simulate", chain, out, "--link", "1048.576,1048.576")

@@ -1,0 +1,1 @@
+"""Swapping: what it costs and what it makes possible. See __main__.py."""
