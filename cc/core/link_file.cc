@@ -124,7 +124,7 @@ std::optional<MeasuredLink> FindLink(const std::string& path, const std::string&
   // A clock that was put back must not keep a figure for ever.
   const int64_t age = now - found->second.unix_seconds;
   if (age > kMostLinkAgeSeconds || age < -kMostLinkAgeSeconds) {
-    *why = path + ": it was measured more than " + std::to_string(kMostLinkAgeSeconds / 86400) + " days ago";
+    *why = path + ": it was measured more than a day ago";
     return std::nullopt;
   }
   return found->second;

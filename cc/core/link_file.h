@@ -27,7 +27,7 @@
 namespace lms {
 
 // Disks fill up and grow old, machines move: a link is measured again after this.
-inline constexpr int64_t kMostLinkAgeSeconds = int64_t{30} * 24 * 3600;
+inline constexpr int64_t kMostLinkAgeSeconds = int64_t{24} * 3600;
 
 struct LinkKey {
   std::string tier;   // "host" or "disk"

@@ -10,8 +10,8 @@
 #include "cc/tf/keep_reasons.h"
 #include "cc/tf/node_types.h"
 #include "cc/tf/op_traits.h"
-#include "cc/tf/swap_ops.h"
 #include "cc/tf/region_choice.h"
+#include "cc/tf/swap_ops.h"
 
 namespace lms {
 

@@ -17,6 +17,7 @@
 #include "cc/core/swap_link.h"
 #include "cc/tf/graph_index.h"
 #include "cc/tf/loops.h"
+#include "cc/tf/sum_holders.h"
 #include "cc/tf/tensor_sizes.h"
 #include "cc/tf/variable_waits.h"
 #include "tensorflow/core/framework/types.pb.h"
@@ -33,6 +34,7 @@ struct ImportedGraph {
   std::vector<HeldRead> held_reads;                   // of variables that the step changes
   std::vector<BufferId> overlaps;                     // what iterations of loops may hold beyond one of them
   std::vector<VariableWait> variable_waits;           // which the order assumes: a rewrite makes edges of them
+  std::vector<SumWait> sum_waits;                     // likewise
   std::string device;                                 // the one that is planned
   int region = 0;                                     // of the index: the one that is planned
   std::vector<Loops::Hold> holds;                     // edges that a rewrite adds, and the plan relies on

@@ -7,8 +7,10 @@
 
 #include "cc/core/schedule.h"
 #include "cc/tf/op_traits.h"
+#include "cc/tf/sum_holders.h"
 #include "cc/tf/swap_ops.h"
 #include "cc/tf/variable_waits.h"
+#include "tensorflow/core/util/util.h"
 
 namespace lms {
 namespace {
@@ -75,17 +77,26 @@ absl::Status AddOps(ImportState* state) {
         state->InRegion(i) && state->OnDevice(i) && !IsControlFlow(op.type) && !result && !state->may_be_fused[i];
     unordered.ops.push_back(std::move(op));
   }
+  std::vector<OpId> order;
+  // Waits that keep bits come first; where some close a cycle together, the order goes without them.
+  state->out.sum_waits = FindSumWaits(state->graph, state->index, tensorflow::IsMKLEnabled());
   state->out.variable_waits = FindVariableWaits(state->graph, state->index);
-  MemGraph waiting = unordered;
-  for (const VariableWait& wait : state->out.variable_waits) {
-    AddOnce(&waiting.ops[op_of[wait.update]].deps, op_of[wait.reader]);
-  }
-  std::vector<OpId> order = ExecutionOrder(waiting);
-  if (order.size() == live.size()) {
-    unordered = std::move(waiting);
-  } else {  // some waits close a cycle together
+  for (;;) {
+    MemGraph waiting = unordered;
+    for (const SumWait& wait : state->out.sum_waits) {
+      AddOnce(&waiting.ops[op_of[wait.node]].deps, op_of[wait.waits_for]);
+    }
+    for (const VariableWait& wait : state->out.variable_waits) {
+      AddOnce(&waiting.ops[op_of[wait.update]].deps, op_of[wait.reader]);
+    }
+    order = ExecutionOrder(waiting);
+    const bool last = state->out.sum_waits.empty() && state->out.variable_waits.empty();
+    if (order.size() == live.size() || last) {
+      unordered = std::move(waiting);
+      break;
+    }
+    if (state->out.variable_waits.empty()) state->out.sum_waits.clear();
     state->out.variable_waits.clear();
-    order = ExecutionOrder(unordered);
   }
   if (order.size() != live.size()) return absl::InvalidArgumentError("the graph has a cycle outside its loops");
   state->out.graph = Reordered(unordered, order);

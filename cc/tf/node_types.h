@@ -42,8 +42,8 @@ bool IsHandle(tensorflow::DataType type);
 absl::Status ReadNodeTypes(const tensorflow::GraphDef& graph, const GraphIndex& index,
                            const tensorflow::FunctionLibraryDefinition& library, std::vector<NodeTypes>* types);
 
-// Of the node's output; not known where `sizes` has none. A swap's handle is on the host; what is swapped in is as large
-// as what was swapped out.
+// Of the node's output; not known where `sizes` has none. A swap's handle is on the host; what is swapped in is as
+// large as what was swapped out.
 TensorSize SizeOfPort(const tensorflow::GraphDef& graph, const GraphIndex& index, const TensorSizes& sizes, int node,
                       int port);
 

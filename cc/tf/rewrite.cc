@@ -41,7 +41,6 @@ class Rewriter {
       const int64_t limit = options.enforce_order ? options.order_limit_bytes : kNoLimit;
       order_.emplace(imported.graph, plan, limit, options.serialize_bytes);
     }
-    if (options.enforce_order && options.order_limit_bytes > 0) FindHolders();
     for (const RecomputeStep& step : plan.steps) moved_[step.op] = moved_[step.op] || step.moves;
     late_ = moved_;
     for (size_t i = 0; i < late_.size(); ++i) {
@@ -80,6 +79,9 @@ class Rewriter {
         absl::Status status = AddSwapOut(static_cast<int>(next_out));
         if (!status.ok()) return status;
       }
+    }
+    for (const SumWait& wait : imported_.sum_waits) {
+      AddControl(Original(wait.waits_for).name(), graph_->mutable_node(wait.node));
     }
     for (const VariableWait& wait : imported_.variable_waits) {
       AddControl(Original(wait.reader).name(), graph_->mutable_node(wait.update));
@@ -266,38 +268,15 @@ class Rewriter {
     }
   }
 
-  // Per op: the reader before it of each input for which it matters who else holds it.
-  void FindHolders() {
-    const MemGraph& graph = imported_.graph;
-    holders_.resize(graph.ops.size());
-    std::vector<OpId> last(graph.buffers.size(), kNone);
-    for (OpId op = 0; op < static_cast<OpId>(graph.ops.size()); ++op) {
-      if (!graph.ops[op].anchor) continue;
-      for (const BufferId b : graph.ops[op].inputs) {
-        if (!graph.buffers[b].no_more_readers) continue;
-        if (last[b] != kNone) holders_[op].push_back(last[b]);
-        last[b] = op;
-      }
-    }
-  }
-
   void KeepOrder(OpId op) {
     const int node = imported_.node_of_op[op];
     const OrderKeeper::EventId event = order_->EventOfOp(op);
     const MemOp& mem_op = imported_.graph.ops[op];
     // What a read of a variable gives may depend on when it runs.
     if (mem_op.anchor && !index_.Preserved(node) && !IsVariableRead(mem_op.type)) {
-      if (!holders_.empty()) {
-        for (const OpId holder : holders_[op]) Hold(op, order_->EventOfOp(holder));
-      }
       for (const OrderKeeper::EventId wait : order_->Waits(event)) AddOrderEdge(op, wait);
     }
     order_->Passed(event);
-  }
-
-  void Hold(OpId op, OrderKeeper::EventId holder) {
-    order_->AddWait(order_->EventOfOp(op), holder);
-    AddOrderEdge(op, holder);
   }
 
   void AddOrderEdge(OpId op, OrderKeeper::EventId wait) {
@@ -315,14 +294,13 @@ class Rewriter {
 
   std::optional<OrderKeeper> order_;
   Instances instances_;
-  std::vector<bool> moved_;                 // per op: runs at a step's place, not at its own
-  std::vector<bool> late_;                  // moved, or a view of something moved: nothing earlier may wait for it
-  std::vector<std::vector<OpId>> holders_;  // see FindHolders(); empty where order is the executor's own
-  OpId trigger_ = kNone;                    // of the closure that is being added
-  std::vector<int> swapped_out_;            // per buffer: its swap-out, once that is there
-  std::vector<int> swap_in_at_;             // per swap-in that is there: its node's index
-  std::vector<bool> due_;                   // per swap-in: it has a reader
-  int64_t place_ = 0;                       // in the order of events
+  std::vector<bool> moved_;       // per op: runs at a step's place, not at its own
+  std::vector<bool> late_;        // moved, or a view of something moved: nothing earlier may wait for it
+  OpId trigger_ = kNone;          // of the closure that is being added
+  std::vector<int> swapped_out_;  // per buffer: its swap-out, once that is there
+  std::vector<int> swap_in_at_;   // per swap-in that is there: its node's index
+  std::vector<bool> due_;         // per swap-in: it has a reader
+  int64_t place_ = 0;             // in the order of events
 };
 
 }  // namespace

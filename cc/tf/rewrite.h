@@ -29,8 +29,7 @@ namespace lms {
 
 struct RewriteOptions {
   // Order is enforced at every large allocation, or, with a limit, where memory could exceed that otherwise. A limit
-  // also says that the imported graph may be in another order than the executor's own: then the readers of what a sum's
-  // order depends on keep theirs by edges.
+  // also says that the imported graph may be in another order than the executor's own.
   bool enforce_order = false;
   int64_t order_limit_bytes = 0;
   SwapTarget swap;

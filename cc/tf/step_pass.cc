@@ -421,7 +421,7 @@ class StepPass {
   ImportedGraph imported_;
   ImportedGraph ordered_;    // the same in another order, where the strategy wants one
   int64_t order_limit_ = 0;  // then: where order need not be enforced
-  ChosenSwap swap_;  // where tensors may go, and over which link
+  ChosenSwap swap_;          // where tensors may go, and over which link
   SwapTarget target_;
   RewriteResult applied_;
   int64_t least_verified_ = 0;  // peak of the best rewritten graph that was still over the budget; 0: there was none

@@ -47,8 +47,8 @@ std::string Join(const std::vector<std::string>& parts) {
 
 // "12 recomputations and 3 moves", "8 tensors swapped to disk, ..."
 std::string Means(const Plan& plan, const Report& report) {
-  const auto moves = static_cast<size_t>(std::count_if(plan.steps.begin(), plan.steps.end(),
-                                                       [](const RecomputeStep& step) { return step.moves; }));
+  const auto moves = static_cast<size_t>(
+      std::count_if(plan.steps.begin(), plan.steps.end(), [](const RecomputeStep& step) { return step.moves; }));
   std::vector<std::string> parts;
   if (plan.swap_outs.size() > 0) {
     parts.push_back(Count(plan.swap_outs.size(), "tensor", "tensors") + " swapped to " +

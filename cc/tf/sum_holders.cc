@@ -1,0 +1,122 @@
+#include "cc/tf/sum_holders.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <utility>
+
+#include "cc/tf/executor_model.h"
+#include "cc/tf/layout_fusions.h"
+#include "cc/tf/op_traits.h"
+
+namespace lms {
+namespace {
+
+constexpr uint32_t kRuns = 16;
+
+class Holders {
+ public:
+  Holders(const tensorflow::GraphDef& graph, const GraphIndex& index, bool onednn)
+      : graph_(graph), index_(index), onednn_(onednn) {}
+
+  std::vector<SumWait> Find() {
+    FindPairs();
+    if (pairs_.empty()) return {};
+    const ExecutorModel model(graph_, index_, onednn_);
+    std::vector<uint32_t> before(pairs_.size(), 0);  // runs in which the reader came before the sum
+    std::vector<int> place(index_.size(), -1);
+    for (uint32_t seed = 0; seed < kRuns; ++seed) {
+      const std::vector<int> run = model.Run(seed);
+      std::fill(place.begin(), place.end(), -1);
+      for (size_t i = 0; i < run.size(); ++i) place[run[i]] = static_cast<int>(i);
+      for (size_t p = 0; p < pairs_.size(); ++p) {
+        const auto& [sum, reader] = pairs_[p];
+        if (place[sum] < 0 || place[reader] < 0) return {};  // some never ran: nothing is known
+        before[p] += place[reader] < place[sum] ? 1 : 0;
+      }
+    }
+    std::vector<SumWait> waits;
+    for (size_t p = 0; p < pairs_.size(); ++p) {
+      const auto& [sum, reader] = pairs_[p];
+      if (before[p] == kRuns) waits.push_back({sum, reader});
+      if (before[p] == 0) waits.push_back({reader, sum});
+    }
+    return waits;
+  }
+
+ private:
+  // The tensor that allocated the storage.
+  TensorRef Root(TensorRef tensor) const {
+    for (int steps = 0; steps < index_.size(); ++steps) {
+      const int shared = SharedInput(graph_.node(tensor.node), tensor.port);
+      if (shared < 0 || shared >= static_cast<int>(index_[tensor.node].inputs.size())) break;
+      tensor = index_[tensor.node].inputs[shared];
+    }
+    return tensor;
+  }
+
+  // Live nodes that read the tensor, through views too.
+  std::vector<int> Readers(const TensorRef& root) const {
+    std::vector<int> found;
+    std::vector<TensorRef> tensors{root};
+    for (size_t t = 0; t < tensors.size(); ++t) {
+      const TensorRef tensor = tensors[t];
+      for (const int reader : index_[tensor.node].readers) {
+        const std::vector<TensorRef>& inputs = index_[reader].inputs;
+        if (!index_[reader].live) continue;
+        for (size_t i = 0; i < inputs.size(); ++i) {
+          if (!(inputs[i] == tensor)) continue;
+          const int port = IsPassThrough(graph_.node(reader)) ? static_cast<int>(i) : 0;
+          const TensorRef view{reader, port};
+          if (SharedInput(graph_.node(reader), port) != static_cast<int>(i)) {
+            found.push_back(reader);
+          } else if (std::find(tensors.begin(), tensors.end(), view) == tensors.end()) {
+            tensors.push_back(view);
+          }
+        }
+      }
+    }
+    return found;
+  }
+
+  bool MayWait(int node, int sum) const {
+    const std::string& type = graph_.node(node).op();
+    return index_[node].region >= 0 && index_[node].region == index_[sum].region && !IsControlFlow(type) &&
+           type != "_Retval" && type != "_DeviceRetval" && graph_.node(node).device() == graph_.node(sum).device() &&
+           !may_be_fused_[node];
+  }
+
+  void FindPairs() {
+    for (int sum = 0; sum < index_.size(); ++sum) {
+      const std::vector<TensorRef>& terms = index_[sum].inputs;
+      if (!index_[sum].live || !OrderDependsOnHolders(graph_.node(sum).op(), terms.size())) continue;
+      if (may_be_fused_.empty()) may_be_fused_ = MayBeFused(graph_, index_, onednn_);
+      std::vector<int> others;
+      bool known = false;
+      for (size_t i = 0; i < terms.size() && !known; ++i) {
+        const std::vector<int> readers = Readers(Root(terms[i]));
+        known = i < 2 && readers.size() == 1;
+        others.insert(others.end(), readers.begin(), readers.end());
+      }
+      if (known) continue;
+      std::sort(others.begin(), others.end());
+      others.erase(std::unique(others.begin(), others.end()), others.end());
+      for (const int reader : others) {
+        if (reader != sum && MayWait(reader, sum)) pairs_.emplace_back(sum, reader);
+      }
+    }
+  }
+
+  const tensorflow::GraphDef& graph_;
+  const GraphIndex& index_;
+  const bool onednn_;
+  std::vector<bool> may_be_fused_;
+  std::vector<std::pair<int, int>> pairs_;  // sum, another reader of one of its terms
+};
+
+}  // namespace
+
+std::vector<SumWait> FindSumWaits(const tensorflow::GraphDef& graph, const GraphIndex& index, bool onednn) {
+  return Holders(graph, index, onednn).Find();
+}
+
+}  // namespace lms
