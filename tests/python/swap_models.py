@@ -272,10 +272,15 @@ def make(name: str) -> Step:
 
 
 def swapping(directory: Any, **options: Any) -> contextlib.AbstractContextManager[None]:
-    """lms.enabled() for swapping alone into `directory`; nothing where that is None."""
+    """lms.enabled() for swapping alone into `directory`; nothing where that is None.
+
+    The way there is given, not measured, for the plan to be the same each time.
+    """
     if directory is None:
         return contextlib.nullcontext()
     chosen = {"memory_budget": "50%", "recompute": False, "swap_to": str(directory)}
+    if options.get("swap", True):
+        chosen.update(swap_out_bandwidth="1GB", swap_in_bandwidth="1GB")
     return lms.enabled(**{**chosen, "feedback": False, **options})
 
 
