@@ -74,11 +74,15 @@ static int fallocate_through(const char* name, int fd, int mode, off_t offset, o
   return due('f', fd) ? -1 : NEXT(fallocate_type, name)(fd, mode, offset, bytes);
 }
 
-ssize_t pwrite(int fd, const void* data, size_t bytes, off_t at) { return write_through("pwrite", fd, data, bytes, at); }
+ssize_t pwrite(int fd, const void* data, size_t bytes, off_t at) {
+  return write_through("pwrite", fd, data, bytes, at);
+}
 ssize_t pwrite64(int fd, const void* data, size_t bytes, off_t at) {
   return write_through("pwrite64", fd, data, bytes, at);
 }
 ssize_t pread(int fd, void* data, size_t bytes, off_t at) { return read_through("pread", fd, data, bytes, at); }
 ssize_t pread64(int fd, void* data, size_t bytes, off_t at) { return read_through("pread64", fd, data, bytes, at); }
 int fallocate(int fd, int mode, off_t at, off_t bytes) { return fallocate_through("fallocate", fd, mode, at, bytes); }
-int fallocate64(int fd, int mode, off_t at, off_t bytes) { return fallocate_through("fallocate64", fd, mode, at, bytes); }
+int fallocate64(int fd, int mode, off_t at, off_t bytes) {
+  return fallocate_through("fallocate64", fd, mode, at, bytes);
+}

@@ -1,7 +1,7 @@
-"""What goes wrong with the spill file in the middle of training: a clear error for that step, and no wrong number.
+"""Faults of the spill file in the middle of training: a clear error, and no wrong number.
 
-One child trains for the faults that a preloaded library or the file itself can have; its steps are compared with
-those of a twin that never swaps, bit for bit.
+One child trains for the faults that a preloaded library makes, or that the file itself has; its
+steps are compared with those of a twin that never swaps, bit for bit.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from swap_models import Interruption, interrupted, largest_report, make, swappin
 
 HERE = Path(__file__).parent
 
-# Trains `step` and its twin. fault(name, ...) prints what one step with a fault came to, and checks that the next
-# one is right, first without swapping and then with it.
+# Trains `step` and its twin. fault(name) prints what one step with a fault came to, and checks
+# that the next ones are right, first without swapping and then with it.
 FAULTS = """
 import ctypes, errno, json, os, resource, sys
 import numpy as np, tensorflow as tf
@@ -178,9 +178,7 @@ print(json.dumps({"name": "no faults", "equal": [short, interrupted], "hits": hi
 """
     spill = place / "spill"
     spill.mkdir()
-    rows = run_faults(
-        place, program, LD_PRELOAD=str(shim), LMS_FAULT_DIRECTORY=str(spill)
-    )
+    rows = run_faults(place, program, LD_PRELOAD=str(shim), LMS_FAULT_DIRECTORY=str(spill))
     assert list(spill.iterdir()) == []
     return {**rows, "directory": str(spill)}
 
