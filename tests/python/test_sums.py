@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import lms
+import pytest
 import sums
 import tensorflow as tf
 from helpers import run_python
@@ -21,6 +22,19 @@ def test_one_thread_of_each_kind_gives_the_bits_of_stock():
     assert len(lines) == len(sums.BUDGETS) * len(sums.STEPS), output
     for line in lines:
         assert line.endswith("repeatable=True status=rewritten ok=True"), output
+
+
+@pytest.mark.parametrize("means", ["order", "swap"])
+def test_a_sum_takes_its_terms_as_in_stock(means, tmp_path):
+    """Neither another order nor swaps change who has read a term when the sum runs."""
+    code = f"import sys; sys.path.insert(0, {str(HERE)!r}); import sum_holders; "
+    code += f"sum_holders.main({means!r}, {str(tmp_path)!r})"
+    status, output = run_python(code)
+    assert status == 0, output
+    lines = [line for line in output.splitlines() if line.startswith("early=")]
+    assert len(lines) == 2, output
+    for line in lines:
+        assert line.endswith("repeats=True status=rewritten differ=[0, 0, 0]"), output
 
 
 def test_the_sums_that_grappler_makes_are_held():
