@@ -1,7 +1,7 @@
 """A sum of three terms of which two have other readers: who has read them decides its order.
 
-Run as a program with two words, what is allowed ("order" or "swap") and a directory to swap to: prints in how
-many places results differ from stock's.
+Run as a program with two words, what is allowed ("order" or "swap") and a directory to swap to:
+prints in how many places results differ from stock's.
 """
 
 from __future__ import annotations

@@ -298,9 +298,8 @@ TEST(PlannerTest, RulesOfSwappingAreKept) {
       return std::find(inputs.begin(), inputs.end(), swap.buffer) != inputs.end();
     };
     EXPECT_TRUE(reads(swap.before) ||
-                std::any_of(mixed.plan.steps.begin(), mixed.plan.steps.end(), [&](const RecomputeStep& step) {
-                  return step.before == swap.before && reads(step.op);
-                }));
+                std::any_of(mixed.plan.steps.begin(), mixed.plan.steps.end(),
+                            [&](const RecomputeStep& step) { return step.before == swap.before && reads(step.op); }));
   }
 }
 

@@ -1,0 +1,71 @@
+#include "cc/tf/sum_holders.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+#include <string>
+#include <utility>
+
+#include "cc/tf/graph_index.h"
+#include "tests/cc/tf/graph_builder.h"
+
+namespace lms {
+namespace {
+
+using testing::GraphBuilder;
+using Names = std::set<std::pair<std::string, std::string>>;  // (node, what it waits for)
+
+// Terms a, b and c; `late` reads what the sum makes before it reads a view of a, `early` has read b for c to be made.
+GraphBuilder Sum() {
+  GraphBuilder b;
+  b.Feed("x", {64});
+  b.Float("a", "Exp", {"x"});
+  b.Float("b", "Tanh", {"x"});
+  b.Float("early", "Neg", {"b"});
+  b.Float("c", "Neg", {"early"});
+  b.Float("sum", "AddN", {"a", "b", "c"}, {testing::Int("N", 3)});
+  b.Float("after", "Neg", {"sum"});
+  b.Float("view", "Identity", {"a"});
+  b.Float("late", "Mul", {"view", "after"});
+  b.Fetch("late");
+  return b;
+}
+
+Names Waits(GraphBuilder* b) {
+  const tensorflow::grappler::GrapplerItem& item = b->item();
+  GraphIndex index;
+  EXPECT_TRUE(index.Build(item).ok());
+  Names waits;
+  for (const SumWait& wait : FindSumWaits(item.graph, index, /*onednn=*/false)) {
+    waits.emplace(item.graph.node(wait.node).name(), item.graph.node(wait.waits_for).name());
+  }
+  return waits;
+}
+
+TEST(SumHolders, ReadersStayOnTheirSideOfTheSum) {
+  GraphBuilder b = Sum();
+  EXPECT_EQ(Waits(&b), Names({{"sum", "early"}, {"late", "sum"}}));
+}
+
+TEST(SumHolders, ATermOfItsOwnDecidesAndTwoTermsHaveOneOrder) {
+  GraphBuilder own;
+  own.Feed("x", {64});
+  own.Float("a", "Exp", {"x"});
+  own.Float("b", "Tanh", {"x"});
+  own.Float("other", "Neg", {"b"});
+  own.Float("sum", "AddN", {"a", "b", "other"}, {testing::Int("N", 3)});
+  own.Fetch("sum");
+  EXPECT_EQ(Waits(&own), Names());
+  GraphBuilder two;
+  two.Feed("x", {64});
+  two.Float("a", "Exp", {"x"});
+  two.Float("other", "Neg", {"a"});
+  two.Float("sum", "AddN", {"a", "other"}, {testing::Int("N", 2)});
+  two.Float("more", "Mul", {"a", "other"});
+  two.Fetch("sum");
+  two.Fetch("more");
+  EXPECT_EQ(Waits(&two), Names());
+}
+
+}  // namespace
+}  // namespace lms
