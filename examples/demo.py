@@ -43,7 +43,8 @@ from rich.text import Text
 
 MIB = 2**20
 ROOM = 576 * MIB  # for what is not asked of TensorFlow's allocator: graph, kernels, threads, images
-FILL = 0.78  # of its part of the limit, what the allocator can use; the rest is fragments
+# Of its part of the limit, what the allocator can use: it hands out chunks of up to twice the size.
+FILL = 0.68
 
 
 @dataclasses.dataclass
