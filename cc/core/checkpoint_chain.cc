@@ -4,6 +4,8 @@
 #include <limits>
 #include <numeric>
 
+#include "cc/core/sort_unique.h"
+
 namespace lms {
 namespace {
 
@@ -15,11 +17,6 @@ constexpr int16_t kPass = 2;  // and more: pass on up to the stage before choice
 
 bool Contains(const std::vector<BufferId>& sorted, BufferId b) {
   return std::binary_search(sorted.begin(), sorted.end(), b);
-}
-
-void SortUnique(std::vector<BufferId>* ids) {
-  std::sort(ids->begin(), ids->end());
-  ids->erase(std::unique(ids->begin(), ids->end()), ids->end());
 }
 
 }  // namespace

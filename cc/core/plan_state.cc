@@ -1,8 +1,9 @@
 #include "cc/core/plan_state.h"
 
 #include <algorithm>
-#include <limits>
 #include <tuple>
+
+#include "cc/core/sort_unique.h"
 
 namespace lms {
 namespace {
@@ -36,11 +37,6 @@ int InstanceEnd(const PlanState::Life& life, int index) {
   const bool held = life.held_until >= start && (last || life.held_until < life.starts[index + 1]);
   const int least = held ? life.held_until : start;
   return end == life.accesses.begin() ? least : std::max(least, (end - 1)->slot);
-}
-
-void SortUnique(std::vector<OpId>* ids) {
-  std::sort(ids->begin(), ids->end());
-  ids->erase(std::unique(ids->begin(), ids->end()), ids->end());
 }
 
 }  // namespace
@@ -95,53 +91,6 @@ PlanState::PlanState(const MemGraph& graph, bool move, const SwapLink& link)
   for (int slot = 0; slot < slots_; ++slot) bytes[slot] = now += change[slot];
   tree_ = RangeTree(bytes);
   FindLatestMoves();
-}
-
-// Whatever waits for an op by a control edge must find it done. Views wait too, and whoever waits for them; who reads
-// the op's results, through views or not, is known to the lives.
-void PlanState::FindLatestMoves() {
-  // Per free op: those of the ops that wait for it, directly or through other free ops, that come first. A few are
-  // enough: the last one of a full list stands for all after it.
-  constexpr size_t kFew = 8;
-  const OpId n = static_cast<OpId>(graph_->ops.size());
-  std::vector<std::vector<OpId>> waiting(n);
-  latest_move_.assign(n, n);
-  // The dependents of op are dependents[first[op]] to dependents[first[op + 1] - 1].
-  std::vector<int> first(n + 1, 0);
-  for (const MemOp& op : graph_->ops) {
-    for (const OpId dep : op.deps) ++first[dep];
-  }
-  for (OpId op = 0; op < n; ++op) first[op + 1] += first[op];
-  std::vector<OpId> dependents(first[n]);
-  for (OpId op = n - 1; op >= 0; --op) {
-    for (const OpId dep : graph_->ops[op].deps) dependents[--first[dep]] = op;
-  }
-  const auto reads = [this](OpId reader, OpId producer) {
-    const std::vector<BufferId>& inputs = graph_->ops[reader].inputs;
-    return std::any_of(inputs.begin(), inputs.end(),
-                       [&](BufferId b) { return graph_->buffers[b].producer == producer; });
-  };
-  std::vector<OpId> all;
-  for (OpId op = n - 1; op >= 0; --op) {
-    all.clear();
-    for (int i = first[op]; i < first[op + 1]; ++i) {
-      const OpId dependent = dependents[i];
-      if (IsFree(*graph_, dependent)) {
-        all.insert(all.end(), waiting[dependent].begin(), waiting[dependent].end());
-      } else {
-        all.push_back(dependent);
-      }
-    }
-    SortUnique(&all);
-    if (IsFree(*graph_, op)) {
-      if (all.size() > kFew) all.resize(kFew);
-      waiting[op] = all;
-      continue;
-    }
-    for (size_t i = 0; i < all.size() && latest_move_[op] == n; ++i) {
-      if (!reads(all[i], op) || i + 1 == kFew) latest_move_[op] = all[i];
-    }
-  }
 }
 
 bool PlanState::HasStep(OpId before, OpId op) const {
@@ -265,90 +214,6 @@ void PlanState::Recompute(BufferId buffer, OpId before) {
   ReadInputs(op, slot);
 }
 
-double PlanState::Cost(BufferId buffer, const LinkTime::Promise& promise) const {
-  return promise.stall_us + link_->link().compute_us_per_byte * static_cast<double>(graph_->buffers[buffer].bytes);
-}
-
-PlanState::SwapWay PlanState::FindSwap(BufferId buffer, int opens, OpId before, OpId by, OpId at) const {
-  const Life& life = lives_[buffer];
-  const int64_t bytes = graph_->buffers[buffer].bytes;
-  SwapWay way;
-  // What is used last in a closure slot may go out while its op runs.
-  const OpId from = IsClosureSlot(opens) ? OpOfSlot(opens) - 1 : OpOfSlot(opens);
-  OpId not_before = from + 2;
-  if (life.held_until < 0 || life.held_until > opens) {
-    way.out = link_->Out(bytes, from, by == kNone ? kNone : std::max(by, from + 1), &way.by);
-    way.cost_us += Cost(buffer, way.out);
-    way.link_us += link_->link().OutUs(bytes);
-    not_before = way.by + 1;
-  }
-  not_before = std::min(not_before, before);
-  way.in = link_->In(bytes, before, at == kNone ? kNone : std::clamp(at, not_before, before), not_before, &way.at);
-  way.cost_us += Cost(buffer, way.in);
-  way.link_us += link_->link().InUs(bytes);
-  return way;
-}
-
-void PlanState::Swap(BufferId buffer, const SwapWay& way) {
-  const int slot = ClosureSlot(way.at);
-  Life& life = lives_[buffer];
-  if (std::binary_search(life.starts.begin(), life.starts.end(), slot)) return;
-  Touch(buffer);
-  if (way.by != kNone) {
-    if (life.held_until >= 0) DropSwapOut(buffer);
-    life.held_until = OpSlot(way.by);
-    life.swapped_out = way.out;
-    link_->Take(way.out);
-    cost_us_ += Cost(buffer, way.out);
-    ++swapped_buffers_;
-    stored_bytes_ += StoredBytes(graph_->buffers[buffer].bytes);
-  }
-  life.starts.insert(std::upper_bound(life.starts.begin(), life.starts.end(), slot), slot);
-  const auto at = std::find_if(life.swapped_in.begin(), life.swapped_in.end(),
-                               [slot](const SwappedIn& in) { return in.slot > slot; });
-  life.swapped_in.insert(at, {slot, way.in});
-  link_->Take(way.in);
-  cost_us_ += Cost(buffer, way.in);
-}
-
-void PlanState::DropSwapOut(BufferId buffer) {
-  Life& life = lives_[buffer];
-  link_->GiveBack(life.swapped_out);
-  cost_us_ -= Cost(buffer, life.swapped_out);
-  life.held_until = -1;
-  life.swapped_out = {};
-  --swapped_buffers_;
-  stored_bytes_ -= StoredBytes(graph_->buffers[buffer].bytes);
-}
-
-const PlanState::SwappedIn* PlanState::SwappedInAt(BufferId buffer, int slot) const {
-  const std::vector<SwappedIn>& swapped_in = lives_[buffer].swapped_in;
-  const auto in = std::find_if(swapped_in.begin(), swapped_in.end(),
-                               [slot](const SwappedIn& swapped) { return swapped.slot == slot; });
-  return in == swapped_in.end() ? nullptr : &*in;
-}
-
-double PlanState::CostOfSwap(BufferId buffer, const SwappedIn& in) const {
-  const Life& life = lives_[buffer];
-  return Cost(buffer, in.promise) + Cost(buffer, life.swapped_out) / static_cast<double>(life.swapped_in.size());
-}
-
-// Takes back the buffer's swap-in of that slot, and its swap-out with the last one; false if there is none.
-bool PlanState::RetainSwapIn(BufferId buffer, int slot) {
-  Life& life = lives_[buffer];
-  const auto in = std::find_if(life.swapped_in.begin(), life.swapped_in.end(),
-                               [slot](const SwappedIn& swapped) { return swapped.slot == slot; });
-  if (in == life.swapped_in.end()) return false;
-  Touch(buffer);
-  move_candidates_.insert(graph_->buffers[buffer].producer);
-  life.starts.erase(std::find(life.starts.begin(), life.starts.end(), slot));
-  link_->GiveBack(in->promise);
-  cost_us_ -= Cost(buffer, in->promise);
-  life.swapped_in.erase(in);
-  if (life.swapped_in.empty()) DropSwapOut(buffer);
-  return true;
-}
-
 void PlanState::Retain(BufferId buffer, OpId before) {
   if (RetainSwapIn(buffer, ClosureSlot(before))) return;
   const OpId op = graph_->buffers[buffer].producer;
@@ -392,63 +257,6 @@ bool PlanState::DropUnread() {
     }
   }
   return any;
-}
-
-bool PlanState::ShouldMove(OpId op) const {
-  const MemOp& o = graph_->ops[op];
-  if (!move_ || !o.recomputable) return false;
-  int first = slots_;  // recomputation of any output
-  for (const BufferId b : o.outputs) {
-    if (graph_->buffers[b].escapes || graph_->buffers[b].resident) return false;
-    const Life& life = lives_[b];
-    const size_t own = moved_[op] ? 0 : 1;
-    if (life.starts.size() > own) first = std::min(first, life.starts[own]);
-  }
-  if (first == slots_ || OpOfSlot(first) > latest_move_[op]) return false;
-  // Nothing may read what it makes at its own place.
-  for (const BufferId b : o.outputs) {
-    const Life& life = lives_[b];
-    const size_t own = moved_[op] ? 0 : 1;
-    if (life.held_until >= 0 && (life.starts.size() <= own || life.held_until < life.starts[own])) return false;
-    if (life.accesses.empty()) continue;
-    if (life.starts.size() <= own || life.accesses.front().slot < life.starts[own]) return false;
-  }
-  return true;
-}
-
-void PlanState::SetMoved(OpId op, bool moved) {
-  const int slot = OpSlot(op);
-  const MemOp& o = graph_->ops[op];
-  history_.back().flipped.push_back(op);
-  moved_[op] = moved;
-  for (const BufferId b : o.outputs) {
-    Touch(b);
-    std::vector<int>& starts = lives_[b].starts;
-    if (moved) {
-      starts.erase(starts.begin());
-    } else {
-      starts.insert(starts.begin(), slot);
-    }
-  }
-  tree_.Add(slot, slot, moved ? -o.workspace_bytes : o.workspace_bytes);
-  cost_us_ += moved ? -o.cost_us : o.cost_us;
-  dirty_ops_.push_back(op);
-  if (moved) {
-    UnreadInputs(op, slot);
-  } else {
-    ReadInputs(op, slot);
-  }
-}
-
-void PlanState::ResolveMoves() {
-  // Readers come after what they read: from the last op to the first, every op is judged by what its readers do.
-  while (!move_candidates_.empty()) {
-    const OpId op = *move_candidates_.begin();
-    move_candidates_.erase(move_candidates_.begin());
-    if (ShouldMove(op) == moved_[op]) continue;
-    SetMoved(op, !moved_[op]);
-    move_candidates_.erase(op);
-  }
 }
 
 void PlanState::Commit() {
@@ -523,75 +331,6 @@ void PlanState::RefreshDirty() {
     correction_[before] = correction;
   }
   dirty_closures_.clear();
-}
-
-int64_t PlanState::Relief(OpId op) const {
-  const MemOp& o = graph_->ops[op];
-  if (o.forwardable.empty() || moved_[op]) return 0;
-  std::vector<int64_t> dying;
-  for (const BufferId in : o.forwardable) {
-    // What is still going out is not given up.
-    if (graph_->buffers[in].resident || lives_[in].held_until == OpSlot(op)) continue;
-    if (EndOf(in, OpSlot(op)) == OpSlot(op)) dying.push_back(graph_->buffers[in].bytes);
-  }
-  int64_t relief = 0;
-  for (const BufferId out : o.outputs) {
-    if (graph_->buffers[out].resident) continue;
-    const auto same = std::find(dying.begin(), dying.end(), graph_->buffers[out].bytes);
-    if (same == dying.end()) continue;
-    relief += *same;
-    dying.erase(same);
-  }
-  return relief;
-}
-
-int64_t PlanState::Correction(OpId before) const {
-  const std::vector<Step>& steps = steps_[before];
-  if (steps.empty()) return 0;
-  const int slot = ClosureSlot(before);
-  // Bytes by which the closure's plain sum must be changed while each step runs; see the header.
-  std::vector<std::pair<BufferId, OpId>> last_reader;  // of instances that end in this slot
-  int64_t unmade = 0;
-  for (const Step& step : steps) {
-    for (const BufferId b : graph_->ops[step.op].inputs) {
-      if (!graph_->buffers[b].resident && EndOf(b, slot) == slot) last_reader.emplace_back(b, step.op);
-    }
-    for (const BufferId b : step.provides) unmade += graph_->buffers[b].bytes;
-  }
-  std::sort(last_reader.begin(), last_reader.end());
-  const auto dies_at = [&last_reader](BufferId b, OpId op) {
-    const auto after =
-        std::upper_bound(last_reader.begin(), last_reader.end(), std::make_pair(b, std::numeric_limits<OpId>::max()));
-    return after != last_reader.begin() && *(after - 1) == std::make_pair(b, op);
-  };
-  int64_t worst = 0;
-  bool first = true;
-  int64_t freed = 0;
-  std::vector<int64_t> dying;
-  for (const Step& step : steps) {
-    const MemOp& o = graph_->ops[step.op];
-    for (const BufferId b : step.provides) unmade -= graph_->buffers[b].bytes;
-    int64_t during = o.workspace_bytes - unmade - freed;
-    dying.clear();
-    for (const BufferId b : o.inputs) {
-      if (graph_->buffers[b].resident || !dies_at(b, step.op)) continue;
-      freed += graph_->buffers[b].bytes;
-      if (std::find(o.forwardable.begin(), o.forwardable.end(), b) != o.forwardable.end()) {
-        dying.push_back(graph_->buffers[b].bytes);
-      }
-    }
-    for (const BufferId b : o.outputs) {
-      if (graph_->buffers[b].resident) continue;
-      if (!std::binary_search(step.provides.begin(), step.provides.end(), b)) during += graph_->buffers[b].bytes;
-      const auto same = std::find(dying.begin(), dying.end(), graph_->buffers[b].bytes);
-      if (same == dying.end()) continue;
-      during -= *same;
-      dying.erase(same);
-    }
-    if (first || during > worst) worst = during;
-    first = false;
-  }
-  return worst;
 }
 
 void PlanState::Load(const Plan& plan) {

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "cc/core/sort_unique.h"
 #include "cc/core/text_reader.h"
 
 namespace lms {
@@ -27,11 +28,6 @@ std::vector<BufferId> AppearanceOrder(const MemGraph& graph) {
 
 void Renumber(const std::vector<BufferId>& number, std::vector<BufferId>* ids) {
   for (BufferId& id : *ids) id = number[id];
-}
-
-void SortUnique(std::vector<int32_t>* ids) {
-  std::sort(ids->begin(), ids->end());
-  ids->erase(std::unique(ids->begin(), ids->end()), ids->end());
 }
 
 // Overwriters, seen from the op.

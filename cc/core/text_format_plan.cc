@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "cc/core/sort_unique.h"
 #include "cc/core/text_format.h"
 #include "cc/core/text_reader.h"
 
@@ -12,11 +13,6 @@ namespace lms {
 namespace {
 
 constexpr char kStatements[] = "; there are recompute, move, swap-out and swap-in";
-
-void SortUnique(std::vector<int32_t>* ids) {
-  std::sort(ids->begin(), ids->end());
-  ids->erase(std::unique(ids->begin(), ids->end()), ids->end());
-}
 
 // What a step provides where the plan's text does not say.
 std::vector<BufferId> EvictableOutputs(const MemGraph& graph, OpId op) {
