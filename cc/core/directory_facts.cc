@@ -96,7 +96,8 @@ std::string DirectoryForSpilling() {
     const char* value = std::getenv(name);
     if (value != nullptr && *value != '\0') return value;
   }
-  return "/var/tmp";
+  struct stat info;
+  return ::stat("/var/tmp", &info) == 0 && S_ISDIR(info.st_mode) ? "/var/tmp" : "/tmp";
 }
 
 std::string MountSource(const std::string& mountinfo, unsigned major, unsigned minor) {

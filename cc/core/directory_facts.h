@@ -21,7 +21,8 @@ struct DirectoryFacts {
 // Makes a file there, which has no name or loses it at once.
 DirectoryFacts LookAtDirectory(const std::string& directory);
 
-// The directory for swapping where none was named: $LMS_SPILL_DIR, else $TMPDIR, else /var/tmp.
+// The directory for swapping where none was named: $LMS_SPILL_DIR, else $TMPDIR, else /var/tmp (on a disk where /tmp
+// may be memory), else /tmp.
 std::string DirectoryForSpilling();
 
 // The source ("/dev/vda1") of the file system with these numbers, in the text of /proc/self/mountinfo; "" where it does

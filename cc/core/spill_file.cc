@@ -7,7 +7,6 @@
 
 #include <atomic>
 #include <cerrno>
-#include <cstdlib>
 #include <limits>
 #include <mutex>
 #include <utility>
@@ -133,13 +132,6 @@ class SystemFiles : public SpillFiles {
 SpillFiles* SystemSpillFiles() {
   static auto* const files = new SystemFiles;
   return files;
-}
-
-std::string DefaultSpillDirectory() {
-  const char* const named = std::getenv("TMPDIR");
-  if (named != nullptr && *named != '\0') return named;
-  struct stat info;
-  return stat("/var/tmp", &info) == 0 && S_ISDIR(info.st_mode) ? "/var/tmp" : "/tmp";
 }
 
 }  // namespace lms

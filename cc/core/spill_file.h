@@ -49,9 +49,6 @@ class SpillFiles {
 
 SpillFiles* SystemSpillFiles();
 
-// Where "" spills to: $TMPDIR, else /var/tmp (on a disk where /tmp may be memory), else /tmp.
-std::string DefaultSpillDirectory();
-
 }  // namespace lms
 
 #endif  // LMS_CC_CORE_SPILL_FILE_H_

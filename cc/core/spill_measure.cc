@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "cc/core/directory_facts.h"
 #include "cc/core/spill_store.h"
 
 namespace lms {
@@ -235,7 +236,7 @@ class Meter {
 }  // namespace
 
 SwapLink MeasureSpill(SpillFiles* files, const std::string& directory, int64_t bytes, std::string* problem) {
-  const std::string place = directory.empty() ? DefaultSpillDirectory() : directory;
+  const std::string place = directory.empty() ? DirectoryForSpilling() : directory;
   try {
     SwapLink link = Meter(files, place).Measure(bytes, problem);
     const int64_t free_bytes = files->FreeBytes(place);

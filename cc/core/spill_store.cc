@@ -8,6 +8,7 @@
 #include <mutex>
 #include <utility>
 
+#include "cc/core/directory_facts.h"
 #include "cc/core/spill_space.h"
 
 namespace lms {
@@ -144,7 +145,7 @@ Shared& GetShared() {
 }  // namespace
 
 SpillStore& SharedSpillStore(const std::string& directory) {
-  const std::string place = directory.empty() ? DefaultSpillDirectory() : directory;
+  const std::string place = directory.empty() ? DirectoryForSpilling() : directory;
   Shared& shared = GetShared();
   const std::lock_guard<std::mutex> lock(shared.mutex);
   SpillStore*& store = shared.stores[place];

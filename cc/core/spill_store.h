@@ -111,7 +111,7 @@ struct SpillStatistics {
   int64_t file_bytes = 0;  // now
 };
 
-// "" is DefaultSpillDirectory().
+// "" is DirectoryForSpilling().
 SpillStore& SharedSpillStore(const std::string& directory);
 // Of all shared stores, since the process began or the last reset (which sets peak_stored_bytes to what is stored).
 SpillStatistics SharedSpillStatistics();

@@ -91,7 +91,8 @@ TEST_F(DirectoryFactsTest, TheDefaultFollowsTheEnvironment) {
   ::setenv("LMS_SPILL_DIR", "", 1);
   EXPECT_EQ(DirectoryForSpilling(), "/t");
   ::unsetenv("TMPDIR");
-  EXPECT_EQ(DirectoryForSpilling(), "/var/tmp");
+  // Also on a machine without it there is somewhere to go.
+  EXPECT_EQ(DirectoryForSpilling(), std::filesystem::is_directory("/var/tmp") ? "/var/tmp" : "/tmp");
   for (int i = 0; i < 2; ++i) {
     if (before[i].empty()) {
       ::unsetenv(names[i]);

@@ -9,7 +9,6 @@
 
 #include <cerrno>
 #include <csignal>
-#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <memory>
@@ -115,16 +114,6 @@ TEST_P(SpillFileTest, NoFileWhereThereIsNoDirectory) {
 // A disk, and a file system in memory.
 INSTANTIATE_TEST_SUITE_P(Where, SpillFileTest, ::testing::Values(fs::temp_directory_path().string(), "/dev/shm"),
                          [](const auto& where) { return where.index == 0 ? "Temporary" : "Memory"; });
-
-TEST(DefaultSpillDirectoryTest, FollowsTheEnvironment) {
-  const char* const set = std::getenv("TMPDIR");
-  const std::string before = set != nullptr ? set : "";
-  setenv("TMPDIR", "/some/where", 1);
-  EXPECT_EQ(DefaultSpillDirectory(), "/some/where");
-  unsetenv("TMPDIR");
-  EXPECT_TRUE(fs::is_directory(DefaultSpillDirectory()));
-  if (set != nullptr) setenv("TMPDIR", before.c_str(), 1);
-}
 
 }  // namespace
 }  // namespace lms

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "cc/core/directory_facts.h"
 #include "tests/cc/core/faulty_files.h"
 
 namespace lms {
@@ -396,7 +397,7 @@ TEST(SharedSpillStoreTest, IsOnePerDirectoryAndCounts) {
   SpillStore& store = SharedSpillStore(directory);
   EXPECT_EQ(&store, &SharedSpillStore(directory));
   EXPECT_NE(&store, &SharedSpillStore(directory + "/."));
-  EXPECT_EQ(&SharedSpillStore(""), &SharedSpillStore(DefaultSpillDirectory()));
+  EXPECT_EQ(&SharedSpillStore(""), &SharedSpillStore(DirectoryForSpilling()));
   ResetSharedSpillStatistics();
   const std::vector<char> data = Bytes(3 * kSpillChunkBytes + 1);
   std::promise<Written> promise;
