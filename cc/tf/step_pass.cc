@@ -259,7 +259,11 @@ class StepPass {
       if (ordered) ordered_ = as_it_is ? imported_ : InOrder(imported_, strategy.order);
       MemoryProfile profile;
       grappler::GrapplerItem rewritten = item_;
-      if (!Rewrite(planned.plan, &rewritten, &profile)) return false;
+      if (!Rewrite(planned.plan, &rewritten, &profile)) {
+        if (!KeepUntimed()) return false;
+        --attempt;
+        continue;
+      }
       if (least) {
         if (profile.peak_bytes >= report_.peak_before_bytes) {
           if (order_limit_ > 0 && (options_.recompute || swap_.link.usable())) continue;  // without the order next time
@@ -345,6 +349,22 @@ class StepPass {
     return status.ok() || Fail(status);
   }
 
+  // What could not be placed in the order stays where it is in the next plan. False: nothing, or too often.
+  bool KeepUntimed() {
+    if (applied_.untimed.empty() || ++untimed_plans_ > kMostAttempts) return false;
+    for (const OpId planned : applied_.untimed) {
+      MemOp& op = imported_.graph.ops[imported_.op_of_node[Planned().node_of_op[planned]]];
+      op.recomputable = false;
+      op.keep_reason = "nothing in its loop or branch tells when it is to run again";
+      for (const BufferId b : op.outputs) {
+        MemBuffer& buffer = imported_.graph.buffers[b];
+        if (buffer.evictable) buffer.keep_reason = op.keep_reason;
+        buffer.evictable = false;
+      }
+    }
+    return true;
+  }
+
   void Accept(const PlannerResult& planned, const MemoryProfile& profile, grappler::GrapplerItem* rewritten,
               tensorflow::GraphDef* output) {
     report_.status = ReportStatus::kRewritten;
@@ -424,6 +444,7 @@ class StepPass {
   ChosenSwap swap_;          // where tensors may go, and over which link
   SwapTarget target_;
   RewriteResult applied_;
+  int untimed_plans_ = 0;       // that could not be applied, as nothing told when to run an op again
   int64_t least_verified_ = 0;  // peak of the best rewritten graph that was still over the budget; 0: there was none
   int64_t worst_bytes_ = 0;     // what the step may take as it came, its peak or more
   std::string hidden_;          // words on what no figure includes
