@@ -56,6 +56,10 @@ class Rewriter {
   }
 
   absl::Status Run() {
+    FindUntimed();
+    if (!out_.untimed.empty()) {
+      return absl::FailedPreconditionError("no op to wait for before " + NameOf(out_.untimed[0]) + " runs again");
+    }
     for (const Loops::Hold& hold : imported_.holds) {
       AddControl(Original(hold.node).name(), graph_->mutable_node(hold.gate));
     }
@@ -68,10 +72,7 @@ class Rewriter {
       }
       size_t end = next;
       while (end < plan_.steps.size() && plan_.steps[end].before == op) ++end;
-      if (end > next && !OpenClosure(op, plan_.steps[end - 1].op)) {
-        for (; next < end; ++next) out_.untimed.push_back(plan_.steps[next].op);
-        continue;
-      }
+      if (end > next) OpenClosure(op, plan_.steps[end - 1].op);
       for (; next < end; ++next) AddStep(static_cast<int>(next));
       if (!moved_[op]) {
         NoteReads(op);
@@ -82,9 +83,6 @@ class Rewriter {
         absl::Status status = AddSwapOut(static_cast<int>(next_out));
         if (!status.ok()) return status;
       }
-    }
-    if (!out_.untimed.empty()) {
-      return absl::FailedPreconditionError("no op to wait for before " + NameOf(out_.untimed[0]) + " runs again");
     }
     for (const SumWait& wait : imported_.sum_waits) {
       AddControl(Original(wait.waits_for).name(), graph_->mutable_node(wait.node));
@@ -144,6 +142,14 @@ class Rewriter {
       if (CanTrigger(op) && !imported_.graph.ops[op].inputs.empty()) trigger_ = op;
     }
     return trigger_ != kNone;
+  }
+
+  void FindUntimed() {
+    for (size_t first = 0, end = 0; first < plan_.steps.size(); first = end) {
+      while (end < plan_.steps.size() && plan_.steps[end].before == plan_.steps[first].before) ++end;
+      if (OpenClosure(plan_.steps[first].before, plan_.steps[end - 1].op)) continue;
+      for (size_t i = first; i < end; ++i) out_.untimed.push_back(plan_.steps[i].op);
+    }
   }
 
   // Lets the node of a step wait for the trigger and for what order asks for.
