@@ -73,8 +73,10 @@ MemoryProfile PredictMemory(const tensorflow::GraphDef& graph, const GraphIndex&
 
 int64_t PeakAtWorst(const tensorflow::GraphDef& graph, const GraphIndex& index, const ImportedGraph& imported,
                     int threads, const MemoryProfile& usual) {
-  if (threads == 1 || imported.overlaps.empty()) return usual.peak_bytes;
-  return std::max(usual.peak_bytes, Highest(graph, index, imported, imported.graph, threads).peak_bytes);
+  if (imported.ahead.empty() && (threads == 1 || imported.overlaps.empty())) return usual.peak_bytes;
+  MemGraph worst = imported.graph;
+  for (const WorstBytes& ahead : imported.ahead) worst.buffers[ahead.buffer].bytes = ahead.bytes;
+  return std::max(usual.peak_bytes, Highest(graph, index, imported, worst, threads).peak_bytes);
 }
 
 }  // namespace lms

@@ -35,6 +35,17 @@ bool MayWait(const tensorflow::FunctionLibraryDefinition& library, const NodeDef
   return false;
 }
 
+bool CallsFunction(const NodeDef& node) {
+  for (const auto& [name, value] : node.attr()) {
+    if (value.has_func() || (value.has_list() && value.list().func_size() > 0)) return true;
+  }
+  return false;
+}
+
+bool DescribesDataset(const std::string& op) { return op.find("Dataset") != std::string::npos && op != "ReduceDataset"; }
+
+bool IsCall(const std::string& op) { return op == "PartitionedCall" || op == "StatefulPartitionedCall"; }
+
 }  // namespace
 
 std::string HiddenWait(const tensorflow::grappler::GrapplerItem& item, const GraphIndex& index) {
@@ -44,6 +55,22 @@ std::string HiddenWait(const tensorflow::grappler::GrapplerItem& item, const Gra
     if (index[i].live && MayWait(library, node, false, 0)) return node.name() + " (" + node.op() + ")";
   }
   return "";
+}
+
+std::string UnseenCalls(const tensorflow::grappler::GrapplerItem& item, const GraphIndex& index) {
+  int calls = 0;
+  const NodeDef* example = nullptr;
+  for (int i = 0; i < index.size(); ++i) {
+    const NodeDef& node = item.graph.node(i);
+    if (!index[i].live || !CallsFunction(node) || IsCompiledCall(node) || DescribesDataset(node.op())) continue;
+    if (++calls == 1) example = &node;
+  }
+  if (calls == 0) return "";
+  const std::string advice = IsCall(example->op())              ? ": leave _noinline out"
+                             : example->op() == "ReduceDataset" ? ": loop over iter(dataset), not over the dataset"
+                                                                : "";
+  return std::to_string(calls) + (calls == 1 ? " function" : " functions") +
+         " that TensorFlow runs apart from the step (" + example->name() + ", " + example->op() + advice + ")";
 }
 
 }  // namespace lms

@@ -1,4 +1,5 @@
-// Ops that may wait for another op of the step in a way that no edge shows.
+// Ops of which the graph does not show everything: that may wait for another op of the step in a way that no edge
+// shows, or run functions of their own.
 
 #ifndef LMS_CC_TF_HIDDEN_WAIT_H_
 #define LMS_CC_TF_HIDDEN_WAIT_H_
@@ -13,6 +14,11 @@ namespace lms {
 // The first live node that does, in words; "" when there is none. An order enforced between the two could keep both
 // waiting for ever. Linear in the graph.
 std::string HiddenWait(const tensorflow::grappler::GrapplerItem& item, const GraphIndex& index);
+
+// The live calls of functions that are neither written out in the graph nor compiled by XLA, in words, with what to do;
+// "" where there are none. TensorFlow optimises and runs their bodies apart from the step, without lms. What only
+// describes a dataset is no call. Linear in the graph.
+std::string UnseenCalls(const tensorflow::grappler::GrapplerItem& item, const GraphIndex& index);
 
 }  // namespace lms
 

@@ -25,6 +25,12 @@
 
 namespace lms {
 
+// What a buffer may take at worst; in the graph it takes nothing.
+struct WorstBytes {
+  BufferId buffer;
+  int64_t bytes;
+};
+
 struct ImportedGraph {
   MemGraph graph;                                     // in execution order
   std::vector<int> node_of_op;                        // index into the GraphDef's nodes
@@ -33,6 +39,7 @@ struct ImportedGraph {
   std::vector<tensorflow::DataType> dtype_of_buffer;  // of the tensor that owns it; DT_INVALID where several do
   std::vector<HeldRead> held_reads;                   // of variables that the step changes
   std::vector<BufferId> overlaps;                     // what iterations of loops may hold beyond one of them
+  std::vector<WorstBytes> ahead;                      // what they may hold at worst, besides
   std::vector<VariableWait> variable_waits;           // which the order assumes: a rewrite makes edges of them
   std::vector<SumWait> sum_waits;                     // likewise
   std::string device;                                 // the one that is planned

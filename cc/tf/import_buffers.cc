@@ -144,6 +144,8 @@ class BufferMaker {
     for (const TensorRef& input : state_.index[node].inputs) {
       const BufferId b = state_.BufferOf(input);
       if (b == kNone) continue;  // around a loop
+      const OpId maker = state_.out.graph.buffers[b].producer;
+      if (maker != kNone && state_.out.graph.ops[maker].type == "OptionalNone") continue;
       if (shared != kNone && b != shared) return kNone;
       shared = b;
     }

@@ -26,7 +26,50 @@ void AddOverlap(int frame, OpId last, ImportState* state) {
   state->out.graph.ops[last].inputs.push_back(id);
 }
 
+// The same for what they may hold at worst, which no plan counts.
+void AddAhead(int frame, OpId last, ImportState* state) {
+  const int64_t bytes = BytesAhead(*state, frame) - state->lists.OverlapOf(frame).bytes;
+  OpId first = last;
+  for (const int node : state->order) {
+    const int at = state->index[node].frame;
+    if (state->loops.Straggles(node) && state->OnDevice(node) && (at == frame || state->index.Within(at, frame))) {
+      first = std::min(first, state->out.op_of_node[node]);
+    }
+  }
+  if (bytes <= 0 || first == last) return;
+  const BufferId id = state->NewBuffer(state->order[first], 0, 0, false);
+  state->out.graph.buffers[id].name = state->Node(state->order[first]).name() + ":ahead";
+  state->out.ahead.push_back({id, bytes});
+  state->facts[id].keep_reason = "of iterations of a loop that overlap";
+  state->out.graph.ops[last].inputs.push_back(id);
+}
+
 }  // namespace
+
+int64_t BytesAhead(const ImportState& state, int frame) {
+  constexpr int64_t kLeastBytes = 64 << 10;
+  int64_t bytes = 0;
+  int64_t parallel = 0;
+  for (int i = 0; i < state.index.size(); ++i) {
+    const int at = state.index[i].frame;
+    if (!state.index[i].live || at <= 0 || (at != frame && !state.index.Within(at, frame))) continue;
+    const tensorflow::NodeDef& node = state.Node(i);
+    if (at == frame && IsEnter(node)) {
+      const auto attr = node.attr().find("parallel_iterations");
+      if (attr != node.attr().end()) parallel = std::max<int64_t>(parallel, attr->second.i());
+    }
+    if (!state.loops.Straggles(i) || IsControlFlow(node.op()) || IsVariableRead(node.op())) continue;
+    if (node.op() == "Const") continue;
+    const std::vector<TensorSize>& outputs = state.sizes.Of(node.name()).outputs;
+    for (size_t port = 0; port < outputs.size(); ++port) {
+      if (SharedInput(node, static_cast<int>(port)) < 0) bytes += outputs[port].bytes;
+    }
+  }
+  const int64_t trips = state.lists.Trips(frame);
+  if (trips >= 0) parallel = std::min(parallel, trips);
+  bytes *= std::max<int64_t>(0, parallel - 1);
+  return bytes < kLeastBytes ? 0 : bytes;
+}
 
 void AddLoopReads(ImportState* state) {
   for (int f = 1; f < state->index.frames(); ++f) {
@@ -34,6 +77,7 @@ void AddLoopReads(ImportState* state) {
     for (const int end : state->index.frame(f).ends) last = std::max(last, state->out.op_of_node[end]);
     if (last == kNone) continue;
     AddOverlap(f, last, state);
+    AddAhead(f, last, state);
     const auto hold = [&](BufferId b) {
       if (b == kNone || state->out.graph.buffers[b].resident) return;
       AddOnce(&state->out.graph.ops[last].inputs, b);
@@ -53,6 +97,12 @@ void NoteUnknownLists(ImportState* state) {
   for (const int node : state->order) {
     if (state->index[node].frame <= 0 || IsControlFlow(state->Node(node).op())) continue;
     const tensorflow::DataTypeVector& outputs = state->types[node].outputs;
+    // Loops of v1 keep what their gradients read on stacks, and TensorArrays of v1 are resources.
+    const std::string& pushes = state->Node(node).op();
+    if (pushes == "StackPushV2" || pushes == "TensorArrayWriteV3") {
+      unknown[state->index[node].frame] = true;
+      if (state->out.hidden_example.empty()) state->out.hidden_example = state->Node(node).name();
+    }
     for (size_t port = 0; port < outputs.size(); ++port) {
       if (outputs[port] != tensorflow::DT_VARIANT) continue;
       const int group = state->lists.GroupOf(node);

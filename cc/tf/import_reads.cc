@@ -14,6 +14,16 @@ namespace {
 
 using tensorflow::DataType;
 
+// A check of a tensor whose result nobody reads is a read like any other.
+bool HasDataReader(const ImportState& state, int node) {
+  const std::vector<int>& readers = state.index[node].readers;
+  return state.index.Preserved(node) || std::any_of(readers.begin(), readers.end(), [&](int reader) {
+           const std::vector<TensorRef>& inputs = state.index[reader].inputs;
+           return state.index[reader].live &&
+                  std::any_of(inputs.begin(), inputs.end(), [node](const TensorRef& in) { return in.node == node; });
+         });
+}
+
 void AddReadsOf(int node, ImportState* state) {
   MemOp& op = state->Op(node);
   const bool fixed = !state->InRegion(node) || IsControlFlow(op.type) || !state->OnDevice(node);
@@ -28,7 +38,7 @@ void AddReadsOf(int node, ImportState* state) {
     facts.by_name |= state->index.Preserved(maker);
     if (fixed) facts.keep_reason = "used inside control flow or on another device";
     // A view is no read: those who read through it are.
-    if (IsViewOfInput(state->Node(node), static_cast<int>(i))) {
+    if (IsViewOfInput(state->Node(node), static_cast<int>(i)) && HasDataReader(*state, node)) {
       const std::string why_not = WhyNotRecomputable(state->Node(node), *state->types[node].op_def);
       if (!why_not.empty()) facts.keep_reason = "read through " + op.type + ": " + why_not;
       continue;

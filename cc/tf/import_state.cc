@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "cc/tf/import_loops.h"
 #include "cc/tf/layout_fusions.h"
 #include "tensorflow/core/framework/op.h"
 #include "tensorflow/core/util/util.h"
@@ -23,7 +24,8 @@ ImportState::ImportState(const tensorflow::grappler::GrapplerItem& item, const G
   if (!hold) return;
   loops.HoldIterations(index.region(region).frame);
   for (int f = 1; f < index.frames(); ++f) {
-    if (f != index.region(region).frame && lists.OverlapOf(f).bytes > 0) loops.HoldIterations(f);
+    const bool much = lists.OverlapOf(f).bytes > 0 || BytesAhead(*this, f) > 0;
+    if (f != index.region(region).frame && much) loops.HoldIterations(f);
   }
   out.holds = loops.Holds();
 }

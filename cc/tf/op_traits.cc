@@ -133,11 +133,18 @@ bool NamesRef(const tensorflow::OpDef& op_def) {
   return false;
 }
 
+// An Optional made of one tensor shares its storage. Branches hand what their gradients read out in such ones.
+bool HoldsOneValue(const tensorflow::NodeDef& node) {
+  if (node.op() != "OptionalFromValue") return false;
+  const auto types = node.attr().find("Toutput_types");
+  return types != node.attr().end() && types->second.list().type_size() == 1;
+}
+
 }  // namespace
 
 int SharedInput(const tensorflow::NodeDef& node, int port) {
   if (node.op() == "IdentityN") return port;
-  if (node.op() == "OptionalGetValue") return 0;
+  if (node.op() == "OptionalGetValue" || HoldsOneValue(node)) return 0;
   if (node.op() == "Switch" || node.op() == "_SwitchN" || node.op() == "RefSwitch") return 0;
   return port == 0 && (Views().count(node.op()) != 0 || InPlace().count(node.op()) != 0) ? 0 : -1;
 }
@@ -149,7 +156,7 @@ bool IsPassThrough(const tensorflow::NodeDef& node) {
 
 bool IsViewOfInput(const tensorflow::NodeDef& node, int input) {
   if (IsControlFlow(node.op())) return false;
-  return node.op() == "IdentityN" || node.op() == "OptionalGetValue" || (input == 0 && Views().count(node.op()) != 0);
+  return node.op() == "IdentityN" || node.op() == "OptionalGetValue" || HoldsOneValue(node) || (input == 0 && Views().count(node.op()) != 0);
 }
 
 bool MayForwardInput(const std::string& op_type) { return Forwarders().count(op_type) != 0; }

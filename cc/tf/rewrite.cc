@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "cc/tf/instances.h"
+#include "cc/tf/loops.h"
 #include "cc/tf/node_names.h"
 #include "cc/tf/op_traits.h"
 #include "cc/tf/order_keeper.h"
@@ -42,6 +43,8 @@ class Rewriter {
       order_.emplace(imported.graph, plan, limit, options.serialize_bytes);
     }
     for (const RecomputeStep& step : plan.steps) moved_[step.op] = moved_[step.op] || step.moves;
+    ends_flow_.reserve(imported.graph.ops.size());
+    for (OpId op = 0; op < static_cast<OpId>(imported.graph.ops.size()); ++op) ends_flow_.push_back(EndsFlow(op));
     late_ = moved_;
     for (size_t i = 0; i < late_.size(); ++i) {
       const std::vector<OpId>& deps = imported.graph.ops[i].deps;
@@ -53,6 +56,10 @@ class Rewriter {
   }
 
   absl::Status Run() {
+    FindUntimed();
+    if (!out_.untimed.empty()) {
+      return absl::FailedPreconditionError("no op to wait for before " + NameOf(out_.untimed[0]) + " runs again");
+    }
     for (const Loops::Hold& hold : imported_.holds) {
       AddControl(Original(hold.node).name(), graph_->mutable_node(hold.gate));
     }
@@ -65,10 +72,7 @@ class Rewriter {
       }
       size_t end = next;
       while (end < plan_.steps.size() && plan_.steps[end].before == op) ++end;
-      if (end > next) {
-        absl::Status status = OpenClosure(op, plan_.steps[end - 1].op);
-        if (!status.ok()) return status;
-      }
+      if (end > next) OpenClosure(op, plan_.steps[end - 1].op);
       for (; next < end; ++next) AddStep(static_cast<int>(next));
       if (!moved_[op]) {
         NoteReads(op);
@@ -110,19 +114,42 @@ class Rewriter {
     return trigger;
   }
 
-  bool CanTrigger(OpId op) const { return imported_.graph.ops[op].anchor && !late_[op]; }
+  bool CanTrigger(OpId op) const { return (imported_.graph.ops[op].anchor || ends_flow_[op]) && !late_[op]; }
+
+  // Does the op end a loop, or a branch, in the planned region? What comes right behind it has nothing else to wait for:
+  // all before it would let copies run before the loop does.
+  bool EndsFlow(OpId op) const {
+    const int node = imported_.node_of_op[op];
+    const std::string& type = Original(node).op();
+    if (type == "Merge") {
+      const std::vector<TensorRef>& inputs = index_[node].inputs;
+      const auto of_loop = [this](const TensorRef& input) { return IsEnter(Original(input.node)); };
+      return index_[node].region == imported_.region && std::none_of(inputs.begin(), inputs.end(), of_loop);
+    }
+    if (type != "Exit") return false;
+    const std::vector<int>& readers = index_[node].readers;
+    return std::any_of(readers.begin(), readers.end(), [this](int reader) {
+      return index_[reader].live && index_[reader].region == imported_.region && Original(reader).op() != "Merge";
+    });
+  }
 
   // Finds what the recomputations before `before` wait for; `latest_op` is the last op among them.
-  absl::Status OpenClosure(OpId before, OpId latest_op) {
+  // False where there is nothing: all between belongs to other loops or branches.
+  bool OpenClosure(OpId before, OpId latest_op) {
     trigger_ = Trigger(before);
     // Where the op's other inputs have long been there, take its place in the schedule instead.
     for (OpId op = before - 1; trigger_ <= latest_op && op > latest_op; --op) {
       if (CanTrigger(op) && !imported_.graph.ops[op].inputs.empty()) trigger_ = op;
     }
-    if (trigger_ == kNone) {
-      return absl::FailedPreconditionError("no op to wait for before " + imported_.graph.ops[before].name);
+    return trigger_ != kNone;
+  }
+
+  void FindUntimed() {
+    for (size_t first = 0, end = 0; first < plan_.steps.size(); first = end) {
+      while (end < plan_.steps.size() && plan_.steps[end].before == plan_.steps[first].before) ++end;
+      if (OpenClosure(plan_.steps[first].before, plan_.steps[end - 1].op)) continue;
+      for (size_t i = first; i < end; ++i) out_.untimed.push_back(plan_.steps[i].op);
     }
-    return absl::OkStatus();
   }
 
   // Lets the node of a step wait for the trigger and for what order asks for.
@@ -296,6 +323,7 @@ class Rewriter {
   Instances instances_;
   std::vector<bool> moved_;       // per op: runs at a step's place, not at its own
   std::vector<bool> late_;        // moved, or a view of something moved: nothing earlier may wait for it
+  std::vector<bool> ends_flow_;   // per op
   OpId trigger_ = kNone;          // of the closure that is being added
   std::vector<int> swapped_out_;  // per buffer: its swap-out, once that is there
   std::vector<int> swap_in_at_;   // per swap-in that is there: its node's index

@@ -49,6 +49,7 @@ struct RewriteResult {
   std::vector<std::string> swap_in_nodes;     // per swap-in
   std::vector<std::string> swap_in_triggers;  // per swap-in: the node that it waits for; "" where that is the swap-out
   std::vector<OrderEdge> order_edges;         // by which ops at their own place wait
+  std::vector<OpId> untimed;  // ops that were to run again where nothing in their region tells when: a failure
 };
 
 // `graph` is the one that `imported` and `index` were made from; it is changed in place, and useless after a failure.

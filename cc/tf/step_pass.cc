@@ -64,7 +64,7 @@ class StepPass {
     Measure();
     if (RelativeBudget() && report_.peak_before_bytes - report_.resident_bytes < kLeastActivationBytes) {
       return Skip("too small for a relative budget: its activations peak at " +
-                  FormatBytes(report_.peak_before_bytes - report_.resident_bytes));
+                  FormatBytes(report_.peak_before_bytes - report_.resident_bytes) + hidden_);
     }
     DumpGraph();
     if (!OverBudget()) {
@@ -117,6 +117,7 @@ class StepPass {
                                  ": set unknown_dim to another number");
     }
     NoteHiddenOps();
+    NoteUnseenCalls();
     for (const auto& node : item_.graph.node()) {
       if (node.attr().count("_XlaMustCompile") != 0 && node.attr().at("_XlaMustCompile").b()) {
         report_.warnings.push_back(node.name() +
@@ -135,6 +136,13 @@ class StepPass {
     report_.warnings.push_back(
         std::to_string(imported_.hidden_ops) + " ops run inside loops that hold tensor lists of unknown size (" +
         imported_.hidden_example + " for one): what they hold is not predicted, and nothing of it is recomputed");
+  }
+
+  void NoteUnseenCalls() {
+    const std::string calls = UnseenCalls(item_, index_);
+    if (calls.empty()) return;
+    hidden_ += ", not counting " + calls;
+    report_.warnings.push_back("of " + calls + ", lms sees nothing: what is held there is neither predicted nor lowered");
   }
 
   void Measure() {
@@ -227,7 +235,7 @@ class StepPass {
 
   bool PlanAndRewrite(tensorflow::GraphDef* output) {
     const std::string waits = HiddenWait(item_, index_);
-    if (!waits.empty()) return Skip(waits + " may wait for another op of the step: lms changes no order around it");
+    if (!waits.empty()) return Skip(waits + " may wait for another op of the step: lms changes no order around it" + hidden_);
     Enter("import");
     const absl::Status held = HoldIterations();
     if (!held.ok()) return Fail(held);
@@ -259,9 +267,16 @@ class StepPass {
       if (ordered) ordered_ = as_it_is ? imported_ : InOrder(imported_, strategy.order);
       MemoryProfile profile;
       grappler::GrapplerItem rewritten = item_;
-      if (!Rewrite(planned.plan, &rewritten, &profile)) return false;
+      if (!Rewrite(planned.plan, &rewritten, &profile)) {
+        if (!KeepUntimed()) return false;
+        --attempt;
+        continue;
+      }
       if (least) {
-        if (profile.peak_bytes >= report_.peak_before_bytes) {
+        // Iterations that are kept apart are a gain of their own.
+        const bool apart = !imported_.holds.empty() && worst_bytes_ > report_.peak_before_bytes &&
+                           profile.peak_bytes <= report_.peak_before_bytes;
+        if (!apart && profile.peak_bytes >= report_.peak_before_bytes) {
           if (order_limit_ > 0 && (options_.recompute || swap_.link.usable())) continue;  // without the order next time
           return NothingToGain();
         }
@@ -277,6 +292,7 @@ class StepPass {
       Accept(planned, profile, &rewritten, output);
       return true;
     }
+    if (least) return NothingToGain();
     // Plans were found, but none held when the new graph was simulated afresh.
     PlannerResult none;
     none.peak_bytes = least_verified_;
@@ -345,6 +361,22 @@ class StepPass {
     return status.ok() || Fail(status);
   }
 
+  // What could not be placed in the order stays where it is in the next plan. False: nothing, or too often.
+  bool KeepUntimed() {
+    if (applied_.untimed.empty() || ++untimed_plans_ > kMostAttempts) return false;
+    for (const OpId planned : applied_.untimed) {
+      MemOp& op = imported_.graph.ops[imported_.op_of_node[Planned().node_of_op[planned]]];
+      op.recomputable = false;
+      op.keep_reason = "nothing in its loop or branch tells when it is to run again";
+      for (const BufferId b : op.outputs) {
+        MemBuffer& buffer = imported_.graph.buffers[b];
+        if (buffer.evictable) buffer.keep_reason = op.keep_reason;
+        buffer.evictable = false;
+      }
+    }
+    return true;
+  }
+
   void Accept(const PlannerResult& planned, const MemoryProfile& profile, grappler::GrapplerItem* rewritten,
               tensorflow::GraphDef* output) {
     report_.status = ReportStatus::kRewritten;
@@ -362,10 +394,23 @@ class StepPass {
     output->Swap(&rewritten->graph);
   }
 
+  // Words on results that make up most of the peak: they are held to the end of the function, whatever is planned.
+  std::string Returned() const {
+    int64_t returned = 0;
+    for (const MemBuffer& buffer : imported_.graph.buffers) {
+      if (buffer.escapes && !buffer.resident) returned += buffer.bytes;
+    }
+    if (returned < kLeastActivationBytes || returned < (report_.peak_before_bytes - report_.resident_bytes) / 2) return "";
+    return "; " + FormatBytes(returned) +
+           " of it are results that the function returns, which cannot be dropped: where they are activations for a "
+           "backward pass that runs outside of it, put forward and backward pass into one tf.function";
+  }
+
   bool NothingToGain() {
     report_.status = ReportStatus::kFits;
     report_.budget_bytes = report_.min_budget_bytes = report_.peak_before_bytes;
-    report_.reason = "no plan lowers the predicted peak of " + FormatBytes(report_.peak_before_bytes) + hidden_;
+    report_.reason =
+        "no plan lowers the predicted peak of " + FormatBytes(report_.peak_before_bytes) + hidden_ + Returned();
     return false;
   }
 
@@ -387,6 +432,7 @@ class StepPass {
       report_.reason += ": weights, inputs and constants alone take " + FormatBytes(report_.resident_bytes);
     }
     NoteWhatLimitsSwapping();
+    report_.reason += Returned();
     report_.reason += "; the least feasible budget found is " + FormatBytes(report_.min_budget_bytes) + " (" +
                       std::to_string(report_.min_budget_bytes) + " bytes)";
     if (!options_.strict) return false;
@@ -424,6 +470,7 @@ class StepPass {
   ChosenSwap swap_;          // where tensors may go, and over which link
   SwapTarget target_;
   RewriteResult applied_;
+  int untimed_plans_ = 0;       // that could not be applied, as nothing told when to run an op again
   int64_t least_verified_ = 0;  // peak of the best rewritten graph that was still over the budget; 0: there was none
   int64_t worst_bytes_ = 0;     // what the step may take as it came, its peak or more
   std::string hidden_;          // words on what no figure includes
