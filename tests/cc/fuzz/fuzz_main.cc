@@ -231,7 +231,9 @@ FuzzCase Smaller(FuzzCase fuzz_case, const std::string& kind, double seconds, Sh
       if (!try_one([&](FuzzCase* c) { c->item.graph.mutable_node()->DeleteSubrange(at, count); })) at += part;
     }
   }
-  for (int n = 0; n < fuzz_case.item.graph.node_size(); ++n) {
+  // Without its waits a step may have other bits each time, for no fault of ours.
+  const bool inputs = kind.find("bits") == std::string::npos;
+  for (int n = 0; inputs && n < fuzz_case.item.graph.node_size(); ++n) {
     for (int i = fuzz_case.item.graph.node(n).input_size() - 1; i >= 0; --i) {
       try_one([&](FuzzCase* c) { c->item.graph.mutable_node(n)->mutable_input()->DeleteSubrange(i, 1); });
     }

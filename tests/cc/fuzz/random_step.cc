@@ -411,6 +411,8 @@ class Step {
     }
     b_.Add(name, "DestroyTemporaryVariable", inputs, {t, Text("var_name", name)});
     Made(name);
+    // The order of arrival is that of a function's graph, which a session prunes and numbers in another way.
+    runnable_ = false;
   }
 
   // Pushed in the forward pass, popped at once: a list of one to three tiles.
