@@ -149,7 +149,8 @@ class Checker {
       return found == node.attr().end() ? 1 : found->second.i();
     };
     for (const auto& arg : op_def.input_arg()) {
-      if (!arg.number_attr().empty() && (number(arg.number_attr()) < 0 || number(arg.number_attr()) > node.input_size())) {
+      if (!arg.number_attr().empty() &&
+          (number(arg.number_attr()) < 0 || number(arg.number_attr()) > node.input_size())) {
         return Wrong(node, "has another number of inputs than its op takes");
       }
     }
@@ -162,8 +163,7 @@ class Checker {
   }
 
   absl::Status FindTypes(int i, const NodeDef& node, const OpDef& op_def) {
-    const absl::Status status =
-        tensorflow::InOutTypesForNode(node, op_def, &types_[i].inputs, &types_[i].outputs);
+    const absl::Status status = tensorflow::InOutTypesForNode(node, op_def, &types_[i].inputs, &types_[i].outputs);
     return status.ok() ? status : Wrong(node, "has inputs or outputs of no type: " + std::string(status.message()));
   }
 

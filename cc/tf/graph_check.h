@@ -1,9 +1,9 @@
 // Is the graph one that TensorFlow could run? Asked before anything else looks at it.
 //
-// Shape inference, cost estimates and the library of functions are TensorFlow's own code, of which parts end the process
-// (CHECK) where a graph is not what they expect, and no caller can catch that. A graph that comes from a running program
-// passes always; one that another optimizer has left broken is declined here, with the reason, and training goes on (or
-// fails with TensorFlow's own message).
+// Shape inference, cost estimates and the library of functions are TensorFlow's own code, of which parts end the
+// process (CHECK) where a graph is not what they expect, and no caller can catch that. A graph that comes from a
+// running program passes always; one that another optimizer has left broken is declined here, with the reason, and
+// training goes on (or fails with TensorFlow's own message).
 //
 // Checked of every node, whether it runs or not: names can be referred to and are unique; inputs exist and come before
 // control inputs; the op is known; its attributes are there (or have defaults) with values that its OpDef accepts, and

@@ -65,24 +65,23 @@ const std::vector<int64_t>& OddNumbers() {
 
 class Mutator {
  public:
-  Mutator(Random* random, FuzzCase* fuzz_case)
-      : random_(*random), case_(*fuzz_case), graph_(fuzz_case->item.graph) {}
+  Mutator(Random* random, FuzzCase* fuzz_case) : random_(*random), case_(*fuzz_case), graph_(fuzz_case->item.graph) {}
 
   // False where there was nothing to change in that way.
   bool One() {
-    static constexpr bool (Mutator::*kWays[])() = {
-        &Mutator::DropNode,        &Mutator::DuplicateNode, &Mutator::RenameNode,     &Mutator::RenameInPlace,
-        &Mutator::DanglingInput,   &Mutator::OddPort,       &Mutator::OddInput,       &Mutator::MisplacedControl,
-        &Mutator::Cycle,           &Mutator::SelfLoop,      &Mutator::SwapInputs,     &Mutator::DropInput,
-        &Mutator::AddInput,        &Mutator::DropAttr,      &Mutator::OddAttr,        &Mutator::AttrOfOther,
-        &Mutator::OddType,         &Mutator::OddShape,      &Mutator::OddNumber,      &Mutator::OddList,
-        &Mutator::UnknownOp,       &Mutator::OtherOp,       &Mutator::OtherFrame,     &Mutator::LoopParts,
-        &Mutator::MergeOfOne,      &Mutator::NextNowhere,   &Mutator::Recursion,      &Mutator::NoFunction,
-        &Mutator::BodyNode,        &Mutator::CorruptTensor, &Mutator::OddFetch,       &Mutator::OddFeed,
-        &Mutator::OddKeep,         &Mutator::OddDevice,     &Mutator::OddOption,      &Mutator::OddPath,
-        &Mutator::Shuffle,         &Mutator::OddInternal,   &Mutator::ControlEdge,    &Mutator::DropFew,
-        &Mutator::OddString,       &Mutator::Versions,      &Mutator::LibraryAttrs,   &Mutator::RewireAny,
-        &Mutator::DeviceOfSome,    &Mutator::OpOfLibrary,   &Mutator::EmptyList,      &Mutator::OddListElement,
+    static constexpr bool (Mutator::* kWays[])() = {
+        &Mutator::DropNode,      &Mutator::DuplicateNode, &Mutator::RenameNode,   &Mutator::RenameInPlace,
+        &Mutator::DanglingInput, &Mutator::OddPort,       &Mutator::OddInput,     &Mutator::MisplacedControl,
+        &Mutator::Cycle,         &Mutator::SelfLoop,      &Mutator::SwapInputs,   &Mutator::DropInput,
+        &Mutator::AddInput,      &Mutator::DropAttr,      &Mutator::OddAttr,      &Mutator::AttrOfOther,
+        &Mutator::OddType,       &Mutator::OddShape,      &Mutator::OddNumber,    &Mutator::OddList,
+        &Mutator::UnknownOp,     &Mutator::OtherOp,       &Mutator::OtherFrame,   &Mutator::LoopParts,
+        &Mutator::MergeOfOne,    &Mutator::NextNowhere,   &Mutator::Recursion,    &Mutator::NoFunction,
+        &Mutator::BodyNode,      &Mutator::CorruptTensor, &Mutator::OddFetch,     &Mutator::OddFeed,
+        &Mutator::OddKeep,       &Mutator::OddDevice,     &Mutator::OddOption,    &Mutator::OddPath,
+        &Mutator::Shuffle,       &Mutator::OddInternal,   &Mutator::ControlEdge,  &Mutator::DropFew,
+        &Mutator::OddString,     &Mutator::Versions,      &Mutator::LibraryAttrs, &Mutator::RewireAny,
+        &Mutator::DeviceOfSome,  &Mutator::OpOfLibrary,   &Mutator::EmptyList,    &Mutator::OddListElement,
     };
     constexpr int kCount = static_cast<int>(sizeof(kWays) / sizeof(kWays[0]));
     return (this->*kWays[random_.Below(kCount)])();
@@ -91,9 +90,7 @@ class Mutator {
  private:
   void Note(const std::string& what) { case_.why += "; " + what; }
 
-  NodeDef* Any() {
-    return graph_.node_size() == 0 ? nullptr : graph_.mutable_node(random_.Below(graph_.node_size()));
-  }
+  NodeDef* Any() { return graph_.node_size() == 0 ? nullptr : graph_.mutable_node(random_.Below(graph_.node_size())); }
   NodeDef* AnyWithInput() {
     for (int tries = 0; tries < 8; ++tries) {
       NodeDef* node = Any();
@@ -185,8 +182,8 @@ class Mutator {
     std::string* input = AnyInput();
     if (input == nullptr || input->empty()) return false;
     const std::string node = input->substr(0, input->find(':'));
-    static const auto* const ports =
-        new std::vector<std::string>{":1", ":2", ":7", ":100000", ":2147483647", ":2147483648", ":-1", ":", ":x", ":01"};
+    static const auto* const ports = new std::vector<std::string>{":1",          ":2",  ":7", ":100000", ":2147483647",
+                                                                  ":2147483648", ":-1", ":",  ":x",      ":01"};
     *input = node + (*ports)[random_.Below(static_cast<int>(ports->size()))];
     Note("port " + *input);
     return true;
@@ -345,8 +342,8 @@ class Mutator {
     for (const char* name : {"T", "dtype", "Tidx", "SrcT", "element_dtype"}) {
       if (node->attr().count(name) == 0) continue;
       static const auto* const types = new std::vector<tensorflow::DataType>{
-          tensorflow::DT_INVALID, tensorflow::DT_STRING,  tensorflow::DT_RESOURCE,  tensorflow::DT_VARIANT,
-          tensorflow::DT_INT4,    tensorflow::DT_BOOL,    tensorflow::DT_COMPLEX64, tensorflow::DT_FLOAT_REF,
+          tensorflow::DT_INVALID, tensorflow::DT_STRING, tensorflow::DT_RESOURCE,  tensorflow::DT_VARIANT,
+          tensorflow::DT_INT4,    tensorflow::DT_BOOL,   tensorflow::DT_COMPLEX64, tensorflow::DT_FLOAT_REF,
           tensorflow::DT_INT64,   tensorflow::DT_QINT8};
       (*node->mutable_attr())[name].set_type((*types)[random_.Below(static_cast<int>(types->size()))]);
       Note("type of " + node->name());
@@ -451,16 +448,57 @@ class Mutator {
   bool OtherOp() {
     NodeDef* node = Any();
     if (node == nullptr) return false;
-    static const auto* const ops = new std::vector<std::string>{
-        "Switch",        "Merge",          "Enter",           "Exit",          "NextIteration",  "LoopCond",
-        "Identity",      "IdentityN",      "Const",           "_Arg",          "_Retval",        "AddN",
-        "VarHandleOp",   "ReadVariableOp", "AssignAdd",       "Assign",        "TemporaryVariable",
-        "_SwitchN",      "RefSwitch",      "RefMerge",        "RefEnter",      "RefExit",        "RefNextIteration",
-        "LmsSwapOut",    "LmsSwapIn",      "PartitionedCall", "While",         "If",             "Einsum",
-        "Conv2D",        "FusedBatchNormV3", "_FusedConv2D",  "_FusedMatMul",  "TensorListPopBack",
-        "TensorListPushBack", "TensorListReserve", "BroadcastGradientArgs", "DynamicStitch", "Reshape", "Split",
-        "MaxPoolGrad",   "Conv2DBackpropFilter", "_Send",     "_Recv",         "Placeholder",    "OptionalGetValue",
-        "IteratorGetNext", "SoftmaxCrossEntropyWithLogits",   "BiasAddGrad",   "Range",          "Fill"};
+    static const auto* const ops = new std::vector<std::string>{"Switch",
+                                                                "Merge",
+                                                                "Enter",
+                                                                "Exit",
+                                                                "NextIteration",
+                                                                "LoopCond",
+                                                                "Identity",
+                                                                "IdentityN",
+                                                                "Const",
+                                                                "_Arg",
+                                                                "_Retval",
+                                                                "AddN",
+                                                                "VarHandleOp",
+                                                                "ReadVariableOp",
+                                                                "AssignAdd",
+                                                                "Assign",
+                                                                "TemporaryVariable",
+                                                                "_SwitchN",
+                                                                "RefSwitch",
+                                                                "RefMerge",
+                                                                "RefEnter",
+                                                                "RefExit",
+                                                                "RefNextIteration",
+                                                                "LmsSwapOut",
+                                                                "LmsSwapIn",
+                                                                "PartitionedCall",
+                                                                "While",
+                                                                "If",
+                                                                "Einsum",
+                                                                "Conv2D",
+                                                                "FusedBatchNormV3",
+                                                                "_FusedConv2D",
+                                                                "_FusedMatMul",
+                                                                "TensorListPopBack",
+                                                                "TensorListPushBack",
+                                                                "TensorListReserve",
+                                                                "BroadcastGradientArgs",
+                                                                "DynamicStitch",
+                                                                "Reshape",
+                                                                "Split",
+                                                                "MaxPoolGrad",
+                                                                "Conv2DBackpropFilter",
+                                                                "_Send",
+                                                                "_Recv",
+                                                                "Placeholder",
+                                                                "OptionalGetValue",
+                                                                "IteratorGetNext",
+                                                                "SoftmaxCrossEntropyWithLogits",
+                                                                "BiasAddGrad",
+                                                                "Range",
+                                                                "Fill"};
     Note(node->name() + " was a " + node->op());
     node->set_op((*ops)[random_.Below(static_cast<int>(ops->size()))]);
     if (random_.OneIn(2)) {
@@ -682,9 +720,13 @@ class Mutator {
   bool OddDevice() {
     NodeDef* node = Any();
     if (node == nullptr) return false;
-    static const auto* const devices = new std::vector<std::string>{
-        "", "garbage", "/device:", "/job:x/task:-1", "/cpu:0", "/device:GPU:99999999999", "CPU:0",
-        "/job:localhost/replica:0/task:0/device:XPU:0", "//", std::string("\0", 1), "GPU:", "/gpu:*"};
+    static const auto* const devices =
+        new std::vector<std::string>{"",         "garbage",
+                                     "/device:", "/job:x/task:-1",
+                                     "/cpu:0",   "/device:GPU:99999999999",
+                                     "CPU:0",    "/job:localhost/replica:0/task:0/device:XPU:0",
+                                     "//",       std::string("\0", 1),
+                                     "GPU:",     "/gpu:*"};
     const std::string device = (*devices)[random_.Below(static_cast<int>(devices->size()))];
     if (random_.OneIn(3)) {
       for (NodeDef& each : *graph_.mutable_node()) each.set_device(device);
@@ -704,15 +746,17 @@ class Mutator {
   }
   AttrValue& Option(const std::string& name) { return (*case_.config.mutable_parameter_map())[name]; }
   bool OddOption() {
-    static const auto* const names = new std::vector<std::string>{
-        "memory_budget",   "recompute",     "schedule",         "swap",          "swap_to",         "unknown_dim",
-        "safety_margin",   "feedback",      "strict",           "swap_host_limit", "swap_disk_limit", "swap_tensors",
-        "swap_least_gap",  "swap_in_ahead", "swap_group",       "swap_sync",     "swap_include",    "swap_exclude",
-        "swap_include_ops", "serialize_bytes", "_seen_sizes",   "_feedback",     "no_such_option",  "profile"};
+    static const auto* const names =
+        new std::vector<std::string>{"memory_budget",  "recompute",       "schedule",         "swap",
+                                     "swap_to",        "unknown_dim",     "safety_margin",    "feedback",
+                                     "strict",         "swap_host_limit", "swap_disk_limit",  "swap_tensors",
+                                     "swap_least_gap", "swap_in_ahead",   "swap_group",       "swap_sync",
+                                     "swap_include",   "swap_exclude",    "swap_include_ops", "serialize_bytes",
+                                     "_seen_sizes",    "_feedback",       "no_such_option",   "profile"};
     static const auto* const texts = new std::vector<std::string>{
-        "",      "-1",     "1e400",  "nan",  "inf%",  "100.0001%", "0%",          "0.0001%",   "9223372036854775807",
-        "1EiB",  "1e30GB", "min",    "auto", "call|", "call|x:y=z", "call|0:0=5", "1.5|again", "1e6|x",
-        "x=0",   "=,=,",   "a:99=3", "\xff", "host",  "/",         "both",        "Tanh,MatMul", "feed_0,var"};
+        "",     "-1",     "1e400",  "nan",  "inf%",  "100.0001%",  "0%",         "0.0001%",     "9223372036854775807",
+        "1EiB", "1e30GB", "min",    "auto", "call|", "call|x:y=z", "call|0:0=5", "1.5|again",   "1e6|x",
+        "x=0",  "=,=,",   "a:99=3", "\xff", "host",  "/",          "both",       "Tanh,MatMul", "feed_0,var"};
     AttrValue& value = Option((*names)[random_.Below(static_cast<int>(names->size()))]);
     switch (random_.Below(5)) {
       case 0:

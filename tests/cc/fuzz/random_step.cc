@@ -48,11 +48,10 @@ FunctionDefHelper::Node FunctionNode(
 
 // (x) -> Tanh(x x), x
 tensorflow::FunctionDef Squared() {
-  return FunctionDefHelper::Create(
-      "squared", {"x: float"}, {"y: float", "x_again: float"}, {},
-      {FunctionNode("product", "MatMul", {"x", "x"}, {{"T", DT_FLOAT}}),
-       FunctionNode("tanh", "Tanh", {"product:product:0"}, {{"T", DT_FLOAT}})},
-      {{"y", "tanh:y:0"}, {"x_again", "x"}});
+  return FunctionDefHelper::Create("squared", {"x: float"}, {"y: float", "x_again: float"}, {},
+                                   {FunctionNode("product", "MatMul", {"x", "x"}, {{"T", DT_FLOAT}}),
+                                    FunctionNode("tanh", "Tanh", {"product:product:0"}, {{"T", DT_FLOAT}})},
+                                   {{"y", "tanh:y:0"}, {"x_again", "x"}});
 }
 
 // The same by way of a call.
@@ -387,8 +386,7 @@ class Step {
     f.second.mutable_func()->set_name(random_.OneIn(2) ? "squared" : "outer");
     const std::string name = New("call");
     b_.Add(name, random_.OneIn(2) ? "PartitionedCall" : "StatefulPartitionedCall", {Pick()},
-           {Types("Tin", {DT_FLOAT}), Types("Tout", {DT_FLOAT, DT_FLOAT}), f,
-            Bool("_XlaMustCompile", false)});
+           {Types("Tin", {DT_FLOAT}), Types("Tout", {DT_FLOAT, DT_FLOAT}), f, Bool("_XlaMustCompile", false)});
     Made(name);
     if (random_.OneIn(2)) Made(name + ":1");
   }
@@ -619,7 +617,8 @@ void AddOptions(Random* random, FuzzCase* fuzz_case) {
     if (map.count("swap_sync") == 0 && random->OneIn(6)) Option(fuzz_case, "swap_in_ahead").set_i(random->Below(5));
     if (random->OneIn(6)) Option(fuzz_case, "swap_group").set_i(random->Below(5));
   }
-  if (map.count("schedule") == 0 && random->OneIn(10)) Option(fuzz_case, "serialize_bytes").set_i(1 << random->Below(20));
+  if (map.count("schedule") == 0 && random->OneIn(10))
+    Option(fuzz_case, "serialize_bytes").set_i(1 << random->Below(20));
   if (random->OneIn(5)) Option(fuzz_case, "unknown_dim").set_i(1 + random->Below(1000));
   if (random->OneIn(10)) Option(fuzz_case, "safety_margin").set_f(0.5F);
   if (random->OneIn(20)) Option(fuzz_case, "_feedback").set_s("1.2|call 2 took more");
