@@ -398,7 +398,9 @@ void GapEviction::TakeBack(const std::vector<BufferId>* buffers) {
       for (const BufferId input : graph.ops[op].inputs) bytes -= graph.buffers[input].bytes;
     }
     state_.AddWork(4);
-    if (state_.bytes().Max(state_.AliveUntil(c.buffer, slot - 1) + 1, slot - 1) + bytes > full_limit_) continue;
+    const int first = state_.AliveUntil(c.buffer, slot - 1) + 1;
+    // Where it is alive all along, no place takes more; else `bytes`, which may be less than none, come on top.
+    if (first < slot && state_.bytes().Max(first, slot - 1) + bytes > full_limit_) continue;
     const double cost_us = state_.cost_us();
     state_.Begin();
     state_.Retain(c.buffer, c.before);

@@ -6,6 +6,8 @@ namespace lms {
 namespace {
 
 constexpr double kLeastUs = 1e-6;  // shorter spans are none
+// Of the step. What is left of a transfer can be too little to change the time it would be added to, for ever.
+constexpr double kLeastShare = 1e-14;
 
 }  // namespace
 
@@ -17,6 +19,7 @@ LinkTime::LinkTime(const MemGraph& graph, const SwapLink& link) : link_(link) {
     now += op.cost_us;
   }
   begin_us_.push_back(now);
+  least_us_ = std::max(kLeastUs, now * kLeastShare);
 }
 
 LinkTime::Promise LinkTime::Out(int64_t bytes, OpId from, OpId by, OpId* done) const {
@@ -28,22 +31,22 @@ LinkTime::Promise LinkTime::Out(int64_t bytes, OpId from, OpId by, OpId* done) c
   const double end = by == kNone ? begin_us_.back() : EndOf(by);
   auto next = lane.upper_bound(now);
   if (next != lane.begin()) now = std::max(now, std::prev(next)->second);
-  while (left > kLeastUs && now < end) {
+  while (left > least_us_ && now < end) {
     const double until = std::min({end, next == lane.end() ? end : next->first, now + left});
-    if (until - now > kLeastUs) {
+    if (until - now > least_us_) {
       promise.spans.emplace_back(now, until);
       left -= until - now;
     }
     now = until;
-    if (next != lane.end() && now >= next->first - kLeastUs) {
+    if (next != lane.end() && now >= next->first - least_us_) {
       now = next->second;
       ++next;
     }
   }
-  promise.stall_us = left > kLeastUs ? left : 0;
+  promise.stall_us = left > least_us_ ? left : 0;
   if (done != nullptr) {
     const double ends = promise.spans.empty() ? EndOf(from) : promise.spans.back().second;
-    const auto after = std::lower_bound(begin_us_.begin() + 1, begin_us_.end(), ends - kLeastUs);
+    const auto after = std::lower_bound(begin_us_.begin() + 1, begin_us_.end(), ends - least_us_);
     *done =
         static_cast<OpId>(std::min<int64_t>(after - begin_us_.begin() - 1, static_cast<int64_t>(begin_us_.size()) - 2));
     *done = by != kNone ? by : std::max(*done, from + 1);
@@ -58,24 +61,24 @@ LinkTime::Promise LinkTime::In(int64_t bytes, OpId before, OpId at, OpId not_bef
   double now = BeginOf(before);
   const double first = BeginOf(at != kNone ? at : not_before);
   auto next = lane.lower_bound(now);  // the promise before it is std::prev
-  while (left > kLeastUs && now > first) {
+  while (left > least_us_ && now > first) {
     const bool any = next != lane.begin();
     const double taken_until = any ? std::prev(next)->second : first;
     const double from = std::max({first, std::min(taken_until, now), now - left});
-    if (now - from > kLeastUs) {
+    if (now - from > least_us_) {
       promise.spans.emplace_back(from, now);
       left -= now - from;
     }
     now = from;
-    if (any && now <= taken_until + kLeastUs) {
+    if (any && now <= taken_until + least_us_) {
       --next;
       now = next->first;
     }
   }
-  promise.stall_us = left > kLeastUs ? left : 0;
+  promise.stall_us = left > least_us_ ? left : 0;
   if (begin != nullptr) {
     const double begins = promise.spans.empty() ? BeginOf(before) : promise.spans.back().first;
-    const auto after = std::upper_bound(begin_us_.begin(), begin_us_.end(), begins + kLeastUs);
+    const auto after = std::upper_bound(begin_us_.begin(), begin_us_.end(), begins + least_us_);
     *begin = at != kNone ? at : std::max<OpId>(not_before, static_cast<OpId>(after - begin_us_.begin()) - 1);
     *begin = std::min(*begin, before);
   }

@@ -51,6 +51,7 @@ class LinkTime {
 
   SwapLink link_;
   std::vector<double> begin_us_;  // per op, and the end of the step
+  double least_us_ = 0;           // shorter spans are none
   Lane out_lane_;                 // of both directions where they share one
   Lane in_lane_;
 };

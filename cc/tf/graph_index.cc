@@ -119,7 +119,9 @@ void GraphIndex::FindFrames(const tensorflow::GraphDef& graph) {
   std::vector<int> depth(nodes_.size(), 0);
   for (const int enter : pending) depth[enter] = 1;
   std::deque<int> queue(pending.begin(), pending.end());
-  const int most_depth = static_cast<int>(pending.size());
+  // A loop that an inner one leads back into without an Exit would count up for ever, or for too long.
+  constexpr int kMostDepth = 256;
+  const int most_depth = std::min(kMostDepth, static_cast<int>(pending.size()));
   while (!queue.empty()) {
     const int node = queue.front();
     queue.pop_front();

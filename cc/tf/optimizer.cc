@@ -8,6 +8,7 @@
 #include "cc/core/report_store.h"
 #include "cc/tf/execution.h"
 #include "cc/tf/failure.h"
+#include "cc/tf/graph_check.h"
 #include "cc/tf/step_pass.h"
 #include "cc/tf/sum_order.h"
 #include "cc/tf/time_ops.h"
@@ -68,6 +69,13 @@ void Log(const Report& report, bool relative) {
 // The stages, on the graph with its sums held to stock TensorFlow's order. False: the graph is to stay as it came.
 bool Rewrite(const Options& options, grappler::Cluster* cluster, const grappler::GrapplerItem& item, int threads,
              tensorflow::GraphDef* output, Report* report) {
+  report->stage = "index";
+  const absl::Status sound = CheckGraph(item.graph);
+  if (!sound.ok()) {
+    report->status = ReportStatus::kFailed;
+    report->reason = report->stage + ": " + std::string(sound.message());
+    return false;
+  }
   report->stage = "sums";
   FailIfInjected(report->stage);
   if (!AddsInOrderOfArrival(item.graph)) return RunStepPass(options, cluster, item, threads, output, report);

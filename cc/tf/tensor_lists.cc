@@ -15,6 +15,11 @@ namespace lms {
 namespace {
 
 constexpr int kMostDepth = 64;
+// A list of more bytes is none that could be run, and could not be added up.
+constexpr int64_t kMostBytes = int64_t{1} << 43;
+
+// Neither is negative.
+int64_t Product(int64_t a, int64_t b) { return b > 0 && a > kMostBytes / b ? kMostBytes : a * b; }
 
 bool HasType(const tensorflow::NodeDef& node, tensorflow::DataType type) {
   const auto attr = node.attr().find("T");
@@ -227,7 +232,7 @@ void TensorLists::AddElements() {
         index_[i].frame == index_[list.maker].frame || (!push && graph_.node(index_[i].inputs[1].node).op() == "Const");
     if (one) count = 1;
     list.known = list.known && (size.known || shape) && count >= 0;
-    list.bytes += std::max<int64_t>(0, count) * size.bytes;
+    list.bytes = std::min(kMostBytes, list.bytes + Product(std::max<int64_t>(0, count), size.bytes));
     if (count > 1) list.step_bytes += size.bytes;
   }
   // What is made of a stack of another list, whose shape inference may not know, takes what that list does; zeros take
@@ -259,8 +264,8 @@ void TensorLists::AddElements() {
     if (is_new) groups_.push_back({});
     group_[l] = group->second;
     Group& all = groups_[group->second];
-    all.bytes += lists_[l].bytes;
-    all.step_bytes += lists_[l].step_bytes;
+    all.bytes = std::min(kMostBytes, all.bytes + lists_[l].bytes);
+    all.step_bytes = std::min(kMostBytes, all.step_bytes + lists_[l].step_bytes);
     all.known = all.known && lists_[l].known;
   }
 }
@@ -280,7 +285,7 @@ int64_t TensorLists::BytesOf(int node) const {
   if (list_of_[node] < 0) return -1;
   const List& list = lists_[list_of_[node]];
   if (list.full) return list.known ? list.bytes : -1;
-  return list.elements > 0 && list.element_bytes > 0 ? list.elements * list.element_bytes : -1;
+  return list.elements > 0 && list.element_bytes > 0 ? Product(list.elements, list.element_bytes) : -1;
 }
 
 TensorLists::Overlap TensorLists::OverlapOf(int frame) const {
@@ -322,7 +327,7 @@ TensorLists::Overlap TensorLists::OverlapOf(int frame) const {
     }
   }
   if (trips_[frame] >= 0) ahead = std::min(ahead, trips_[frame]);
-  overlap.bytes = std::max<int64_t>(0, ahead - 1) * std::max<int64_t>(0, pending - popped);
+  overlap.bytes = Product(std::max<int64_t>(0, ahead - 1), std::max<int64_t>(0, pending - popped));
   return overlap;
 }
 

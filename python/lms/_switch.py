@@ -21,6 +21,15 @@ _lock = threading.RLock()
 _current: dict[str, _options.OptionValue] | None = None
 
 
+class _Block:
+    """A block of enabled() that is open: what was on before it."""
+
+    before: dict[str, _options.OptionValue] | None = None
+
+
+_blocks: list[_Block] = []  # in the order in which they were opened, those of all threads
+
+
 def enable(
     memory_budget: str | int | None = None,
     *,
@@ -187,14 +196,16 @@ def enabled(
     The options are those of `enable`. Blocks nest; like enable(), a block acts on all threads.
     """
     options = _options.gather(_known(locals()), unknown)
+    block = _Block()
     with _lock:
-        before = _current
+        block.before = _current
+        _blocks.append(block)
         _set(options)
     try:
         yield
     finally:
         with _lock:
-            _set(before)
+            _leave(block)
 
 
 def rewriter_config(
@@ -297,6 +308,16 @@ def _set(options: dict[str, _options.OptionValue] | None) -> None:
     entry = None if options is None else _tf_entry.Entry(_options.as_entry(options))
     _tf_context.set_entry(entry)
     _current = options
+
+
+def _leave(block: _Block) -> None:
+    """Ends the block. Where another thread's was opened within it, that one is still on."""
+    at = next(i for i, other in enumerate(_blocks) if other is block)
+    del _blocks[at]
+    if at == len(_blocks):
+        _set(block.before)
+    else:
+        _blocks[at].before = block.before
 
 
 def _known(arguments: Mapping[str, object]) -> dict[str, object]:

@@ -110,5 +110,17 @@ TEST(LinkTimeTest, RandomPromisesNeverOverlap) {
   }
 }
 
+TEST(LinkTimeTest, WhatIsTooLittleToChangeTheTimeIsNotWaitedForWithoutEnd) {
+  // The clock stands at 1e13 us, where 1e-3 us more or less is none: the next larger number is 2e-3 away.
+  LinkTime time(OpsOf({1e13, 1, 1e13}), Link(1e3, 1e3, 1));
+  OpId op = kNone;
+  const LinkTime::Promise in = time.In(/*bytes=*/1, /*before=*/2, kNone, 0, &op);
+  EXPECT_TRUE(in.spans.empty());
+  EXPECT_EQ(in.stall_us, 0);
+  const LinkTime::Promise out = time.Out(/*bytes=*/1, /*from=*/0, kNone, &op);
+  EXPECT_TRUE(out.spans.empty());
+  EXPECT_EQ(out.stall_us, 0);
+}
+
 }  // namespace
 }  // namespace lms
