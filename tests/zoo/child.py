@@ -14,6 +14,7 @@ learnt from it (two such rounds at most, as feedback plans twice more at most).
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import json
 import pathlib
 import time
@@ -39,9 +40,12 @@ MEASURED += ("predicted_time_overhead", "planner_seconds", "optimizer_seconds")
 
 @dataclasses.dataclass(frozen=True)
 class Round:
-    """What STEPS steps computed, by name, and took: bytes above those in use before, seconds."""
+    """What STEPS steps computed, by name, and took: bytes above those in use before, seconds.
 
-    values: dict[str, np.ndarray]
+    Values are kept as digests: of large models there is no memory for several copies.
+    """
+
+    values: dict[str, str]
     peaks: list[int]
     seconds: list[float]
 
@@ -57,7 +61,7 @@ class Subject:
         self.traced = self.case.step.get_concrete_function(*self.case.arguments)
         self.traced_seconds = time.perf_counter() - began
         self.variables = _named(self.traced)
-        self.start = {name: np.array(v.numpy()) for name, v in self.variables.items()}
+        self.start = {name: _compact(v.numpy()) for name, v in self.variables.items()}
 
     def round(self) -> Round:
         for name, variable in self.variables.items():
@@ -71,10 +75,10 @@ class Subject:
             result.seconds.append(time.perf_counter() - began)
             result.peaks.append(lms.memory.peak_bytes() - before)
             for place, loss in enumerate(tf.nest.flatten(losses)):
-                result.values[f"loss {place} of step {number}"] = np.array(loss.numpy())
+                result.values[f"loss {place} of step {number}"] = digest(loss.numpy())
             del losses
         for name, variable in self.variables.items():
-            result.values[name] = np.array(variable.numpy())
+            result.values[name] = digest(variable.numpy())
         return result
 
     def stock_again(self) -> Round:
@@ -96,11 +100,21 @@ def _named(traced: Any) -> dict[str, Any]:
 def differ(one: Round, other: Round) -> list[str]:
     """The names of what is not the same in both, to the bit."""
     assert one.values.keys() == other.values.keys()
-    return [name for name in one.values if _bits(one.values[name]) != _bits(other.values[name])]
+    return [name for name in one.values if one.values[name] != other.values[name]]
 
 
-def _bits(value: np.ndarray) -> tuple[Any, ...]:
-    return str(value.dtype), value.shape, value.tobytes()
+def digest(value: Any) -> str:
+    """Of type, shape and bits."""
+    array = np.ascontiguousarray(value)
+    bits = hashlib.blake2b(array.view(np.uint8).reshape(-1).data, digest_size=16)
+    return f"{array.dtype} {np.shape(value)} {bits.hexdigest()}"
+
+
+def _compact(value: np.ndarray) -> np.ndarray:
+    """A copy; of zeros, which optimizer slots begin with, a view of one."""
+    return (
+        np.array(value) if value.any() else np.broadcast_to(np.zeros((), value.dtype), value.shape)
+    )
 
 
 def measure(name: str) -> dict[str, Any]:
@@ -113,7 +127,7 @@ def measure(name: str) -> dict[str, Any]:
         "model": name,
         "variables": len(subject.variables),
         "compared": len(stock.values),
-        "weight_bytes": sum(value.nbytes for value in subject.start.values()),
+        "variable_bytes": sum(value.nbytes for value in subject.start.values()),
         "unchanged": _unchanged(subject, stock),
         "stock_peaks": stock.peaks,
         "stock_seconds": stock.seconds,
@@ -128,8 +142,7 @@ def measure(name: str) -> dict[str, Any]:
 
 def _unchanged(subject: Subject, stock: Round) -> int:
     """Variables that three steps left as they were: too many would make a comparison empty."""
-    names = subject.start
-    return sum(_bits(subject.start[name]) == _bits(stock.values[name]) for name in names)
+    return sum(digest(value) == stock.values[name] for name, value in subject.start.items())
 
 
 def _at(budget: str, subject: Subject, stock: Round) -> dict[str, Any]:
