@@ -26,7 +26,8 @@ class WaitFinder {
 
   std::vector<VariableWait> Run() {
     for (int i = 0; i < index_.size(); ++i) {
-      if (!RunsInEveryStep(index_[i]) || !Updates(i) || index_.Preserved(i)) continue;
+      // A function's own updates (those not in a function that it calls) are all preserved, as its control outputs.
+      if (!RunsInEveryStep(index_[i]) || !Updates(i) || index_.Fetched(i)) continue;
       const int variable = Variable(index_[i].inputs[0]);
       if (variable >= 0 && VariableBytes(graph_.node(variable)) >= kLeastBytes) updates_[variable].push_back(i);
     }

@@ -56,6 +56,15 @@ TEST(VariableWaitsTest, AnUpdateWaitsForThoseWhoReadTheVariableThroughViewsToo) 
   EXPECT_EQ(weights.Waits(), (Names{{"update", "n2"}}));
 }
 
+TEST(VariableWaitsTest, UpdatesThatTheFunctionKeepsByNameWaitAndThoseThatAreFetchedDoNot) {
+  Weights kept(128);
+  kept.builder().item().keep_ops.push_back("update");
+  EXPECT_EQ(kept.Waits(), (Names{{"update", "n2"}}));
+  Weights fetched(128);
+  fetched.builder().Fetch("update");
+  EXPECT_EQ(fetched.Waits(), Names());
+}
+
 TEST(VariableWaitsTest, SmallVariablesAreNotWorthAnEdge) {
   Weights weights(127);
   EXPECT_EQ(weights.Waits(), Names());
