@@ -29,11 +29,14 @@ ABOUT = """
 one inter-op thread. Three steps of stock TensorFlow, and three with each budget from the same
 start; all losses of all steps and all variables (weights, optimizer slots, moving averages,
 random states) are compared bit for bit. Where they differ, stock is optimised anew four times and
-compared with itself. "MB" are a budget's activations: budget_bytes less resident_bytes;
-"measured/budget" is the allocator's peak in the last step above what was in use before it, over
-that; met is 1.000 or less. Options are the default ones: where a step is measured to be over its
-budget, feedback plans again, and three more steps follow ("planned 2 times"). "first step": the
-step that made the (first) plan. "planning s": of all that lms does, for one optimisation.
+compared with itself. "MB" are a budget's activations: budget_bytes less resident_bytes; "min"
+asks for the least peak found, and its budget is the one to ask for in bytes to get there, with
+the margin of 5% that all budgets have. "measured/budget" is the allocator's peak in the last step
+above what was in use before it, over that; met is 1.000 or less. "measured/predicted" is the same
+over the predicted peak. Options are the default ones: where a step is measured to be over its
+budget, feedback plans again, and three more steps follow ("planned 2 times"). "first step": of
+the budget, the step that made the (first) plan. "planning s": of all that lms does, for one
+optimisation.
 """
 
 

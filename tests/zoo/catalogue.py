@@ -67,7 +67,7 @@ WRITTEN: dict[str, tuple[str, ...]] = {
 }  # fmt: skip
 
 # Small, and of different kinds: convolutions with several losses, a loop, sparse gradients.
-QUICK = ("residual", "decoder", "gru_tagger", "wide_and_deep")
+QUICK = ("residual", "decoder", "gru_tagger", "text_cnn")
 
 _FILES = {name: file for file, names in WRITTEN.items() for name in names}
 NAMES = (*_FILES, *APPLICATIONS)

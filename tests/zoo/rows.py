@@ -29,7 +29,14 @@ def add(row: dict[str, Any]) -> None:
     PLACE.mkdir(parents=True, exist_ok=True)
     with FILE.open("a") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
-        file.write(json.dumps(row) + "\n")
+        file.write("\n" * _cut_off() + json.dumps(row) + "\n")
+
+
+def _cut_off() -> bool:
+    """Whether the last line has no end: its writer was killed."""
+    with FILE.open("rb") as file:
+        file.seek(max(0, FILE.stat().st_size - 1))
+        return file.read(1) not in (b"", b"\n")
 
 
 def latest() -> dict[str, dict[str, Any]]:

@@ -8,14 +8,14 @@ from typing import Any
 from zoo import verdict
 
 COLUMNS = ("model", "nodes", "stock MB", "budget", "status", "MB", "measured/budget", "first step")
-COLUMNS += ("bits", "planning s")
+COLUMNS += ("measured/predicted", "bits", "planning s")
 _LEFT = ("model", "budget", "status", "bits")
 
 
 def lines_of(row: dict[str, Any]) -> list[list[str]]:
     """A line of the table for each budget."""
     if "error" in row:
-        return [[row["model"], "", "", "", "CRASHED", *[""] * 5]]
+        return [[row["model"], "", "", "", "CRASHED", *[""] * 6]]
     lines = []
     for number, (budget, at) in enumerate(row["budgets"].items()):
         last = verdict.final(at)
@@ -31,6 +31,7 @@ def lines_of(row: dict[str, Any]) -> list[list[str]]:
                 f"{allowed / 1e6:.1f}",
                 _ratio(verdict.ratio(at)) + ("" if _fine(at) else " (!)"),
                 _ratio(verdict.first_ratio(at)),
+                _ratio(verdict.of_predicted(last)),
                 verdict.bits(at),
                 f"{last.get('optimizer_seconds', 0):.1f}",
             ]

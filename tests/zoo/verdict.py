@@ -24,6 +24,12 @@ def of_budget(part: dict[str, Any], peak: int) -> float | None:
     return peak / allowed if allowed > 0 else None
 
 
+def of_predicted(part: dict[str, Any]) -> float | None:
+    """Measured / predicted in the last step of a round, both without what is resident."""
+    predicted = part.get("peak_after_bytes", 0) - part.get("resident_bytes", 0)
+    return part["peaks"][-1] / predicted if predicted > 0 else None
+
+
 def ratio(at: dict[str, Any]) -> float | None:
     """measured / budget of the last step."""
     last = final(at)
