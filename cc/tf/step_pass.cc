@@ -265,8 +265,10 @@ class StepPass {
           if (order_limit_ > 0 && (options_.recompute || swap_.link.usable())) continue;  // without the order next time
           return NothingToGain();
         }
-        // The budget to ask for in bytes to get as low: with the margin that every budget has.
-        report_.budget_bytes = report_.min_budget_bytes = LeastBudget(profile.peak_bytes);
+        // The budget to ask for in bytes to get as low: a plan for it is held against the limit in the planner's eyes
+        // and in the verifier's, and has the margin that every budget has.
+        report_.budget_bytes = LeastBudget(std::max(planned.peak_bytes, profile.peak_bytes));
+        report_.min_budget_bytes = report_.budget_bytes;
       } else if (profile.peak_bytes > Allowed()) {
         // The executor's order will not be quite the plan's: aim lower by as much as this was above, once the order is
         // held all along.

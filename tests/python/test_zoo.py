@@ -38,7 +38,13 @@ def test_small_models_have_the_bits_of_stock_and_keep_their_budgets(tmp_path):
 
 
 def at(measured: int, differing: int = 0, alone: int = 0, status: str = "rewritten") -> dict:
-    part = {"status": status, "reason": "none", "budget_bytes": 150, "resident_bytes": 50}
+    part = {
+        "status": status,
+        "reason": "none",
+        "warnings": [],
+        "budget_bytes": 150,
+        "resident_bytes": 50,
+    }
     part.update(peaks=[200, measured, measured], peak_after_bytes=140)
     found = {"rounds": [part], "differing": differing, "differ": ["kernel"] * differing}
     return {**found, "stock_differs_in": differing - alone, "differing_alone": alone}

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import datetime
 import pathlib
 import re
 from typing import Any
@@ -66,18 +67,19 @@ def measure(names: list[str], bounds: pool.Bounds, done: int) -> None:
     # The longest first, so that the last ones do not run alone; unknown ones may be long.
     names = sorted(names, key=lambda n: -known.get(n, {}).get("process_seconds", 1e9))
     running: list[str] = []
+    keys: dict[str, str] = {}  # of what each began with
     parts = (TextColumn("zoo"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with (
-        Progress(*parts, TextColumn("{task.description}")) as progress,
-        contextlib.closing(pool.run(names, bounds, known)) as events,
-    ):
+    bar = Progress(*parts, TextColumn("{task.description}"))
+    with bar as progress, contextlib.closing(pool.run(names, bounds, known)) as events:
         task = progress.add_task("", total=len(names) + done, completed=done)
         for name, row in events:
             if row is None:
                 running.append(name)
+                keys[name] = rows.key(name)
             else:
                 running.remove(name)
-                rows.add({**row, "key": rows.key(name)})
+                today = datetime.date.today().isoformat()
+                rows.add({**row, "key": keys[name], "date": today})
                 progress.advance(task)
                 for line in verdict.faults(row) or [_in_short(row)]:
                     progress.print(line, highlight=False, markup=False)

@@ -61,9 +61,12 @@ WRITTEN: dict[str, tuple[str, ...]] = {
     ),
     "images": (
         "residual", "segmentation", "volumes", "gan", "vae", "diffusion", "detector",
-        "contrastive", "mixed_float16", "mixed_bfloat16",
+        "contrastive", "mixed_float16", "mixed_bfloat16", "compiled", "recomputed_by_hand",
     ),
-    "series": ("wavenet", "text_cnn", "wide_and_deep", "graph_convolution", "accumulated"),
+    "series": (
+        "wavenet", "text_cnn", "wide_and_deep", "graph_convolution", "accumulated", "speech",
+        "word_vectors", "policy_gradient",
+    ),
 }  # fmt: skip
 
 # Small, and of different kinds: convolutions with several losses, a loop, sparse gradients.

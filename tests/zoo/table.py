@@ -50,9 +50,11 @@ def _ratio(value: float | None) -> str:
 def machine_line(facts: dict[str, Any], rows: list[dict[str, Any]]) -> str:
     versions = next((row["versions"] for row in rows if "versions" in row), {})
     used = ", ".join(f"{name} {version}" for name, version in versions.items())
+    dates = sorted({row["date"] for row in rows if "date" in row}) or [facts["date"]]
+    when = dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}"
     return (
         f"{facts['cores']} cores of {facts['cpu']}, {facts['memory_gib']} GiB, Python "
-        f"{facts['python']}, {used}; {facts['date']}"
+        f"{facts['python']}, {used}; {when}"
     )
 
 

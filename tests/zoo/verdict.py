@@ -73,7 +73,9 @@ def faults(row: dict[str, Any]) -> list[str]:
         if final(at)["status"] in ("failed", "unseen"):
             found.append(f"{title}: {final(at)['status']}: {final(at)['reason']}")
         if claimed(at) and not met(at):
-            found.append(f"{title}: measured {ratio(at):.3f} of the budget")
+            text = f"{title}: measured {ratio(at):.3f} of the budget"
+            open_sizes = [w for w in final(at)["warnings"] if "only the run decides" in w]
+            found.append(text + "".join(f" (the report warns: {w})" for w in open_sizes))
     return found
 
 

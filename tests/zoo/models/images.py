@@ -314,3 +314,69 @@ def mixed_bfloat16(batch: int = 8, size: int = 32, width: int = 16) -> Case:
         model = _small_cnn(size, width)
     data = floats(batch, size, size, 3), integers(10, batch)
     return classifier(model, keras.optimizers.Adam(1e-3), *data)
+
+
+# ---- Other ways to write a step ----
+
+
+def compiled(batch: int = 8, size: int = 32, width: int = 16) -> Case:
+    """Keras' own train_step: metrics, label smoothing, weight decay as losses of layers."""
+    keras.utils.set_random_seed(1)
+    decay = keras.regularizers.L2(1e-4)
+    x = image = keras.Input((size, size, 3))
+    for level in range(3):
+        for stride in (1, 2):
+            x = layers.SeparableConv2D(
+                width << level, 3, stride, padding="same", pointwise_regularizer=decay
+            )(x)
+            x = layers.PReLU(shared_axes=[1, 2])(layers.BatchNormalization()(x))
+    x = layers.Dropout(0.3)(layers.GlobalAveragePooling2D()(x))
+    model = keras.Model(image, layers.Dense(10, kernel_regularizer=decay)(x))
+    loss = keras.losses.CategoricalCrossentropy(from_logits=True, label_smoothing=0.1)
+    metrics = ["accuracy", keras.metrics.TopKCategoricalAccuracy(3)]
+    optimizer = keras.optimizers.RMSprop(1e-3, momentum=0.9, centered=True)
+    model.compile(optimizer, loss, metrics=metrics, jit_compile=False)
+    optimizer.build(model.trainable_variables)
+
+    @tf.function
+    def step(images: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor) -> dict[str, tf.Tensor]:
+        return model.train_step((images, labels, weights))
+
+    labels = np.eye(10, dtype="float32")[integers(10, batch)]
+    weights = np.linspace(0.5, 2, batch, dtype="float32")
+    return Case(step, tuple(map(tf.constant, (floats(batch, size, size, 3), labels, weights))))
+
+
+def recomputed_by_hand(batch: int = 8, size: int = 32, width: int = 24) -> Case:
+    """Blocks under tf.recompute_grad, which lms meets on top; momentum SGD."""
+    keras.utils.set_random_seed(1)
+
+    def block(channels: int, stride: int) -> keras.Model:
+        x = seen = keras.Input((None, None, channels // stride))
+        for number in range(2):
+            x = layers.Conv2D(channels, 3, 1 if number else stride, padding="same")(x)
+            x = layers.Activation("swish")(layers.GroupNormalization(8)(x))
+        return keras.Model(seen, x)
+
+    stem = layers.Conv2D(width, 3, padding="same")
+    stem.build((None, size, size, 3))
+    blocks = [block(width, 1), block(2 * width, 2), block(2 * width, 1), block(4 * width, 2)]
+    head = layers.Dense(10)
+    head.build((None, 4 * width))
+    weights = [w for part in (stem, *blocks, head) for w in part.trainable_weights]
+    optimizer = keras.optimizers.SGD(0.01, momentum=0.9)
+    optimizer.build(weights)
+
+    @tf.function
+    def step(images: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
+        with tf.GradientTape() as tape:
+            x = stem(images)
+            for part in blocks:
+                x = tf.recompute_grad(part)(x)
+            logits = head(tf.reduce_mean(x, [1, 2]))
+            error = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)
+            loss = tf.reduce_mean(error)
+        optimizer.apply_gradients(zip(tape.gradient(loss, weights), weights))
+        return loss
+
+    return Case(step, tuple(map(tf.constant, (floats(batch, size, size, 3), integers(10, batch)))))

@@ -8,7 +8,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from zoo.case import Case, classifier, floats, integers
+from zoo.case import Case, classifier, descend, floats, integers
 
 layers = keras.layers
 
@@ -156,3 +156,105 @@ def accumulated(batch: int = 32, parts: int = 4, width: int = 192) -> Case:
 
     x, labels = floats(parts, batch // parts, 64, 32), integers(10, parts, batch // parts)
     return Case(step, (tf.constant(x), tf.constant(labels)))
+
+
+def speech(batch: int = 4, frames: int = 96, width: int = 48) -> Case:
+    """Spectrograms to letters: strided convolutions, a GRU in both directions, CTC; Adam."""
+    keras.utils.set_random_seed(1)
+    letters, most = 29, 12
+    x = sound = keras.Input((frames, 40))
+    for _ in range(2):
+        x = layers.Conv1D(width, 5, padding="same", use_bias=False)(x)
+        x = layers.ReLU()(layers.BatchNormalization()(x))
+    x = layers.Conv1D(width, 3, 2, padding="same", activation="relu")(x)
+    x = layers.Bidirectional(layers.GRU(width, return_sequences=True, dropout=0.1))(x)
+    model = keras.Model(sound, layers.Dense(letters)(x))
+    optimizer = keras.optimizers.Adam(1e-3, clipvalue=1.0)
+    optimizer.build(model.trainable_variables)
+
+    @tf.function
+    def step(sounds: tf.Tensor, texts: tf.Tensor, lengths: tf.Tensor) -> tf.Tensor:
+        with tf.GradientTape() as tape:
+            logits = model(sounds, training=True)
+            times = tf.fill([batch], tf.shape(logits)[1])
+            losses = tf.nn.ctc_loss(
+                texts, logits, lengths, times, logits_time_major=False, blank_index=letters - 1
+            )
+            loss = tf.reduce_mean(losses)
+        descend(tape, loss, model, optimizer)
+        return loss
+
+    texts = integers(letters - 1, batch, most)
+    lengths = 1 + integers(most, batch, seed=2)
+    return Case(step, tuple(map(tf.constant, (floats(batch, frames, 40), texts, lengths))))
+
+
+def word_vectors(batch: int = 256, words: int = 4000, width: int = 64) -> Case:
+    """Words from their neighbours, against words drawn at random (noise contrast); plain SGD."""
+    keras.utils.set_random_seed(1)
+    start = tf.random.Generator.from_seed(2)
+    vectors, contexts = (tf.Variable(0.1 * start.normal([words, width])) for _ in range(2))
+    biases = tf.Variable(tf.zeros([words]))
+    weights = [vectors, contexts, biases]
+    optimizer = keras.optimizers.SGD(0.1)
+    optimizer.build(weights)
+
+    @tf.function
+    def step(word: tf.Tensor, neighbour: tf.Tensor) -> tf.Tensor:
+        with tf.GradientTape() as tape:
+            losses = tf.nn.nce_loss(
+                contexts,
+                biases,
+                tf.cast(neighbour, tf.int64)[:, None],
+                tf.gather(vectors, word),
+                num_sampled=64,
+                num_classes=words,
+            )
+            loss = tf.reduce_mean(losses)
+        optimizer.apply_gradients(zip(tape.gradient(loss, weights), weights))
+        return loss
+
+    data = integers(words, batch), integers(words, batch, seed=2)
+    return Case(step, tuple(map(tf.constant, data)))
+
+
+def policy_gradient(batch: int = 512, width: int = 128) -> Case:
+    """Actor and critic on a batch of experience, the clipped objective of PPO; Adam."""
+    keras.utils.set_random_seed(1)
+    actions = 6
+
+    def network(outputs: int) -> keras.Model:
+        x = seen = keras.Input((24,))
+        for _ in range(3):
+            x = layers.Dense(width, activation="tanh")(x)
+        return keras.Model(seen, layers.Dense(outputs)(x))
+
+    actor, critic = network(actions), network(1)
+    weights = actor.trainable_variables + critic.trainable_variables
+    optimizer = keras.optimizers.Adam(3e-4)
+    optimizer.build(weights)
+
+    @tf.function
+    def step(
+        seen: tf.Tensor, done: tf.Tensor, old: tf.Tensor, rewards: tf.Tensor
+    ) -> dict[str, tf.Tensor]:
+        with tf.GradientTape() as tape:
+            likely = tf.nn.log_softmax(actor(seen, training=True))
+            value = critic(seen, training=True)[:, 0]
+            gain = tf.stop_gradient(rewards - value)
+            gain = (gain - tf.reduce_mean(gain)) / (tf.math.reduce_std(gain) + 1e-6)
+            ratio = tf.exp(tf.gather(likely, done, axis=1, batch_dims=1) - old)
+            clipped = tf.clip_by_value(ratio, 0.8, 1.2)
+            losses = {
+                "policy": -tf.reduce_mean(tf.minimum(ratio * gain, clipped * gain)),
+                "value": 0.5 * tf.reduce_mean(tf.square(rewards - value)),
+                "entropy": 0.01 * tf.reduce_mean(tf.reduce_sum(tf.exp(likely) * likely, -1)),
+            }
+            loss = tf.add_n(list(losses.values()))
+        gradients, norm = tf.clip_by_global_norm(tape.gradient(loss, weights), 0.5)
+        optimizer.apply_gradients(zip(gradients, weights))
+        return {**losses, "norm": norm}
+
+    old = np.full(batch, -np.log(actions), "float32")
+    data = floats(batch, 24), integers(actions, batch), old, floats(batch, seed=2)
+    return Case(step, tuple(map(tf.constant, data)))
