@@ -65,7 +65,8 @@ class Subject:
 
     def round(self) -> Round:
         for name, variable in self.variables.items():
-            variable.assign(self.start[name])
+            # An array's memory would become the variable's, and its first update allocate.
+            variable.assign(tf.raw_ops.DeepCopy(x=self.start[name]))
         result = Round({}, [], [])
         for number in range(1, STEPS + 1):
             lms.memory.reset_peak()
