@@ -52,6 +52,12 @@ def chosen(args: argparse.Namespace) -> list[str]:
     return names
 
 
+def split_by_memory(names: list[str], gib: float) -> tuple[list[str], list[str]]:
+    """Those that `gib` GiB are enough for, and the others."""
+    small = [name for name in names if catalogue.NEEDED.get(name, 0) <= gib]
+    return small, [name for name in names if name not in small]
+
+
 def shard(text: str) -> tuple[int, int]:
     match = re.fullmatch(r"(\d+)/(\d+)", text)
     if not match or not 1 <= int(match[1]) <= int(match[2]):
@@ -104,7 +110,9 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=1, help="processes at once")
     parser.add_argument("--resume", action="store_true", help="leave out what is measured")
     parser.add_argument("--seconds", type=float, default=1200, help="that a model may take")
-    parser.add_argument("--memory", type=float, default=3, help="GiB that a process may take")
+    parser.add_argument(
+        "--memory", type=float, default=3, help="GiB a process may take (default 3)"
+    )
     parser.add_argument("--table", action="store_true", help="measure nothing")
     parser.add_argument("--write", action="store_true", help="docs/zoo.md, of all rows there are")
     parser.add_argument("--child", help=argparse.SUPPRESS)
@@ -117,6 +125,9 @@ def main() -> int:
         return 0
 
     names = chosen(args)
+    large: list[str] = []
+    if not args.table:
+        names, large = split_by_memory(names, args.memory)
     interrupted = False
     if not args.table:
         known = rows.latest()
@@ -134,11 +145,13 @@ def main() -> int:
     found = [known[name] for name in names if name in known]
     table.show(found, facts)
     faults = [line for row in found for line in verdict.faults(row)]
-    for line in [*verdict.summary(found), *faults]:
+    left_out = [f"left out: {n} needs --memory {catalogue.NEEDED[n]}" for n in large]
+    for line in [*verdict.summary(found), *faults, *left_out]:
         print(line)
     if args.write:
         every = [known[name] for name in catalogue.NAMES if name in known]
-        DOCUMENT.write_text(table.markdown(every, facts, ABOUT))
+        missing = [name for name in catalogue.NAMES if name not in known]
+        DOCUMENT.write_text(table.markdown(every, missing, facts, ABOUT))
         print(f"written to {pathlib.Path(DOCUMENT).relative_to(rows.ROOT)}")
     if interrupted:
         print("interrupted; --resume goes on")

@@ -52,6 +52,9 @@ APPLICATIONS: dict[str, tuple[int, int]] = {
     "ConvNeXtXLarge": (2, 32),
 }
 
+# GiB that a process of the largest takes: their weights, and copies of them, alone are most of it.
+NEEDED = {"ConvNeXtLarge": 5, "ConvNeXtXLarge": 8, "EfficientNetV2L": 5, "NASNetLarge": 5}
+
 # By the file in zoo/models that has them.
 WRITTEN: dict[str, tuple[str, ...]] = {
     "attention": ("encoder", "decoder", "vit", "mlp_mixer"),
@@ -91,5 +94,10 @@ def make(name: str) -> Case:
 
 def sources_of(name: str) -> tuple[str, ...]:
     """The files of this repository, from tests or benchmarks, that make the model."""
-    made = "zoo/catalogue.py" if name in APPLICATIONS else f"zoo/models/{_FILES[name]}.py"
-    return made, "zoo/case.py", "_models.py"
+    written = (f"zoo/models/{_FILES[name]}.py",) if name in _FILES else ()
+    return (*written, "zoo/case.py", "_models.py")
+
+
+def size_of(name: str) -> str:
+    """What else decides what the model is."""
+    return repr(APPLICATIONS.get(name))

@@ -58,7 +58,7 @@ def finished(name: str, row: dict[str, Any] | None) -> bool:
 
 
 def key(name: str) -> str:
-    digest = hashlib.sha256(_common())
+    digest = hashlib.sha256(_common() + catalogue.size_of(name).encode())
     for source in (*catalogue.sources_of(name), *_MEASURING):
         digest.update(_source(source).read_bytes())
     return digest.hexdigest()[:16]

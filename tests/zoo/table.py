@@ -69,7 +69,7 @@ def show(rows: list[dict[str, Any]], facts: dict[str, Any]) -> None:
         lines = lines_of(row)
         for line in lines:
             table.add_row(*line, end_section=line is lines[-1])
-    Console(width=150).print(table)
+    Console(width=170).print(table)
 
 
 def notes(rows: list[dict[str, Any]]) -> list[str]:
@@ -90,10 +90,14 @@ def notes(rows: list[dict[str, Any]]) -> list[str]:
     return found
 
 
-def markdown(rows: list[dict[str, Any]], facts: dict[str, Any], about: str) -> str:
-    """The file docs/zoo.md. `about` is its introduction."""
+def markdown(
+    rows: list[dict[str, Any]], missing: list[str], facts: dict[str, Any], about: str
+) -> str:
+    """The file docs/zoo.md. `about` is its introduction, `missing` have no row."""
     lines = ["# The zoo", "", about.strip(), "", machine_line(facts, rows), ""]
     lines += [f"- {line}" for line in verdict.summary(rows)]
+    if missing:
+        lines.append(f"- not measured (--memory was too little): {', '.join(missing)}")
     lines += ["", "| " + " | ".join(COLUMNS) + " |"]
     lines.append("|" + "|".join("---" if c in _LEFT else "---:" for c in COLUMNS) + "|")
     lines += ["| " + " | ".join(line) + " |" for row in rows for line in lines_of(row)]
