@@ -23,8 +23,8 @@ class Problem:
     model: keras.Model
     loss: keras.losses.Loss
     optimizer: keras.optimizers.Optimizer
-    inputs: np.ndarray
-    labels: np.ndarray
+    inputs: Any  # an array, or what the model takes of them
+    labels: Any
 
     def variables(self) -> list[Any]:
         return list(self.model.variables) + list(self.optimizer.variables)
@@ -64,7 +64,7 @@ class FunctionTrainer(KerasTrainer):
         super().__init__(problem, options)
         model, optimizer = problem.model, problem.optimizer
         optimizer.build(model.trainable_variables)
-        self.data = tf.constant(problem.inputs), tf.constant(problem.labels)
+        self.data = tf.nest.map_structure(tf.constant, (problem.inputs, problem.labels))
 
         @tf.function
         def train(inputs: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
@@ -137,9 +137,10 @@ def gpt(
     heads: int = 6,
     dropout: float = 0.0,
     optimizer: keras.optimizers.Optimizer | None = None,
+    length: int = 256,
+    vocabulary: int = 8000,
 ) -> Problem:
-    """Pre-norm decoder of Keras layers, length 256, vocabulary 8,000; SGD where none is given."""
-    length, vocabulary = 256, 8000
+    """Pre-norm decoder of Keras layers; SGD where no optimizer is given."""
     keras.utils.set_random_seed(1)
 
     def dropped(x: Any) -> Any:
@@ -226,13 +227,16 @@ def unet3d(side: int, batch: int = 1, channels: int = 16) -> Problem:
     return Problem(keras.Model(inputs, x), loss, keras.optimizers.Adam(1e-4), voxels, labels)
 
 
-def application(name: str, batch: int, size: int, classes: int = 1000) -> Problem:
+def application(
+    name: str, batch: int, size: int, classes: int = 1000, momentum: float = 0.0
+) -> Problem:
     """A model of keras.applications at `size` x `size` px, SGD."""
     keras.utils.set_random_seed(1)
     make = getattr(keras.applications, name)
     model = make(weights=None, classes=classes, input_shape=(size, size, 3))
     loss = keras.losses.SparseCategoricalCrossentropy()
-    return Problem(model, loss, keras.optimizers.SGD(0.01), *images(batch, size, classes))
+    optimizer = keras.optimizers.SGD(0.01, momentum=momentum)
+    return Problem(model, loss, optimizer, *images(batch, size, classes))
 
 
 def lstm(batch: int, length: int = 100, units: int = 256) -> Problem:

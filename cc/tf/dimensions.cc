@@ -63,6 +63,18 @@ std::optional<TensorShape> AsShape(const TensorShapeProto& proto) {
   return shape;
 }
 
+// The name of the node that an input comes from.
+std::string NodeOf(const std::string& input) { return input.substr(input[0] == '^' ? 1 : 0, input.find(':')); }
+
+// Of what a handle stands for, where the node is one that brings it into the graph and says so; else null.
+const TensorShapeProto* ShapeOfVariable(const NodeDef& node) {
+  const bool made = node.op() == "VarHandleOp";
+  const auto* attr = FindAttr(node, made ? "shape" : "_handle_shapes");
+  if (attr == nullptr || (!made && node.op() != "_Arg")) return nullptr;
+  if (made) return &attr->shape();
+  return attr->list().shape_size() == 0 ? nullptr : &attr->list().shape(0);
+}
+
 // The node's shapes, where it is one that brings them into the graph; else null.
 TensorShapeProto* ShapeOfInput(NodeDef* node) {
   const bool argument = node->op() == "_Arg";
@@ -245,8 +257,47 @@ std::vector<Values> Evaluate(const NodeDef& node, const tensorflow::grappler::Gr
   return broadcast ? BroadcastAxes(inputs) : Stitch(inputs);
 }
 
+// Of each VariableShape whose variable the graph knows: the sizes, by the node's name. Shape inference knows no more of
+// them than how many they are, and a loop's gradient begins with zeros of these shapes.
+std::unordered_map<std::string, Values> ShapesOfVariables(const GraphDef& graph) {
+  std::unordered_map<std::string, const NodeDef*> nodes;
+  std::vector<const NodeDef*> asked;
+  for (const NodeDef& node : graph.node()) {
+    if (node.op() == "VariableShape") asked.push_back(&node);
+  }
+  if (asked.empty()) return {};
+  for (const NodeDef& node : graph.node()) nodes[node.name()] = &node;
+  std::unordered_map<std::string, Values> known;
+  for (const NodeDef* node : asked) {
+    const NodeDef* variable = node;
+    // From the body of a loop or a branch to what was handed into it.
+    do {
+      const auto found = variable->input_size() == 0 ? nodes.end() : nodes.find(NodeOf(variable->input(0)));
+      variable = found == nodes.end() ? nullptr : found->second;
+    } while (variable != nullptr &&
+             (variable->op() == "Identity" || variable->op() == "Enter" || variable->op() == "Switch"));
+    const TensorShapeProto* shape = variable == nullptr ? nullptr : ShapeOfVariable(*variable);
+    if (shape == nullptr || shape->unknown_rank()) continue;
+    Values sizes;
+    for (const auto& dim : shape->dim()) sizes.push_back(dim.size());
+    if (std::all_of(sizes.begin(), sizes.end(), [](int64_t size) { return size >= 0; })) known[node->name()] = sizes;
+  }
+  return known;
+}
+
+// Every input that `instead` has becomes what it says.
+void Reconnect(const std::unordered_map<std::string, std::string>& instead, GraphDef* graph) {
+  for (NodeDef& node : *graph->mutable_node()) {
+    for (std::string& input : *node.mutable_input()) {
+      const auto found = instead.find(input);
+      if (found != instead.end()) input = found->second;
+    }
+  }
+}
+
 void AddConstant(const std::string& name, const NodeDef& like, const Values& values, GraphDef* graph) {
-  const tensorflow::DataType type = like.attr().count("T") != 0 ? like.attr().at("T").type() : tensorflow::DT_INT32;
+  const char* const attr = like.op() == "VariableShape" ? "out_type" : "T";
+  const tensorflow::DataType type = like.attr().count(attr) != 0 ? like.attr().at(attr).type() : tensorflow::DT_INT32;
   NodeDef* node = graph->add_node();
   node->set_name(name);
   node->set_op("Const");
@@ -286,10 +337,24 @@ Dimensions::Dimensions(const tensorflow::grappler::GrapplerItem& item, const Opt
       warning_ += " (it names " + FirstOf(sizes.strange) + ", which is no argument of this function)";
     }
   }
-  if (sizes.bound.empty() && item.graph.library().function_size() == 0) return;
+  const std::unordered_map<std::string, Values> shapes = ShapesOfVariables(item.graph);
+  if (sizes.bound.empty() && shapes.empty() && item.graph.library().function_size() == 0) return;
   copy_ = std::make_unique<tensorflow::grappler::GrapplerItem>(item);
   entrances.Bind(sizes.bound, &copy_->graph);
+  FoldVariableShapes(shapes);
   calls_.WriteOut(&copy_->graph);
+}
+
+void Dimensions::FoldVariableShapes(const std::unordered_map<std::string, std::vector<int64_t>>& shapes) {
+  std::unordered_map<std::string, std::string> instead;
+  for (int i = 0, nodes = copy_->graph.node_size(); i < nodes; ++i) {
+    const auto found = shapes.find(copy_->graph.node(i).name());
+    if (found == shapes.end()) continue;
+    folded_.insert(found->first);
+    AddConstant(found->first + "/lms_value_0", copy_->graph.node(i), found->second, &copy_->graph);
+    instead[found->first] = found->first + "/lms_value_0";
+  }
+  Reconnect(instead, &copy_->graph);
 }
 
 bool Dimensions::Fold(const tensorflow::grappler::GraphProperties& properties) {
@@ -308,12 +373,7 @@ bool Dimensions::Fold(const tensorflow::grappler::GraphProperties& properties) {
     }
   }
   if (instead.empty()) return false;
-  for (NodeDef& node : *graph->mutable_node()) {
-    for (std::string& input : *node.mutable_input()) {
-      const auto found = instead.find(input);
-      if (found != instead.end()) input = found->second;
-    }
-  }
+  Reconnect(instead, graph);
   return true;
 }
 

@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <unordered_map>
 #include <unordered_set>
 #include <vector>
 
@@ -30,7 +31,8 @@ class Dimensions {
   // The item must outlive this. Linear in the graph.
   Dimensions(const tensorflow::grappler::GrapplerItem& item, const Options& options);
 
-  // The copy, or the item itself where its arguments leave nothing unknown and it has no functions.
+  // The copy, or the item itself where its arguments leave nothing unknown, it has no functions and asks no variable
+  // for its shape.
   const tensorflow::grappler::GrapplerItem& item() const { return copy_ == nullptr ? item_ : *copy_; }
   const tensorflow::grappler::GrapplerItem& original() const { return item_; }
 
@@ -53,6 +55,9 @@ class Dimensions {
   const std::string& warning() const { return warning_; }                 // what was assumed; "": nothing
 
  private:
+  // In the copy: the shapes of variables, by the VariableShape that asks for them, become constants.
+  void FoldVariableShapes(const std::unordered_map<std::string, std::vector<int64_t>>& shapes);
+
   const tensorflow::grappler::GrapplerItem& item_;
   std::unique_ptr<tensorflow::grappler::GrapplerItem> copy_;
   CallBodies calls_;

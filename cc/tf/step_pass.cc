@@ -280,7 +280,10 @@ class StepPass {
           if (order_limit_ > 0 && (options_.recompute || swap_.link.usable())) continue;  // without the order next time
           return NothingToGain();
         }
-        report_.budget_bytes = report_.min_budget_bytes = profile.peak_bytes;
+        // The budget to ask for in bytes to get as low: a plan for it is held against the limit in the planner's eyes
+        // and in the verifier's, and has the margin that every budget has.
+        report_.budget_bytes = LeastBudget(std::max(planned.peak_bytes, profile.peak_bytes));
+        report_.min_budget_bytes = report_.budget_bytes;
       } else if (profile.peak_bytes > Allowed()) {
         // The executor's order will not be quite the plan's: aim lower by as much as this was above, once the order is
         // held all along.
@@ -414,6 +417,14 @@ class StepPass {
     return false;
   }
 
+  // What would have to be asked for to get down to `peak`.
+  int64_t LeastBudget(int64_t peak) const {
+    const int64_t budget = BudgetForLimit(peak, report_.resident_bytes, options_.safety_margin);
+    // A step that fits needs no margin.
+    const bool automatic = options_.memory_budget.kind == Budget::Kind::kAuto;
+    return automatic ? budget : std::min(budget, report_.peak_before_bytes);
+  }
+
   bool Infeasible(const PlannerResult& planned, tensorflow::GraphDef* output) {
     int64_t peak = std::max(planned.peak_bytes, least_verified_);
     if (Limit() < LowerBoundBytes(imported_.graph)) {
@@ -422,11 +433,7 @@ class StepPass {
       report_.planner_seconds += Now() - start;
     }
     report_.status = ReportStatus::kInfeasible;
-    report_.min_budget_bytes = BudgetForLimit(peak, report_.resident_bytes, options_.safety_margin);
-    if (options_.memory_budget.kind != Budget::Kind::kAuto) {
-      // A step that fits needs no margin.
-      report_.min_budget_bytes = std::min(report_.min_budget_bytes, report_.peak_before_bytes);
-    }
+    report_.min_budget_bytes = LeastBudget(peak);
     report_.reason = "the budget of " + FormatBytes(report_.budget_bytes) + " cannot be met";
     if (report_.budget_bytes <= report_.resident_bytes) {
       report_.reason += ": weights, inputs and constants alone take " + FormatBytes(report_.resident_bytes);

@@ -44,6 +44,9 @@ class Report:
       keeps the budget (min_budget_bytes is the least that one was found for); "skipped": no
       training step, or nothing to gain; "failed": something went wrong inside lms, and the
       graph was left as it was. `reason` says why, `stage` where.
+    budget_bytes: what was asked for; where that was "min", what to ask for to get as low.
+    min_budget_bytes: the least budget found that can be asked for, safety_margin included; 0
+      where none was looked for.
     predicted_time_overhead: added time as a share of the step's: 0.07 is 7%.
     time_overhead_bound: no plan for the budget, in any order, is predicted to add less time than
       this share; 0 where nothing is known. The gap between the two is what could still be won.

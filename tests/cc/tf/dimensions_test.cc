@@ -122,6 +122,26 @@ TEST(Dimensions, WhatIsMadeOfShapesIsFolded) {
   EXPECT_EQ(sized.Bytes("column"), 64 * 4);
 }
 
+// A loop's gradient with respect to a variable begins with zeros of the variable's shape. Asked in the body of a loop,
+// and of a variable whose shape nobody knows.
+TEST(Dimensions, TheShapeOfAVariableIsKnown) {
+  GraphBuilder b;
+  const auto resource = Type("T", DT_RESOURCE);
+  b.Add("kernel", "_Arg", {}, {resource, Int("index", 0), Shapes("_handle_shapes", {{3, 5}})});
+  b.Add("open", "_Arg", {}, {resource, Int("index", 1), Shapes("_handle_shapes", {{-1, 5}})});
+  b.Add("in_loop", "Enter", {"kernel"}, {resource, Text("frame_name", "loop"), testing::Bool("is_constant", true)});
+  b.Constant("zero", {});
+  for (const std::string of : {"kernel", "open", "in_loop"}) {
+    b.Add(of + "_shape", "VariableShape", {of}, {Type("out_type", DT_INT32)});
+    b.Add(of + "_zeros", "Fill", {of + "_shape", "zero"}, {testing::Float32(), Type("index_type", DT_INT32)});
+    b.Fetch(of + "_zeros");
+  }
+  const Sized sized(b.item(), With("", ""));
+  EXPECT_EQ(sized.Bytes("kernel_zeros"), 3 * 5 * 4);
+  EXPECT_EQ(sized.Bytes("in_loop_zeros"), 3 * 5 * 4);
+  EXPECT_EQ(sized.Bytes("open_zeros"), -1);
+}
+
 TEST(Dimensions, ByNameOfTheNodeOrOfTheParameter) {
   const Sized sized(TwoArguments(), With("images=10, inputs:1=3, =2", ""));
   EXPECT_EQ(sized.Bytes("flat"), 20 * 3 * 4);

@@ -139,6 +139,22 @@ TEST_F(OptimizerTest, AnInfeasibleBudgetNamesOneThatIsNot) {
   EXPECT_EQ(Last().status, ReportStatus::kRewritten) << Last().reason;
 }
 
+// The peak itself would not do: the planner leaves a margin of every budget unused.
+TEST_F(OptimizerTest, TheLeastPeakNamesTheBudgetThatLeadsToIt) {
+  Set("memory_budget", "min");
+  ASSERT_TRUE(Optimize(testing::TrainChain(8)));
+  const Report least = Last();
+  EXPECT_EQ(least.status, ReportStatus::kRewritten) << least.reason;
+  EXPECT_EQ(least.budget_bytes, least.min_budget_bytes);
+  EXPECT_GT(least.budget_bytes, least.peak_after_bytes);
+  SetBudget(least.min_budget_bytes);
+  EXPECT_TRUE(Optimize(testing::TrainChain(8)));
+  EXPECT_EQ(Last().status, ReportStatus::kRewritten) << Last().reason;
+  SetBudget(least.peak_after_bytes);
+  EXPECT_FALSE(Optimize(testing::TrainChain(8)));
+  EXPECT_EQ(Last().status, ReportStatus::kInfeasible);
+}
+
 TEST_F(OptimizerTest, ABudgetUnderTheWeightsSaysSo) {
   SetBudget(kTile);
   EXPECT_FALSE(Optimize(testing::TrainChain(8)));

@@ -1,0 +1,115 @@
+"""The zoo's harness, and a few of its models: the whole of it is `./run zoo`."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+TESTS = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(TESTS))
+
+from zoo import catalogue, pool, rows, verdict  # noqa: E402
+
+PATHS = os.pathsep.join([str(TESTS), str(TESTS.parent / "benchmarks"), *sys.path])
+
+
+def test_small_models_have_the_bits_of_stock_and_keep_their_budgets(tmp_path):
+    """In one process, with one thread of each kind."""
+    out = tmp_path / "rows"
+    environment = {**os.environ, "PYTHONPATH": PATHS, "TF_NUM_INTEROP_THREADS": "1"}
+    code = f"from zoo import catalogue, child; child.run(list(catalogue.QUICK), {str(out)!r})"
+    child = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True)
+    assert child.returncode == 0, child.stderr.decode()[-4000:]
+    found = [json.loads(line) for line in out.read_text().splitlines()]
+    assert [row["model"] for row in found] == list(catalogue.QUICK)
+    assert [line for row in found for line in verdict.faults(row)] == []
+    for row in found:
+        assert row["compared"] > 10 and row["unchanged"] <= 2
+        statuses = {budget: verdict.final(at)["status"] for budget, at in row["budgets"].items()}
+        assert statuses["min"] == "rewritten", row["model"]
+
+
+# ---- What the verdict makes of rows ----
+
+
+def at(measured: int, differing: int = 0, alone: int = 0, status: str = "rewritten") -> dict:
+    part = {
+        "status": status,
+        "reason": "none",
+        "warnings": [],
+        "budget_bytes": 150,
+        "resident_bytes": 50,
+    }
+    part.update(peaks=[200, measured, measured], peak_after_bytes=140)
+    found = {"rounds": [part], "differing": differing, "differ": ["kernel"] * differing}
+    return {**found, "stock_differs_in": differing - alone, "differing_alone": alone}
+
+
+def row(**parts) -> dict:
+    return {"model": "m", "compared": 9, "budgets": {"min": at(**parts)}}
+
+
+@pytest.mark.parametrize(
+    ("parts", "words"),
+    [
+        ({"measured": 100}, ""),
+        ({"measured": 101}, "measured 1.010 of the budget"),
+        ({"measured": 101, "status": "infeasible"}, ""),
+        ({"measured": 100, "differing": 2, "alone": 1}, "2 of 9 values differ"),
+        ({"measured": 100, "differing": 2}, ""),
+        ({"measured": 100, "status": "failed"}, "failed: none"),
+    ],
+)
+def test_what_must_not_be_is_found(parts, words):
+    found = verdict.faults(row(**parts))
+    assert len(found) == bool(words) and words in "".join(found)
+
+
+def test_a_crash_is_a_fault():
+    assert verdict.faults({"model": "m", "error": "status -11"}) == ["m: status -11"]
+
+
+def test_shares_are_of_what_was_claimed():
+    found = [row(measured=100), row(measured=101), row(measured=400, status="infeasible")]
+    found += [row(measured=90, differing=1), {"model": "m", "error": "status 1"}]
+    lines = verdict.summary(found)
+    assert lines[0] == "5 models, 4 rows (1 infeasible, 3 rewritten), 1 crashed"
+    assert lines[1].startswith("bits: 3 of 4 (75.0%)")
+    assert lines[2].startswith("budgets: 2 of 3 (66.7%)")
+
+
+# ---- Rows and processes ----
+
+
+def test_a_row_counts_until_the_model_or_lms_changes(tmp_path, monkeypatch):
+    monkeypatch.setattr(rows, "PLACE", tmp_path)
+    monkeypatch.setattr(rows, "FILE", tmp_path / "rows.jsonl")
+    name = catalogue.QUICK[0]
+    assert not rows.finished(name, None)
+    rows.add({"model": name, "key": rows.key(name)})
+    with rows.FILE.open("a") as file:
+        file.write('{"model": "cut o')
+    assert rows.finished(name, rows.latest()[name])
+    monkeypatch.setattr(rows, "_common", lambda: b"another build")
+    assert not rows.finished(name, rows.latest()[name])
+    rows.add({"model": "other"})
+    assert set(rows.latest()) == {name, "other"}  # not what was cut off
+
+
+def test_every_model_has_its_sources():
+    for name in catalogue.NAMES:
+        assert len(rows.key(name)) == 16
+
+
+def test_a_child_that_takes_too_long_is_ended(tmp_path, monkeypatch):
+    monkeypatch.setattr(pool, "LOGS", tmp_path)
+    monkeypatch.setenv("PYTHONPATH", PATHS)
+    bounds = pool.Bounds(jobs=1, seconds=0.0, bytes=2**40)
+    events = list(pool.run([catalogue.QUICK[0]], bounds, {}))
+    assert events[0] == (catalogue.QUICK[0], None)
+    assert events[1][1]["error"] == "took more than 0 s"

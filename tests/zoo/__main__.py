@@ -1,0 +1,163 @@
+"""Every model of keras.applications, and those that people write: same bits, budget met?
+
+./run zoo [--models REGEX] [--quick] [--shard I/N] [--jobs N] [--resume] [--write]
+          [--seconds S] [--memory GIB] [--table]
+
+Each model runs in a process of its own with one thread of each kind: three steps of stock
+TensorFlow, then with the budgets "70%" and "min" (zoo/child.py says how). Rows are added to
+build/zoo/rows.jsonl as they come, what the processes say to build/zoo/logs. After an interruption
+--resume goes on: models whose row is there are left out unless lms or the model has changed since.
+--table measures nothing and shows the rows that there are; --write puts them into docs/zoo.md.
+
+Exit status 1: a value differs from stock's where stock repeats itself, a process crashed, lms
+failed, or a step took more than a budget that its report says is met.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import datetime
+import pathlib
+import re
+from typing import Any
+
+from zoo import catalogue, pool, rows, table, verdict
+
+DOCUMENT = rows.ROOT / "docs" / "zoo.md"
+ABOUT = """
+`./run zoo --write`: models at their smallest, each in a process of its own with one intra-op and
+one inter-op thread. Three steps of stock TensorFlow, and three with each budget from the same
+start; all losses of all steps and all variables (weights, optimizer slots, moving averages,
+random states) are compared bit for bit. Where they differ, stock is optimised anew four times and
+compared with itself. "MB" are a budget's activations: budget_bytes less resident_bytes; "min"
+asks for the least peak found, and its budget is the one to ask for in bytes to get there, with
+the margin of 5% that all budgets have. "measured/budget" is the allocator's peak in the last step
+above what was in use before it, over that; met is 1.000 or less. "measured/predicted" is the same
+over the predicted peak. Options are the default ones: where a step is measured to be over its
+budget, feedback plans again, and three more steps follow ("planned 2 times"). "first step": of
+the budget, the step that made the (first) plan. "planning s": of all that lms does, for one
+optimisation.
+"""
+
+
+def chosen(args: argparse.Namespace) -> list[str]:
+    names = list(catalogue.QUICK if args.quick else catalogue.NAMES)
+    if args.models:
+        names = [name for name in names if re.search(args.models, name)]
+    part, parts = args.shard
+    names = [name for number, name in enumerate(names) if number % parts == part - 1]
+    if not names:
+        raise SystemExit("no such model; known: " + ", ".join(catalogue.NAMES))
+    return names
+
+
+def split_by_memory(names: list[str], gib: float) -> tuple[list[str], list[str]]:
+    """Those that `gib` GiB are enough for, and the others."""
+    small = [name for name in names if catalogue.NEEDED.get(name, 0) <= gib]
+    return small, [name for name in names if name not in small]
+
+
+def shard(text: str) -> tuple[int, int]:
+    match = re.fullmatch(r"(\d+)/(\d+)", text)
+    if not match or not 1 <= int(match[1]) <= int(match[2]):
+        raise argparse.ArgumentTypeError("I/N, with I from 1 to N")
+    return int(match[1]), int(match[2])
+
+
+def measure(names: list[str], bounds: pool.Bounds, done: int) -> None:
+    """Adds a row for each name; `done` others have been measured before."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    known = rows.latest()
+    # The longest first, so that the last ones do not run alone; unknown ones may be long.
+    names = sorted(names, key=lambda n: -known.get(n, {}).get("process_seconds", 1e9))
+    running: list[str] = []
+    keys: dict[str, str] = {}  # of what each began with
+    parts = (TextColumn("zoo"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    bar = Progress(*parts, TextColumn("{task.description}"))
+    with bar as progress, contextlib.closing(pool.run(names, bounds, known)) as events:
+        task = progress.add_task("", total=len(names) + done, completed=done)
+        for name, row in events:
+            if row is None:
+                running.append(name)
+                keys[name] = rows.key(name)
+            else:
+                running.remove(name)
+                today = datetime.date.today().isoformat()
+                rows.add({**row, "key": keys[name], "date": today})
+                progress.advance(task)
+                for line in verdict.faults(row) or [_in_short(row)]:
+                    progress.print(line, highlight=False, markup=False)
+            progress.update(task, description=", ".join(running))
+
+
+def _in_short(row: dict[str, Any]) -> str:
+    parts = [
+        f"{budget} {verdict.final(at)['status']} {verdict.ratio(at) or 0:.3f}"
+        for budget, at in row["budgets"].items()
+    ]
+    return f"{row['model']}: {', '.join(parts)} ({row['process_seconds']:.0f} s)"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        prog="./run zoo", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--models", default="", help="those whose names match, in any part")
+    parser.add_argument("--quick", action="store_true", help="a few small ones")
+    parser.add_argument("--shard", type=shard, default=(1, 1), help="I/N: every Nth model")
+    parser.add_argument("--jobs", type=int, default=1, help="processes at once")
+    parser.add_argument("--resume", action="store_true", help="leave out what is measured")
+    parser.add_argument("--seconds", type=float, default=1200, help="that a model may take")
+    parser.add_argument(
+        "--memory", type=float, default=3, help="GiB a process may take (default 3)"
+    )
+    parser.add_argument("--table", action="store_true", help="measure nothing")
+    parser.add_argument("--write", action="store_true", help="docs/zoo.md, of all rows there are")
+    parser.add_argument("--child", help=argparse.SUPPRESS)
+    parser.add_argument("--out", help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    if args.child:
+        from zoo import child
+
+        child.run([args.child], args.out)
+        return 0
+
+    names = chosen(args)
+    large: list[str] = []
+    if not args.table:
+        names, large = split_by_memory(names, args.memory)
+    interrupted = False
+    if not args.table:
+        known = rows.latest()
+        left = [n for n in names if not (args.resume and rows.finished(n, known.get(n)))]
+        bounds = pool.Bounds(args.jobs, args.seconds, int(args.memory * 2**30))
+        try:
+            measure(left, bounds, len(names) - len(left))
+        except KeyboardInterrupt:
+            interrupted = True
+
+    from _machine import machine_facts
+
+    facts = machine_facts()
+    known = rows.latest()
+    found = [known[name] for name in names if name in known]
+    table.show(found, facts)
+    faults = [line for row in found for line in verdict.faults(row)]
+    left_out = [f"left out: {n} needs --memory {catalogue.NEEDED[n]}" for n in large]
+    for line in [*verdict.summary(found), *faults, *left_out]:
+        print(line)
+    if args.write:
+        every = [known[name] for name in catalogue.NAMES if name in known]
+        missing = [name for name in catalogue.NAMES if name not in known]
+        DOCUMENT.write_text(table.markdown(every, missing, facts, ABOUT))
+        print(f"written to {pathlib.Path(DOCUMENT).relative_to(rows.ROOT)}")
+    if interrupted:
+        print("interrupted; --resume goes on")
+        return 130
+    return 1 if faults else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

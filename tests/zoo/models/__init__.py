@@ -1,0 +1,1 @@
+"""The models that are not in keras.applications. Each function makes a Case."""
