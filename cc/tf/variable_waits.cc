@@ -36,7 +36,8 @@ class WaitFinder {
     }
     std::vector<VariableWait> waits;
     for (int i = 0; i < index_.size(); ++i) {
-      const auto found = index_[i].inputs.empty() ? all_updates_.end() : all_updates_.find(Variable(index_[i].inputs[0]));
+      const auto found =
+          index_[i].inputs.empty() ? all_updates_.end() : all_updates_.find(Variable(index_[i].inputs[0]));
       if (found == all_updates_.end() || found->second.size() < 2) continue;
       if (std::find(found->second.begin(), found->second.end(), i) != found->second.end()) {
         Postpone(i, found->second, &waits);
@@ -75,8 +76,8 @@ class WaitFinder {
     return -1;
   }
 
-  // An update that needs nothing of the step (weight decay, say) is made to wait for what the next update of the variable
-  // needs: else what the step computes of the variable until then could not be computed again.
+  // An update that needs nothing of the step (weight decay, say) is made to wait for what the next update of the
+  // variable needs: else what the step computes of the variable until then could not be computed again.
   void Postpone(int update, const std::vector<int>& updates, std::vector<VariableWait>* waits) {
     const std::vector<int> sources = Sources(update);
     if (sources.empty()) return;
@@ -87,7 +88,8 @@ class WaitFinder {
       if (followers->count(other) == 0) continue;
       for (const TensorRef& input : index_[other].inputs) {
         const int node = input.node;
-        if (!CanBeWaitedFor(node) || followers->count(node) != 0 || std::count(wanted.begin(), wanted.end(), node) != 0) {
+        if (!CanBeWaitedFor(node) || followers->count(node) != 0 ||
+            std::count(wanted.begin(), wanted.end(), node) != 0) {
           continue;
         }
         if (std::find(sources.begin(), sources.end(), node) == sources.end()) wanted.push_back(node);
@@ -111,8 +113,8 @@ class WaitFinder {
     }
   }
 
-  // An op of every step, and none that there is from the start or that reads a variable. (Gradients of biases may become
-  // a part of another node: layout_fusions.)
+  // An op of every step, and none that there is from the start or that reads a variable. (Gradients of biases may
+  // become a part of another node: layout_fusions.)
   bool CanBeWaitedFor(int node) const {
     const std::string& op = graph_.node(node).op();
     return RunsInEveryStep(index_[node]) && !(index_[node].inputs.empty() && index_[node].controls.empty()) &&
