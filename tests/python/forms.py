@@ -29,7 +29,7 @@ HERE = Path(__file__).parent
 BATCH, WIDTH = 512, 64
 INPUT = 8  # numbers a row: what a dataset prefetches counts for little beside a step
 STEPS = 3
-_MARK = "outcome: "
+MARK = "outcome: "
 _rises: dict[bytes, list[int]] = {}
 
 
@@ -75,7 +75,7 @@ def loop(step: Callable, *args: Any, steps: int = STEPS) -> list[np.ndarray]:
     return [np.array(t) for _ in range(steps) for t in tf.nest.flatten(step(*args))]
 
 
-def _watch_calls() -> None:
+def watch_calls() -> None:
     """Notes of every eager call of a function how far the bytes in use rose in it."""
     original = context.Context.call_function
 
@@ -136,7 +136,7 @@ def main(module: str, names: list[str], budgets: dict[str, str]) -> None:
     tf.config.threading.set_intra_op_parallelism_threads(1)
     tf.config.threading.set_inter_op_parallelism_threads(1)
     lms.memory.reset_peak()
-    _watch_calls()
+    watch_calls()
     forms = importlib.import_module(module).FORMS
     gc.freeze()
     gc.disable()  # what it frees in the middle of a call would be taken off the call's peak
@@ -145,13 +145,13 @@ def main(module: str, names: list[str], budgets: dict[str, str]) -> None:
             found = outcome(forms[name], budgets.get(name, "60%"))
         except Exception:
             found = {"error": traceback.format_exc()}
-        print(_MARK + json.dumps({"name": name, **found}), flush=True)
+        print(MARK + json.dumps({"name": name, **found}), flush=True)
 
 
 def run_forms(module: str, names: list[str], budgets: dict[str, str]) -> dict[str, dict]:
     code = f"import sys; sys.path.insert(0, {str(HERE)!r}); import forms; "
     status, output = run_python(code + f"forms.main({module!r}, {names!r}, {budgets!r})")
-    lines = [line[len(_MARK) :] for line in output.splitlines() if line.startswith(_MARK)]
+    lines = [line[len(MARK) :] for line in output.splitlines() if line.startswith(MARK)]
     found = {line.pop("name"): line for line in map(json.loads, lines)}
     assert status == 0, output
     return found

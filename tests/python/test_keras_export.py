@@ -57,58 +57,57 @@ class Module(tf.Module):
         return loss
 
 
-def save_all(directory, budget):
-    """Trains, then saves in each way. Run in a child process: names count up in a process."""
-    directory = Path(directory)
-    if budget:
-        lms.enable(budget)
-    model = make_model()
-    model.fit(*data(), batch_size=ROWS // 2, verbose=0, shuffle=False)
+def save(model, module, directory):
     model.export(str(directory / "export"), verbose=False)
     model.save(directory / "model.keras")
-    model.save_weights(directory / "weights.weights.h5")
-    module = Module()
+    tf.saved_model.save(module, str(directory / "module"))
+
+
+def train_and_save(directory):
+    """Trains under lms, saves while it is on, then while it is off. Run in a child process."""
+    directory = Path(directory)
+    lms.enable("60%")
+    model, module = make_model(), Module()
+    model.fit(*data(), batch_size=ROWS // 2, verbose=0, shuffle=False)
     for _ in range(2):
         module.train(tf.ones([1024, 64]))
-    tf.saved_model.save(module, str(directory / "module"))
     print("rewritten:", sum(report.status == "rewritten" for report in lms.reports()))
+    save(model, module, directory / "lms")
+    lms.disable()
+    save(model, module, directory / "stock")
 
 
 @pytest.fixture(scope="module")
 def saved(tmp_path_factory):
-    here = Path(__file__).parent
-    found = {}
-    for name, budget in (("stock", ""), ("lms", "60%")):
-        directory = tmp_path_factory.mktemp(name)
-        code = f"import sys; sys.path.insert(0, {str(here)!r}); import test_keras_export as t; "
-        status, output = run_python(code + f"t.save_all({str(directory)!r}, {budget!r})")
-        assert status == 0, output
-        found[name] = (directory, output)
-    assert "rewritten: 2" in found["lms"][1], found["lms"][1]
-    return {name: directory for name, (directory, _) in found.items()}
+    here, directory = Path(__file__).parent, tmp_path_factory.mktemp("saved")
+    for name in ("stock", "lms"):
+        (directory / name).mkdir()
+    code = f"import sys; sys.path.insert(0, {str(here)!r}); import test_keras_export as t; "
+    status, output = run_python(code + f"t.train_and_save({str(directory)!r})")
+    assert status == 0 and "rewritten: 2" in output, output
+    return {name: directory / name for name in ("stock", "lms")}
 
 
-def graph_of(directory):
-    """The graph and the functions of a SavedModel, byte by byte but for the numbers of functions.
+def parts_of(directory):
+    """The nodes and functions of a SavedModel as text, but for the numbers of functions.
 
-    TensorFlow counts all graphs that a process builds, shape inference of lms among them.
+    TensorFlow counts all graphs that a process builds: no two saves have the same numbers.
     """
     proto = SavedModel.FromString((directory / "saved_model.pb").read_bytes())
-    (graph,) = proto.meta_graphs
-    numbers = {}
-    text = re.sub(
-        r"(__(?:inference|forward|backward)_\w*?_)(\d+)\b",
-        lambda m: m[1] + str(numbers.setdefault(m[2], len(numbers))),
-        text_format.MessageToString(graph.graph_def),
-    )
-    return text
+    (meta,) = proto.meta_graphs
+    graph, texts = meta.graph_def, []
+    for part in [*graph.node, *graph.library.function]:
+        text = text_format.MessageToString(part)
+        text = re.sub(r"(__(?:inference|forward|backward)_\w*?_)\d+\b", r"\1N", text)
+        texts.append(re.sub(r's: "\d+"', 's: "N"', text))
+    return sorted(texts)
 
 
 @pytest.mark.parametrize("way", ["export", "module"])
 def test_graphs_are_the_same_to_the_byte(saved, way):
-    stock, ours = (graph_of(saved[name] / way) for name in ("stock", "lms"))
+    stock, ours = (parts_of(saved[name] / way) for name in ("stock", "lms"))
+    assert len(stock) > 20
     assert stock == ours
-    assert stock.count("library {") == 1 and stock.count("function {") > 3
 
 
 @pytest.mark.parametrize("way", ["export", "module"])
@@ -138,7 +137,7 @@ def test_variables_and_archives_hold_the_same(saved):
             config = archive.read("config.json")
             weights = contents(io.BytesIO(archive.read("model.weights.h5")))
         assert len(weights) > 20
-        return config, weights, contents(directory / "weights.weights.h5")
+        return re.sub(rb'"shared_object_id": \d+', b"", config), weights
 
     assert values(saved["stock"]) == values(saved["lms"])
 
