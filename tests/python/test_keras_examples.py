@@ -72,7 +72,9 @@ class Sampling(layers.Layer):
     def call(self, mean, log_variance):
         self.add_loss(
             -0.5
-            * keras.ops.mean(1 + log_variance - keras.ops.square(mean) - keras.ops.exp(log_variance))
+            * keras.ops.mean(
+                1 + log_variance - keras.ops.square(mean) - keras.ops.exp(log_variance)
+            )
         )
         noise = keras.random.normal(keras.ops.shape(mean), seed=self.seeds)
         return mean + keras.ops.exp(0.5 * log_variance) * noise
@@ -94,14 +96,14 @@ def vae():
 
 def transfer_learning():
     """A network of keras.applications: first its new head alone, then all of it, gently."""
-    base = keras.applications.MobileNetV2(
-        (32, 32, 3), alpha=0.35, include_top=False, weights=None, pooling="avg"
-    )
+    base = keras.applications.MobileNetV2((32, 32, 3), alpha=0.35, include_top=False, weights=None)
+    base = keras.Model(base.input, base.get_layer("block_3_expand_relu").output)
     base.trainable = False
     x = keras.Input((32, 32, 3), batch_size=16)
     y = layers.RandomFlip("horizontal")(x)
     y = keras.applications.mobilenet_v2.preprocess_input(y * 255.0)
-    model = keras.Model(x, layers.Dense(4)(layers.Dropout(0.2)(base(y, training=False))))
+    y = layers.GlobalAveragePooling2D()(base(y, training=False))
+    model = keras.Model(x, layers.Dense(4)(layers.Dropout(0.2)(y)))
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     images, labels = forms.data(32, 32, 3, rows=32)
     labels = (np.abs(labels[:, 0] * 3) % 4).astype("int32")
@@ -159,9 +161,7 @@ def wide_predictions():
     return [model.predict(rows, batch_size=BATCH, verbose=0)]
 
 
-REWRITTEN = {
-    form.__name__: form for form in (gan, vae, transfer_learning, a_loop_of_ones_own)
-}
+REWRITTEN = {form.__name__: form for form in (gan, vae, transfer_learning, a_loop_of_ones_own)}
 INFERENCE = {form.__name__: form for form in (predictions, wide_predictions)}
 FORMS = {**REWRITTEN, **INFERENCE}
 results = forms.results(__name__)
@@ -172,6 +172,16 @@ def test_rewritten_and_the_same(results, name):
     forms.assert_rewritten(results[name])
 
 
-@pytest.mark.parametrize("name", INFERENCE)
-def test_inference(results, name):
-    forms.assert_same(results[name])
+def test_inference_has_nothing_to_recompute(results):
+    """A chain holds two activations at a time: less cannot be had, and nothing is changed."""
+    found = results["predictions"]
+    forms.assert_same(found)
+    assert {status for _, status, _ in found["all"]} == {"skipped", "infeasible"}, found
+
+
+def test_inference_in_another_order(results):
+    """Branches need not be there all at once. No activation is taken to wait for a gradient."""
+    found = results["wide_predictions"]
+    forms.assert_same(found)
+    assert found["status"] == "rewritten" and found["kinds"] == ["order"], found
+    assert found["peak"] <= found["budget"], found

@@ -67,13 +67,11 @@ NOISE = {
 }
 NORMS = {
     "batch_norm": images(between=[lambda: layers.BatchNormalization(momentum=0.5)]),
-    "batch_norm_of_rows": chain([lambda: layers.BatchNormalization(momentum=0.9, renorm=False)])
-    if False
-    else chain([lambda: layers.BatchNormalization(momentum=0.9)]),
+    "batch_norm_of_rows": chain([lambda: layers.BatchNormalization(momentum=0.9)]),
     "layer_and_group_norm": images(
         between=[layers.LayerNormalization, lambda: layers.GroupNormalization(4)]
     ),
-    "unit_and_rms_norm": chain([layers.UnitNormalization]),
+    "unit_norm": chain([layers.UnitNormalization]),
     "spectral_norm": chain(
         [lambda: layers.SpectralNormalization(layers.Dense(WIDTH), power_iterations=2)]
     ),
@@ -96,9 +94,8 @@ SHAPES = {
     "cropping_and_padding": images(
         between=[lambda: layers.ZeroPadding2D(1), lambda: layers.Cropping2D(1)]
     ),
-    "einsum": chain([lambda: layers.Reshape((8, 8)), lambda: layers.EinsumDense("bik,kj->bij", (8, 8))], 2)
-    if False
-    else chain([lambda: layers.Lambda(lambda x: keras.ops.flip(x, 1) * 0.5)]),
+    "lambdas": chain([lambda: layers.Lambda(lambda x: keras.ops.flip(x, 1) * 0.5)]),
+    "einsum": chain([lambda: layers.EinsumDense("ab,bc->ac", WIDTH, activation="relu")]),
     "activations": chain(
         [
             lambda: layers.LeakyReLU(0.2),

@@ -4,14 +4,14 @@ import forms
 import keras
 import numpy as np
 import pytest
-from forms import BATCH, INPUT, WIDTH, dense, fit
+from forms import BATCH, WIDTH, dense, fit
 
 optimizers = keras.optimizers
 
 
 def form(make, **given):
     def train():
-        model = dense(**given)
+        model = dense(depth=4, **given)
         model.compile(make(), "mse")
         return fit(model, *forms.data())
 
@@ -45,20 +45,19 @@ OPTIMIZERS = {
 # ---- Mixed precision ----
 
 
-def mixed(policy, scale=2.0**15, factor=1.0):
+def mixed(policy, scale=2.0**15):
     """`scale`: of the loss at first; the gradients of the first steps overflow where it is large."""
 
     def train():
         before = keras.mixed_precision.dtype_policy()
         keras.mixed_precision.set_dtype_policy(policy)
         try:
-            model = dense(depth=8, width=2 * WIDTH)
+            model = dense(depth=5, width=2 * WIDTH)
             inner = optimizers.Adam(1e-3)
             if policy == "mixed_float16":
                 inner = optimizers.LossScaleOptimizer(inner, initial_scale=scale)
             model.compile(inner, "mse")
-            x, y = forms.data()
-            values = fit(model, x * factor, y)
+            values = fit(model, *forms.data())
             if policy == "mixed_float16":
                 values.append(np.array(inner.dynamic_scale))
             return values
@@ -68,14 +67,14 @@ def mixed(policy, scale=2.0**15, factor=1.0):
     return train
 
 
-def quantized_gradients_are_clipped_before_they_are_scaled():
-    """A custom optimizer: apply() of its own."""
+def an_optimizer_of_ones_own():
+    """Its update_step sees the gradients' signs alone."""
 
     class Signed(optimizers.SGD):
         def update_step(self, gradient, variable, learning_rate):
             super().update_step(keras.ops.sign(gradient), variable, learning_rate)
 
-    model = dense()
+    model = dense(depth=4)
     model.compile(Signed(1e-3), "mse")
     return fit(model, *forms.data())
 
@@ -94,7 +93,7 @@ def tables_of_rows():
 
 PRESENT = {name: make for name, make in OPTIMIZERS.items() if make is not None}
 FORMS = {name: form(make) for name, make in PRESENT.items()}
-FORMS["signed"] = quantized_gradients_are_clipped_before_they_are_scaled
+FORMS["signed"] = an_optimizer_of_ones_own
 FORMS["slices"] = tables_of_rows
 MIXED = {
     "bfloat16": mixed("mixed_bfloat16"),
@@ -112,4 +111,13 @@ def test_optimizers(results, name):
 
 @pytest.mark.parametrize("name", MIXED)
 def test_mixed_precision(results, name):
-    forms.assert_rewritten(results[name])
+    """On a CPU kernels in half precision hold buffers of their own, which are not predicted."""
+    forms.assert_rewritten(results[name], within=None)
+
+
+def test_the_overflow_is_one(results):
+    """The first steps of the large scale are left out, and it shrinks: the states differ."""
+    found = results["float16_overflow"]
+    forms.assert_same(found)
+    assert found["last"] < 2.0**40, found
+    assert results["float16"]["last"] == 2.0**15

@@ -100,7 +100,7 @@ def texts():
 
 
 def ragged():
-    """Ragged rows, which Keras makes dense by its layer, and a function of ragged tensors."""
+    """A step on ragged rows: the number of values is known from the call."""
     rng = np.random.default_rng(2)
     table = tf.Variable(tf.random.Generator.from_seed(3).normal([50, 64]))
     layers = [tf.Variable(tf.random.Generator.from_seed(4).normal([64, 64]) / 8) for _ in range(5)]
@@ -142,18 +142,17 @@ REWRITTEN = {
     "transformer": transformer,
     "texts": texts,
     "ragged": ragged,
-    "sparse": sparse,
     "convolutions": sequences(
         lambda: layers.Conv1D(64, 3, padding="causal", activation="relu"),
         lambda: layers.MaxPooling1D(2),
         lambda: layers.Conv1D(64, 3, dilation_rate=2, padding="same", activation="relu"),
-        depth=2,
-    ),
-    "lstm_unrolled": sequences(
-        lambda: layers.LSTM(64, unroll=True, return_sequences=True, recurrent_dropout=0.1)
+        depth=8,
     ),
 }
 LOOPS = {
+    "lstm_unrolled": sequences(
+        lambda: layers.LSTM(32, unroll=True, return_sequences=True, recurrent_dropout=0.1)
+    ),
     "masked_lstm": masked(layers.LSTM),
     "masked_gru": masked(layers.GRU, reset_after=False, dropout=0.2, recurrent_dropout=0.1),
     "masked_rnn": masked(layers.SimpleRNN, stateful=True),
@@ -171,7 +170,8 @@ LOOPS = {
         last=layers.Flatten,
     ),
 }
-FORMS = {**REWRITTEN, **LOOPS}
+FORMS = {**REWRITTEN, **LOOPS, "sparse": sparse}
+BUDGETS = {name: "min" for name in LOOPS}
 results = forms.results(__name__)
 
 
@@ -181,5 +181,16 @@ def test_rewritten_and_the_same(results, name):
 
 
 @pytest.mark.parametrize("name", LOOPS)
-def test_recurrent_loops(results, name):
-    forms.assert_rewritten(results[name])
+def test_recurrent_layers(results, name):
+    """Little is gained: nothing in loops over time is recomputed, and sums keep their terms."""
+    found = results[name]
+    forms.assert_same(found)
+    assert found["status"] == "rewritten", found
+    assert found["peak"] <= 1.1 * found["budget"], found
+
+
+def test_sparse_rows_say_what_is_assumed(results):
+    """How many values a sparse row has only the run decides."""
+    found = results["sparse"]
+    forms.assert_rewritten(found, within=None)
+    assert any("unknown_dim" in warning for warning in found["warnings"]), found

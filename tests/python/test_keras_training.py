@@ -1,5 +1,7 @@
 """Ways to train a Keras model: each with the losses and weights of stock, in less memory."""
 
+import tempfile
+
 import forms
 import keras
 import numpy as np
@@ -92,7 +94,7 @@ def batches_one_by_one():
 # ---- Callbacks ----
 
 
-def callbacks(tmp="/tmp"):
+def callbacks():
     seen = []
 
     class Read(keras.callbacks.Callback):
@@ -101,12 +103,12 @@ def callbacks(tmp="/tmp"):
             if batch == 1:
                 self.model.layers[0].kernel.assign(self.model.layers[0].kernel * 0.5)
 
-    import tempfile
-
     with tempfile.TemporaryDirectory() as directory:
         each = [
             Read(),
-            keras.callbacks.EarlyStopping("loss", patience=0, min_delta=10, restore_best_weights=True),
+            keras.callbacks.EarlyStopping(
+                "loss", patience=0, min_delta=10, restore_best_weights=True
+            ),
             keras.callbacks.ModelCheckpoint(f"{directory}/best.weights.h5", save_weights_only=True),
             keras.callbacks.LearningRateScheduler(lambda epoch, rate: rate * 0.5),
             keras.callbacks.TerminateOnNaN(),
@@ -266,6 +268,6 @@ def test_rewritten_and_the_same(results, name):
 
 @pytest.mark.parametrize("name", ["run_eagerly"])
 def test_eager_steps_are_left_alone(results, name):
-    """There is no graph: what Keras still runs as functions is too small to gain anything."""
+    """There is no graph to rewrite, and nothing is reported or failed."""
     forms.assert_same(results[name])
     assert {status for _, status, _ in results[name]["all"]} <= {"skipped"}, results[name]
