@@ -29,6 +29,7 @@ absl::Status ImportRegion(const tensorflow::grappler::GrapplerItem& item, const 
   AddLoopReads(&state);
   AddVariableWrites(&state);
   AddHeldReads(&state);
+  AddVersions(&state);
   NoteUnknownLists(&state);
   FindKeepReasons(&state);
   const std::string wrong = imported->graph.Validate();

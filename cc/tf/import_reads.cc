@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstddef>
 #include <string>
+#include <unordered_set>
+#include <utility>
 #include <vector>
 
 #include "cc/tf/op_traits.h"
@@ -104,6 +106,82 @@ void AddHeldReadsOf(int node, ImportState* state) {
   }
 }
 
+// Nodes that a read is known to wait for.
+constexpr size_t kMostSources = 2000;
+
+class VersionMaker {
+ public:
+  explicit VersionMaker(ImportState* state) : state_(*state), version_of_read_(state->index.size(), kUnknown) {}
+
+  // Only for nodes outside of loops.
+  void ReadVersions(int node) {
+    MemOp& op = state_.Op(node);
+    const std::vector<TensorRef>& inputs = state_.index[node].inputs;
+    // Whoever reads a variable twice reads it as it came, as far as is known here.
+    std::vector<BufferId> as_it_came;
+    std::vector<std::pair<BufferId, BufferId>> versions;
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      const BufferId b = state_.BufferOf(inputs[i]);
+      if (b == kNone || IsViewOfInput(state_.Node(node), static_cast<int>(i))) continue;
+      const BufferId version = VersionOf(b, inputs[i]);
+      if (version == kNone) {
+        as_it_came.push_back(b);
+      } else {
+        versions.emplace_back(b, version);
+      }
+    }
+    for (const auto& [b, version] : versions) {
+      if (std::count(as_it_came.begin(), as_it_came.end(), b) != 0) continue;
+      op.inputs.erase(std::remove(op.inputs.begin(), op.inputs.end(), b), op.inputs.end());
+      AddOnce(&op.inputs, version);
+    }
+  }
+
+ private:
+  static constexpr BufferId kUnknown = -2;
+
+  // Of the variable b, as the tensor has it; kNone where no update is known to come before.
+  BufferId VersionOf(BufferId b, const TensorRef& tensor) {
+    const MemBuffer& variable = state_.out.graph.buffers[b];
+    if (!variable.resident || variable.overwritten_by.empty()) return kNone;
+    const int read = ReadBehind(state_.graph, state_.index, tensor);
+    if (read < 0 || state_.index[read].in_frame) return kNone;
+    if (version_of_read_[read] == kUnknown) version_of_read_[read] = MakeVersion(b, read);
+    return version_of_read_[read];
+  }
+
+  BufferId MakeVersion(BufferId b, int read) {
+    const std::vector<OpId> writers = state_.out.graph.buffers[b].overwritten_by;
+    const OpId at = state_.out.op_of_node[read];
+    if (std::all_of(writers.begin(), writers.end(), [at](OpId writer) { return writer > at; })) return kNone;
+    const std::unordered_set<int> sources = Sources(read);
+    std::vector<OpId> later;
+    for (const OpId writer : writers) {
+      if (writer > at || sources.count(state_.out.node_of_op[writer]) == 0) later.push_back(writer);
+    }
+    if (later.size() == writers.size()) return kNone;
+    const BufferId version = state_.NewBuffer(read, 0, 0, /*resident=*/true);
+    state_.out.graph.buffers[version].overwritten_by = std::move(later);
+    return version;
+  }
+
+  std::unordered_set<int> Sources(int node) const {
+    std::unordered_set<int> seen = {node};
+    std::vector<int> sources = {node};
+    for (size_t next = 0; next < sources.size() && sources.size() < kMostSources; ++next) {
+      const auto add = [&](int source) {
+        if (seen.insert(source).second) sources.push_back(source);
+      };
+      for (const int control : state_.index[sources[next]].controls) add(control);
+      for (const TensorRef& input : state_.index[sources[next]].inputs) add(input.node);
+    }
+    return seen;
+  }
+
+  ImportState& state_;
+  std::vector<BufferId> version_of_read_;  // by node
+};
+
 }  // namespace
 
 void AddReads(ImportState* state) {
@@ -116,6 +194,13 @@ void AddVariableWrites(ImportState* state) {
 
 void AddHeldReads(ImportState* state) {
   for (const int node : state->order) AddHeldReadsOf(node, state);
+}
+
+void AddVersions(ImportState* state) {
+  VersionMaker maker(state);
+  for (const int node : state->order) {
+    if (!state->index[node].in_frame) maker.ReadVersions(node);
+  }
 }
 
 }  // namespace lms

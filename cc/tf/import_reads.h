@@ -21,6 +21,11 @@ void AddVariableWrites(ImportState* state);
 // Who holds the storage of variables that the step changes. One for each input that does.
 void AddHeldReads(ImportState* state);
 
+// After the above: those who read what a variable holds after an update of the same step (a second network's turn, a
+// second update) read a buffer of its own instead, of no bytes, which only later updates overwrite. So they may be
+// computed again until then. For each such read some thousand nodes are looked at, at most.
+void AddVersions(ImportState* state);
+
 }  // namespace lms
 
 #endif  // LMS_CC_TF_IMPORT_READS_H_

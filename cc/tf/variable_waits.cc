@@ -19,6 +19,8 @@ constexpr int64_t kLeastBytes = 64 << 10;
 // Of nodes that depend on an update. Updates that more depends on (clipping that reads weights back, say) are left
 // alone.
 constexpr size_t kMostFollowers = 2000;
+// An update that depends on no more nodes than these needs nothing of the step, and may run at its very beginning.
+constexpr size_t kMostSources = 64;
 
 class WaitFinder {
  public:
@@ -29,10 +31,20 @@ class WaitFinder {
       // A function's own updates (those not in a function that it calls) are all preserved, as its control outputs.
       if (!RunsInEveryStep(index_[i]) || !Updates(i) || index_.Fetched(i)) continue;
       const int variable = Variable(index_[i].inputs[0]);
-      if (variable >= 0 && VariableBytes(graph_.node(variable)) >= kLeastBytes) updates_[variable].push_back(i);
+      if (variable < 0) continue;
+      all_updates_[variable].push_back(i);
+      if (VariableBytes(graph_.node(variable)) >= kLeastBytes) updates_[variable].push_back(i);
     }
-    if (updates_.empty()) return {};
     std::vector<VariableWait> waits;
+    for (int i = 0; i < index_.size(); ++i) {
+      const auto found =
+          index_[i].inputs.empty() ? all_updates_.end() : all_updates_.find(Variable(index_[i].inputs[0]));
+      if (found == all_updates_.end() || found->second.size() < 2) continue;
+      if (std::find(found->second.begin(), found->second.end(), i) != found->second.end()) {
+        Postpone(i, found->second, &waits);
+      }
+    }
+    if (updates_.empty()) return waits;
     for (int i = 0; i < index_.size(); ++i) {
       if (!RunsInEveryStep(index_[i]) || !IsVariableRead(graph_.node(i).op()) || index_[i].inputs.empty()) continue;
       const auto found = updates_.find(Variable(index_[i].inputs[0]));
@@ -63,6 +75,67 @@ class WaitFinder {
       tensor = index_[tensor.node].inputs[0];
     }
     return -1;
+  }
+
+  // An update that needs nothing of the step (weight decay, say) is made to wait for what the next update of the
+  // variable needs: else what the step computes of the variable until then could not be computed again.
+  void Postpone(int update, const std::vector<int>& updates, std::vector<VariableWait>* waits) {
+    const std::vector<int> sources = Sources(update);
+    if (sources.empty()) return;
+    const std::unordered_set<int>* followers = Followers(update);
+    if (followers == nullptr) return;
+    std::vector<int> wanted;
+    for (const int other : updates) {
+      if (followers->count(other) == 0) continue;
+      for (const TensorRef& input : index_[other].inputs) {
+        const int node = input.node;
+        if (!CanBeWaitedFor(node) || followers->count(node) != 0 ||
+            std::count(wanted.begin(), wanted.end(), node) != 0) {
+          continue;
+        }
+        if (std::find(sources.begin(), sources.end(), node) == sources.end()) wanted.push_back(node);
+      }
+    }
+    if (wanted.empty()) return;
+    // What only the update reads waits as well: made at once, it would be held all the time.
+    std::vector<int> late = {update};
+    for (const int node : sources) {  // readers come before what they read
+      const std::vector<int>& readers = index_[node].readers;
+      const bool own = std::all_of(readers.begin(), readers.end(), [&late](int reader) {
+        return std::find(late.begin(), late.end(), reader) != late.end();
+      });
+      if (own && CanBeWaitedFor(node) && !index_.Preserved(node)) late.push_back(node);
+    }
+    for (const int node : late) {
+      for (const int reader : wanted) {
+        const std::vector<int>& controls = index_[node].controls;
+        if (std::find(controls.begin(), controls.end(), reader) == controls.end()) waits->push_back({node, reader});
+      }
+    }
+  }
+
+  // An op of every step, and none that there is from the start or that reads a variable. (Gradients of biases may
+  // become a part of another node: layout_fusions.)
+  bool CanBeWaitedFor(int node) const {
+    const std::string& op = graph_.node(node).op();
+    return RunsInEveryStep(index_[node]) && !(index_[node].inputs.empty() && index_[node].controls.empty()) &&
+           !IsVariableRead(op) && op != "Const" && op != "BiasAddGrad";
+  }
+
+  // Nodes that the update depends on, nearest first; none where they are many.
+  std::vector<int> Sources(int update) const {
+    std::vector<int> sources;
+    std::unordered_set<int> seen = {update};
+    const auto add = [&](int node) {
+      if (seen.insert(node).second) sources.push_back(node);
+    };
+    for (size_t next = 0; next <= sources.size(); ++next) {
+      const int node = next == 0 ? update : sources[next - 1];
+      for (const TensorRef& input : index_[node].inputs) add(input.node);
+      for (const int control : index_[node].controls) add(control);
+      if (sources.size() > kMostSources) return {};
+    }
+    return sources;
   }
 
   bool MayWait(int update, int reader) {
@@ -96,7 +169,8 @@ class WaitFinder {
 
   const tensorflow::GraphDef& graph_;
   const GraphIndex& index_;
-  std::unordered_map<int, std::vector<int>> updates_;  // by the node of the handle
+  std::unordered_map<int, std::vector<int>> all_updates_;  // by the node of the handle
+  std::unordered_map<int, std::vector<int>> updates_;      // those of large variables
   int follower_of_ = -1;
   bool too_many_ = false;
   std::unordered_set<int> followers_;

@@ -393,6 +393,38 @@ TEST_F(KeptReason, ReadsAReferenceVariable) {
 
 // ---- Loops ----
 
+// Two updates: what is read between them is overwritten by the second one alone, and nothing by the first.
+TEST(Import, WhatAVariableHoldsAfterAnUpdateIsAVersionOfItsOwn) {
+  GraphBuilder b;
+  b.Feed("x", {8, 8});
+  b.Variable("w", {8, 8});
+  b.Read("before", "w");
+  b.Float("y", "MatMul", {"x", "before"});
+  b.Update("first", "w", "y", {"^before"});
+  b.Read("between", "w", {"^first"});
+  b.Float("view", "Identity", {"between"});
+  b.Float("z", "MatMul", {"x", "view"});
+  b.Float("both", "MatMul", {"before", "between"});
+  b.Float("value", "AddV2", {"z", "both"});
+  b.Update("second", "w", "value", {"^between"});
+  b.Add("end", "NoOp", {"^second"});
+  b.Fetch("end");
+  const Imported graph(b.item());
+  ASSERT_TRUE(graph.status().ok()) << graph.status().message();
+  const OpId first = graph.OpOf("first"), second = graph.OpOf("second");
+  EXPECT_EQ(graph.Buffer("w").overwritten_by, (std::vector<OpId>{first, second}));
+  EXPECT_TRUE(graph.Reads("y", "w"));
+  EXPECT_TRUE(graph.Reads("both", "w"));  // the older one counts
+  EXPECT_FALSE(graph.Reads("z", "w"));
+  const std::vector<BufferId>& inputs = graph.Op("z").inputs;
+  const auto version = std::find_if(inputs.begin(), inputs.end(),
+                                    [&](BufferId i) { return graph.graph().buffers[i].name == "between:0"; });
+  ASSERT_NE(version, inputs.end());
+  EXPECT_EQ(graph.graph().buffers[*version].overwritten_by, std::vector<OpId>{second});
+  EXPECT_EQ(graph.graph().buffers[*version].bytes, 0);
+  EXPECT_TRUE(graph.graph().buffers[*version].resident);
+}
+
 // w is read before a loop whose body changes it.
 TEST(Import, NothingIsRecomputedFromAVariableThatALoopChanges) {
   GraphBuilder b;

@@ -80,5 +80,45 @@ TEST(VariableWaitsTest, WhatDependsOnTheUpdateIsNotWaitedFor) {
   for (const auto& [update, reader] : waits) EXPECT_NE(reader, "late");
 }
 
+// Weight decay: w -= w * rate at once, then w -= gradient. Neither it nor the product is to be there until then.
+TEST(VariableWaitsTest, AnUpdateThatNeedsNothingOfTheStepWaitsForWhatTheNextOneNeeds) {
+  GraphBuilder b;
+  b.Feed("x", {8, 8});
+  b.Constant("rate", {});
+  b.Variable("w", {8, 8});
+  b.Read("read", "w");
+  b.Float("y", "MatMul", {"x", "read"});
+  b.Read("read_for_decay", "w");
+  b.Float("product", "Mul", {"read_for_decay", "rate"});
+  b.Update("decay", "w", "product", {"^read"});
+  b.Float("gradient", "Neg", {"y"});
+  b.Update("update", "w", "gradient", {"^decay"});
+  b.Add("end", "NoOp", {"^update"});
+  b.Fetch("end");
+  GraphIndex index;
+  ASSERT_TRUE(index.Build(b.item()).ok());
+  Names waits;
+  for (const VariableWait& wait : FindVariableWaits(b.item().graph, index)) {
+    waits.emplace_back(b.item().graph.node(wait.update).name(), b.item().graph.node(wait.reader).name());
+  }
+  EXPECT_EQ(waits, (Names{{"decay", "gradient"}, {"product", "gradient"}}));
+}
+
+// The second update needs what depends on the first one: nothing can be put off until then.
+TEST(VariableWaitsTest, AnUpdateDoesNotWaitForWhatDependsOnIt) {
+  GraphBuilder b;
+  b.Feed("x", {8, 8});
+  b.Variable("w", {8, 8});
+  b.Update("first", "w", "x");
+  b.Read("read", "w", {"^first"});
+  b.Float("gradient", "Neg", {"read"});
+  b.Update("second", "w", "gradient", {"^first"});
+  b.Add("end", "NoOp", {"^second"});
+  b.Fetch("end");
+  GraphIndex index;
+  ASSERT_TRUE(index.Build(b.item()).ok());
+  EXPECT_TRUE(FindVariableWaits(b.item().graph, index).empty());
+}
+
 }  // namespace
 }  // namespace lms
