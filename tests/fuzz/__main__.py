@@ -168,7 +168,9 @@ class Fuzzer:
         if number <= MOST_STORED or kind == "budget":
             write_case(path, facts["program"], f"{kind}: {facts.get('detail', '')}")
         if kind != "budget":
-            print(f"\n{kind}: {path.relative_to(ROOT)}: {facts.get('detail', '')[:300]}", flush=True)
+            print(
+                f"\n{kind}: {path.relative_to(ROOT)}: {facts.get('detail', '')[:300]}", flush=True
+            )
 
     # ---- Graphs ----
 
@@ -235,10 +237,8 @@ def write_case(path: Path, program: dict[str, Any], why: str) -> None:
     """A stored case: the program, an op a line, and what was found."""
     ops = ",\n".join(f"  {json.dumps(op)}" for op in program["ops"])
     rest = {name: value for name, value in program.items() if name != "ops"}
-    lines = "".join(f' {json.dumps(k)}: {json.dumps(v)},\n' for k, v in sorted(rest.items()))
-    path.write_text(
-        f'{{"why": {json.dumps(why)},\n"program": {{\n{lines} "ops": [\n{ops}\n]}}}}\n'
-    )
+    lines = "".join(f" {json.dumps(k)}: {json.dumps(v)},\n" for k, v in sorted(rest.items()))
+    path.write_text(f'{{"why": {json.dumps(why)},\n"program": {{\n{lines} "ops": [\n{ops}\n]}}}}\n')
 
 
 def add_totals(facts: dict[str, Any]) -> dict[str, Any]:
@@ -289,7 +289,9 @@ def main() -> int:
         if args.only == "graphs":
             return 1
     jobs = args.jobs or max(1, (os.cpu_count() or 1) - graphs)
-    print(f"seed {seed}: ./run fuzz --seed {seed} --seconds {args.seconds:g} repeats it", flush=True)
+    print(
+        f"seed {seed}: ./run fuzz --seed {seed} --seconds {args.seconds:g} repeats it", flush=True
+    )
     fuzzer = Fuzzer(seed, args.seconds, args.reduce)
     threads = [threading.Thread(target=fuzzer.random_graphs)] if graphs else []
     if args.only != "graphs":

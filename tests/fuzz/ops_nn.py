@@ -45,9 +45,7 @@ def conv(s: Scope) -> None:
         s.add(y, x.shape, x.open, 3 * x.magnitude)
         return
     out = channels if how == 5 else min(s.choose(channels, 16, 32), 64)
-    kernel = s.program.variable(
-        name, (size, size, channels, out), _scale(size * size * channels)
-    )
+    kernel = s.program.variable(name, (size, size, channels, out), _scale(size * size * channels))
     stride = 2 if how == 3 and height % 2 == 0 and width % 2 == 0 else 1
     shape = (n, height // stride, width // stride, out)
     if how == 5:

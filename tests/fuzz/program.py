@@ -121,12 +121,10 @@ class _Trainer:
         variables = list(tape.watched_variables())
         gradients = tape.gradient(loss, [*variables, *tensors[:watched]])
         if self.param(3) == 2:
-            dense = [tf.convert_to_tensor(g) for g in gradients if g is not None]
             gradients = [None if g is None else tf.convert_to_tensor(g) for g in gradients]
+            dense = [tf.cast(g, tf.float32) for g in gradients if g is not None]
             norm = tf.linalg.global_norm(dense) if dense else 1.0
-            gradients = [
-                None if g is None else g / tf.cast(1 + norm, g.dtype) for g in gradients
-            ]
+            gradients = [None if g is None else g / tf.cast(1 + norm, g.dtype) for g in gradients]
         self.apply(variables, gradients)
         kept = [] if self.optimizer != "fetch" else gradients
         return [loss, *self.fetched(values), *self.present(kept), *self.present(gradients[-1:])]
@@ -177,7 +175,7 @@ class _Trainer:
         _, total = tf.while_loop(lambda i, _: i < times, body, start)
         self.apply([v for v, _ in gathered], [place / times for _, place in gathered])
         for _, place in gathered:
-            place.assign(tf.zeros_like(place))
+            place.assign(place * 0)  # zeros alone would be a constant, which it would share
         return [total]
 
     def branch(self, tensors: Any) -> Any:

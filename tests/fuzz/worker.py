@@ -41,8 +41,9 @@ import lms
 import reduce
 from lms import _tf_context
 
-DRAWN = 40  # programs at a time; memory is looked at after each such part
-MOST_LEAKED = 64 << 10  # bytes, over all parts but the first
+DRAWN = 10  # programs at a time: among more of them Hypothesis makes many that are alike
+LOOKED_AT = 50  # programs, after which memory is looked at
+MOST_LEAKED = 16 << 10  # bytes, from one look to the next
 
 
 def say(**facts: Any) -> None:
@@ -70,7 +71,7 @@ def fuzz(directory: Path, seed: int, seconds: float, reducing: float) -> None:
     import strategies
 
     end = time.monotonic() + seconds
-    base = None
+    base, count = None, 0
     current = directory / "current.json"
     while time.monotonic() < end:
         begin = time.monotonic()
@@ -80,6 +81,7 @@ def fuzz(directory: Path, seed: int, seconds: float, reducing: float) -> None:
             if time.monotonic() > end:
                 break
             current.write_text(json.dumps(spec))
+            count += 1
             begin = time.monotonic()
             outcomes = check.check(spec)
             say(outcomes=[seen(o) for o in outcomes], seconds=time.monotonic() - begin)
@@ -92,10 +94,12 @@ def fuzz(directory: Path, seed: int, seconds: float, reducing: float) -> None:
                     again = [o for o in check.check(small) if o.finding == kind]
                     detail = (again or [outcome])[0].detail
                 say(finding=kind, detail=detail, program=small, from_=spec, seed=seed)
-        in_use = collect()
-        if base is not None and in_use > base + MOST_LEAKED:
-            say(finding="leak", detail=f"{in_use - base} bytes after {DRAWN} programs", seed=seed)
-        base = in_use if base is None else max(base, in_use)
+        if count >= LOOKED_AT:
+            in_use, count = collect(), 0
+            say(in_use=in_use)
+            if base is not None and in_use > base + MOST_LEAKED:
+                say(finding="leak", detail=f"{in_use - base} bytes", seed=seed)
+            base = in_use if base is None else max(base, in_use)
         seed += 1
     say(ended=True)
 
