@@ -318,7 +318,8 @@ void GraphIndex::FindBranches(const tensorflow::GraphDef& graph) {
     Conditions& mine = conditions[i];
     std::vector<Conditions> theirs;
     for (const TensorRef& input : nodes_[i].inputs) {
-      if (visited[input.node]) theirs.push_back(from(input));  // the others come around a loop
+      // Not what comes around a loop, even where it does not depend on this Merge and has been visited before it.
+      if (!IsOp(graph.node(input.node), "NextIteration")) theirs.push_back(from(input));
     }
     if (IsOp(graph.node(i), "Merge")) {
       bool covered = true;

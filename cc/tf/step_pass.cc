@@ -295,8 +295,9 @@ class StepPass {
       Accept(planned, profile, &rewritten, output);
       return true;
     }
+    // Plans were found, but none held when the new graph was simulated afresh. Where the least was asked for, that is
+    // what the step takes as it is: no budget has been missed.
     if (least) return NothingToGain();
-    // Plans were found, but none held when the new graph was simulated afresh.
     PlannerResult none;
     none.peak_bytes = least_verified_;
     return Infeasible(none, output);

@@ -26,11 +26,13 @@ class Step:
     """One function under one set of options. `begin` and `end` enclose a call of it.
 
     `done`: there is nothing more to measure. `parameter`: what its entry carries, "" nothing.
-    `disturbed`: another call began while this one was measured.
+    `disturbed`: another call began while this one was measured. `again`: the function may be
+    planned anew.
     """
 
-    def __init__(self, function: str):
+    def __init__(self, function: str, again: bool = True):
         self.function = function
+        self._most_replans = _MOST_REPLANS if again else 0
         self.done = False
         self.parameter = ""
         self.disturbed = False
@@ -103,7 +105,7 @@ class Step:
         if not (over and judged):
             self._note(plan, rise, steps)
             self.done = True
-        elif predicted <= 0 or self._replans >= _MOST_REPLANS:
+        elif predicted <= 0 or self._replans >= self._most_replans:
             self._note(
                 plan,
                 rise,

@@ -15,6 +15,42 @@ KNOWN_FUNCTIONS = 4096  # of which something is remembered
 # By name: None where its arguments leave nothing open.
 _functions: dict[bytes, _sizes.FunctionSizes | None] = {}
 _UNSEEN: Any = object()
+_keeps_state: dict[bytes, bool] = {}
+
+
+def keeps_random_state(context: Any, name: bytes) -> bool:
+    """Whether random operations with a seed are in the function, or in one that it calls.
+
+    Their kernels keep where they are in their sequence, which begins anew where TensorFlow
+    optimises the function anew: it must not, between two calls.
+    """
+    known = _keeps_state.get(name)
+    if known is None:
+        try:
+            known = _has_seeds(context, name)
+        except Exception as error:
+            log.warning("%s: its operations are not known: %s", name.decode(), error)
+            known = True
+        with lock:
+            if len(_keeps_state) >= KNOWN_FUNCTIONS:
+                _keeps_state.clear()
+            _keeps_state[name] = known
+    return known
+
+
+def _has_seeds(context: Any, name: bytes) -> bool:
+    todo, seen = [name.decode()], {name.decode()}
+    while todo:
+        for node in context.get_function_def(todo.pop()).node_def:
+            called = [node.op] if context.has_function(node.op) else []
+            for attribute, value in node.attr.items():
+                if attribute in ("seed", "seed2") and value.i:
+                    return True
+                called += [value.func.name, *(function.name for function in value.list.func)]
+            new = {function for function in called if function} - seen
+            seen |= new
+            todo += sorted(new)
+    return False
 
 
 def open_sizes(context: Any, name: bytes, inputs: list[Any]) -> _sizes.FunctionSizes | None:

@@ -73,17 +73,18 @@ def _wrap_call_function(original: Any) -> Any:
             _swap.measure_host_link()
         known = open_sizes(self, name, tensor_inputs)
         entry.check_sizes(self, name, tensor_inputs)
-        sizes = "" if known is None else update_sizes(known, name, tensor_inputs)
+        shown = "" if known is None else update_sizes(known, name, tensor_inputs)
+        sizes = entry.held_sizes(self, name, shown) if shown else shown
         _feedback.disturb()
         _in_flight.append(None)
         measured = None
         try:
-            step = entry.step(name)
+            step = entry.step(self, name)
             feedback = ""
             if step is not None:
                 feedback = step.parameter
                 # A smaller batch than planned for tells nothing of the plan.
-                full = step.done or known is None or known.full(tensor_inputs)
+                full = step.done or known is None or sizes == shown and known.full(tensor_inputs)
                 if not step.done and full and step.begin(sizes, len(_in_flight) == 1):
                     measured = step
             _local.seen_sizes, _local.feedback = sizes, feedback

@@ -9,7 +9,7 @@ from tensorflow.core.protobuf.rewriter_config_pb2 import RewriterConfig as Rewri
 
 from lms import _feedback, _swap
 from lms._errors import OptionError
-from lms._tf_arguments import KNOWN_FUNCTIONS, size_problems
+from lms._tf_arguments import KNOWN_FUNCTIONS, keeps_random_state, size_problems
 from lms._tf_patch import lock, warn
 
 OPTIMIZER = "LmsOptimizer"
@@ -35,6 +35,7 @@ class Entry:
         # By name; no dict at all where it is switched off.
         self._steps: dict[bytes, _feedback.Step] | None = {} if any(feedback) else None
         self._problems: dict[bytes, list[str]] = {}
+        self._held: dict[bytes, str] = {}
         given = [
             {name: value.b for name, value in entry.parameter_map.items()}
             for entry in config.custom_optimizers
@@ -79,7 +80,26 @@ class Entry:
             self._merged[config, seen_sizes, feedback] = merged
         return merged
 
-    def step(self, name: bytes) -> _feedback.Step | None:
+    def held_sizes(self, context: Any, name: bytes, sizes: str) -> str:
+        """The sizes that a call is planned for: those of the function's first call where it may
+        not be optimised anew, else `sizes`."""
+        held = self._held.get(name)
+        if held is None:
+            if not keeps_random_state(context, name):
+                return sizes
+            with lock:
+                if len(self._held) >= KNOWN_FUNCTIONS:
+                    self._held.clear()
+                held = self._held.setdefault(name, sizes)
+        if held != sizes:
+            self._warn_once(
+                f"{name.decode()} has random operations with a seed, whose sequence would begin "
+                "anew if it were planned anew: it stays as planned for the sizes of its first "
+                "call. Call it with its largest batch first, or set unknown_dim."
+            )
+        return held
+
+    def step(self, context: Any, name: bytes) -> _feedback.Step | None:
         """What is measured of a function; None where feedback is switched off."""
         if self._steps is None:
             return None
@@ -88,7 +108,8 @@ class Entry:
             with lock:
                 if len(self._steps) >= KNOWN_FUNCTIONS:
                     self._steps.clear()
-                step = self._steps.setdefault(name, _feedback.Step(name.decode()))
+                again = not keeps_random_state(context, name)
+                step = self._steps.setdefault(name, _feedback.Step(name.decode(), again))
         return step
 
     def check_sizes(self, context: Any, name: bytes, inputs: list[Any]) -> None:

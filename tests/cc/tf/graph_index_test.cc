@@ -240,6 +240,30 @@ TEST(GraphIndex, ALoopVariablesCycleEndsInItsNextIteration) {
   EXPECT_EQ(index.index.CycleEnds(cycle), std::vector<int>{index.index.Find("next")});
 }
 
+TEST(GraphIndex, AVariableThatALoopSetsAnewIsOfItsRegionWhereverItComesFrom) {
+  // "other" is set to the body's result: its NextIteration does not wait for its Merge, and is seen before that where
+  // the value that it begins with comes late.
+  GraphBuilder b;
+  b.Feed("x", {4});
+  b.Add("p", "Placeholder", {}, {testing::Type("dtype", DT_BOOL)});
+  AddWhile(&b, "", "x", "p");
+  std::string late = "x";
+  for (const char* name : {"a", "b", "c", "d", "e", "f"}) {
+    b.Float(name, "Relu", {late});
+    late = name;
+  }
+  b.Float("other_enter", "Enter", {late}, {testing::Text("frame_name", "")});
+  b.Float("other_merge", "Merge", {"other_enter", "other_next"}, {testing::Int("N", 2)});
+  b.Float("other_switch", "Switch", {"other_merge", "cond"});
+  b.Float("other_next", "NextIteration", {"body"});
+  b.Float("other_exit", "Exit", {"other_switch"});
+  b.Fetch("other_exit");
+  const Index index(b.item());
+  EXPECT_EQ(index["other_merge"].region, index["merge"].region);
+  EXPECT_FALSE(index["other_merge"].conditional);
+  EXPECT_FALSE(index["other_exit"].conditional);
+}
+
 TEST(GraphIndex, ACycleOfAnInnerLoopIsPartOfTheOuterOne) {
   GraphBuilder b;
   b.Feed("x", {4});

@@ -1,0 +1,214 @@
+"""Runs a random program with stock TensorFlow and with lms, and says what is not as it should be."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+import tempfile
+import traceback
+from collections.abc import Iterator
+from typing import Any
+
+import lms
+import numpy as np
+import tensorflow as tf
+from lms import _tf_context
+from program import Step
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+STATUSES = {"rewritten", "fits", "infeasible", "skipped", "failed"}
+REPEATS = 12  # of stock, before a difference counts
+TOLERANCE = 1.02  # measured peak over budget, and by more than these bytes:
+WORKSPACE = 16 << 10  # kernels' own, which lms does not model
+HARD = ("bits", "error", "failed", "claim", "status")  # findings that are wrong in any case
+
+
+@dataclasses.dataclass
+class Outcome:
+    """Of one program under one set of options.
+
+    `finding`: "" or one of HARD, or "budget" where the measured peak is above the budget. `status`:
+    of the last report on the step, "unseen" where there is none, "invalid" where the program
+    cannot be traced, "raises" where stock raises. `excess`: measured peak over budget.
+    `unrepeatable`: it differs, and so does stock from itself. `kinds`: of the plan's decisions.
+    """
+
+    options: dict[str, Any]
+    finding: str = ""
+    status: str = "unseen"
+    detail: str = ""
+    excess: float = 0.0
+    unrepeatable: bool = False
+    finite: bool = True
+    nodes: int = 0
+    kinds: tuple[str, ...] = ()
+    least: int = 0  # budget that the report calls feasible, where this one is not
+
+    def found(self, kind: str, detail: str) -> None:
+        if not self.finding or self.finding == "budget":
+            self.finding, self.detail = kind, detail
+
+
+@dataclasses.dataclass
+class Run:
+    """What a run of some steps has computed, by name; what it raised; by how much the bytes in
+    use rose in each step."""
+
+    values: dict[str, np.ndarray]
+    error: str = ""
+    message: str = ""
+    rises: list[int] = dataclasses.field(default_factory=list)
+
+
+def run(step: Step, start: list[Any], steps: int) -> Run:
+    for variable, value in zip(step.variables, start):
+        variable.assign(value)
+    # With the kernels gone, random operations with a seed start from it in each run.
+    _tf_context.forget_optimized_functions()
+    result = Run({})
+    try:
+        for index in range(steps):
+            arguments = step.arguments(index)
+            lms.memory.reset_peak()
+            before = lms.memory.bytes_in_use()
+            returned = step.function(*arguments)
+            result.rises.append(lms.memory.peak_bytes() - before)
+            for number, tensor in enumerate(returned):
+                result.values[f"step {index} output {number}"] = tensor.numpy()
+            del returned, tensor
+    except tf.errors.OpError as error:
+        result.error, result.message = type(error).__name__, str(error)
+        return result
+    for number, variable in enumerate(step.variables):
+        result.values[f"variable {number} {variable.shape}"] = variable.numpy()
+    return result
+
+
+def different(a: Run, b: Run) -> list[str]:
+    if a.error != b.error:
+        return [f"raises {a.error or 'nothing'}, then {b.error or 'nothing'}"]
+    return [name for name in a.values if not same_bits(a.values[name], b.values[name])]
+
+
+def same_bits(a: np.ndarray, b: np.ndarray) -> bool:
+    """Any NaN equals any other: which bits it has is nobody's promise."""
+    if a.shape != b.shape or a.dtype != b.dtype:
+        return False
+    if a.tobytes() == b.tobytes():
+        return True
+    both = (a != a) & (b != b)
+    return bool((both | ((a == b) & (np.signbit(a) == np.signbit(b)))).all())
+
+
+@contextlib.contextmanager
+def _ready(options: dict[str, Any], stock: Run, resident: int) -> Iterator[dict[str, Any]]:
+    """The options as lms.enable takes them; where one says so, with a directory to swap to."""
+    ready = dict(options)
+    if isinstance(ready.get("memory_budget"), float):
+        share = ready["memory_budget"]
+        ready["memory_budget"] = max(1, int(share * (resident + max(stock.rises or [1]))))
+    with tempfile.TemporaryDirectory(prefix="lms-fuzz-") as directory:
+        if ready.get("swap_to") == "directory":
+            ready["swap_to"] = directory + os.sep
+        yield ready
+
+
+def check(spec: dict[str, Any]) -> list[Outcome]:
+    """One outcome for each of the program's sets of options, and one more for each budget that
+    was infeasible: with the budget that the report says is feasible."""
+    todo = [dict(options) for options in spec["options"]]
+    try:
+        step = Step(spec)
+    except Exception as error:
+        return [Outcome({}, status="invalid", detail=_where(error))]
+    steps = max(1, min(6, spec.get("steps", 3)))
+    start = [variable.numpy() for variable in step.variables]
+    stock = run(step, start, steps)
+    resident = sum(value.nbytes for value in start)
+    finite = all(np.isfinite(v).all() for v in stock.values.values() if v.dtype.kind == "f")
+    outcomes: list[Outcome] = []
+    for options in todo:
+        outcome = Outcome(options, finite=finite)
+        outcomes.append(outcome)
+        lms.clear_reports()
+        named = {name: value for name, value in options.items() if name != "again"}
+        with _ready(named, stock, resident) as ready, lms.enabled(**ready):
+            ours = run(step, start, steps)
+        _judge_reports(step, ours, outcome)
+        _compare(step, start, steps, stock, ours, outcome)
+        if outcome.status == "skipped":  # it will be under the others, too
+            break
+        if stock.error:
+            outcome.status, outcome.detail = "raises", " ".join(stock.message.split())[:300]
+        elif outcome.status == "infeasible" and outcome.least and len(todo) < 8:
+            if not options.get("again"):
+                todo.append({**options, "memory_budget": int(outcome.least * 1.03), "again": True})
+    return outcomes
+
+
+def _compare(
+    step: Step, start: list[Any], steps: int, stock: Run, ours: Run, outcome: Outcome
+) -> None:
+    names = different(stock, ours)
+    varying: set[str] = set()
+    for _ in range(REPEATS if names else 0):
+        varying.update(different(stock, run(step, start, steps)))
+        if varying.issuperset(names):
+            outcome.unrepeatable = True
+            return
+    if names:
+        rest = ", ".join(name for name in names if name not in varying)
+        outcome.found("error" if stock.error != ours.error else "bits", rest)
+
+
+def _judge_reports(step: Step, ours: Run, outcome: Outcome) -> None:
+    reports = lms.reports()
+    for report in reports:
+        if report.status not in STATUSES:
+            outcome.found("status", report.status)
+        elif report.status == "failed":
+            outcome.found("failed", f"{report.stage}: {report.reason}")
+        elif report.status == "rewritten" and report.peak_after_bytes > report.budget_bytes:
+            outcome.found(
+                "claim", f"predicted {report.peak_after_bytes} over {report.budget_bytes}"
+            )
+        elif report.status == "infeasible" and report.budget == "min":
+            outcome.found("claim", f"the least is infeasible: {report.reason}")
+    own = [report for report in reports if step.name in report.function]
+    if not own:
+        return
+    last = own[-1]
+    outcome.status, outcome.nodes = last.status, last.nodes_before
+    outcome.kinds = tuple(sorted({decision["kind"] for decision in last.decisions}))
+    if last.status == "infeasible" and last.min_budget_bytes < last.peak_before_bytes:
+        outcome.least = last.min_budget_bytes
+    judged = last.status in ("rewritten", "fits") and not ours.error
+    if judged and len(ours.rises) > 1 and _as_planned_for(step.spec, outcome.options):
+        measured = last.resident_bytes + min(ours.rises[1:])
+        outcome.excess = measured / last.budget_bytes
+        if outcome.excess > TOLERANCE and measured - last.budget_bytes > WORKSPACE:
+            outcome.found(
+                "budget",
+                f"{last.status}: measured {measured}, budget {last.budget_bytes}, predicted "
+                f"{last.peak_after_bytes}, resident {last.resident_bytes}; "
+                f"warnings {len(last.warnings)}",
+            )
+
+
+def _as_planned_for(spec: dict[str, Any], options: dict[str, Any]) -> bool:
+    """Whether the steps have the sizes that the plan is for."""
+    if not spec.get("open"):
+        return True
+    batches = set(spec.get("batches") or [1])
+    sizes = options.get("unknown_dim")
+    return len(batches) == 1 and sizes in (None, spec["rows"] * next(iter(batches)))
+
+
+def _where(error: BaseException) -> str:
+    """One line on an error, and the deepest line of these files that it came through."""
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [frame for frame in frames if os.path.dirname(frame.filename) == HERE]
+    place = f"{os.path.basename(own[-1].filename)}:{own[-1].lineno}" if own else ""
+    text = " ".join(str(error).split())
+    return f"{type(error).__name__} at {place}: {text[:200]}"

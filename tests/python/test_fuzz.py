@@ -1,0 +1,56 @@
+"""Random programs: every one that has ever been a finding, and a few new ones (tests/fuzz)."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import lms
+import pytest
+
+pytest.importorskip("hypothesis")
+
+FUZZ = Path(__file__).resolve().parents[1] / "fuzz"
+CASES = sorted((FUZZ / "cases").glob("*.json"))
+HARD = ("bits", "error", "failed", "claim", "status")
+
+
+def outcomes_of(*arguments: str) -> dict[str, list[dict]]:
+    """In a process of its own, as one thread of each kind is needed. By the program's name."""
+    place = str(Path(lms.__file__).resolve().parents[1])
+    before = os.environ.get("PYTHONPATH")
+    path = place + (os.pathsep + before if before else "")
+    child = subprocess.run(
+        [sys.executable, str(FUZZ / "worker.py"), *arguments],
+        env={**os.environ, "PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+    )
+    assert child.returncode in (0, 3), child.stderr[-3000:]
+    lines = [json.loads(line) for line in child.stdout.splitlines() if line.startswith("{")]
+    return {line["name"]: line["outcomes"] for line in lines}
+
+
+def test_what_was_found_once_is_right_now():
+    assert CASES
+    found = outcomes_of("--file", *map(str, CASES))
+    assert sorted(found) == [case.name for case in CASES]
+    for name, outcomes in found.items():
+        for outcome in outcomes:
+            assert outcome["finding"] not in HARD, (name, outcome)
+            assert outcome["status"] not in ("invalid", "unseen"), (name, outcome)
+
+
+def test_random_programs_compute_what_stock_does():
+    found = outcomes_of("--seed", "7", "--programs", "12")
+    assert len(found) == 12
+    statuses = [outcome["status"] for outcomes in found.values() for outcome in outcomes]
+    assert statuses.count("rewritten") > len(statuses) // 4
+    for name, outcomes in found.items():
+        for outcome in outcomes:
+            assert outcome["finding"] not in HARD, (name, outcome)
