@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "cc/core/liveness.h"
@@ -47,6 +48,7 @@ struct Report {
   ReportStatus status = ReportStatus::kFailed;
   std::string reason;
   std::string stage;  // the last one that ran
+  std::vector<std::pair<std::string, double>> stage_seconds;  // of the processor, that each took in all
   std::string device;
   std::string budget;        // as asked
   int64_t budget_bytes = 0;  // resident included, as are all peaks

@@ -19,10 +19,13 @@ constexpr int64_t kLeastBytes = 64 << 10;
 // Of nodes that depend on an update. Updates that more depends on (clipping that reads weights back, say) are left
 // alone.
 constexpr size_t kMostFollowers = 2000;
+// A variable that is changed more often is left alone: who reads which of its values is not told by its handle.
+constexpr size_t kMostUpdates = 8;
 
 class WaitFinder {
  public:
-  WaitFinder(const tensorflow::GraphDef& graph, const GraphIndex& index) : graph_(graph), index_(index) {}
+  WaitFinder(const tensorflow::GraphDef& graph, const GraphIndex& index, const Deadline& deadline)
+      : graph_(graph), index_(index), pace_(deadline) {}
 
   std::vector<VariableWait> Run() {
     for (int i = 0; i < index_.size(); ++i) {
@@ -35,8 +38,9 @@ class WaitFinder {
     for (int i = 0; i < index_.size(); ++i) {
       if (!RunsInEveryStep(index_[i]) || !IsVariableRead(graph_.node(i).op()) || index_[i].inputs.empty()) continue;
       const auto found = updates_.find(Variable(index_[i].inputs[0]));
-      if (found == updates_.end()) continue;
+      if (found == updates_.end() || found->second.size() > kMostUpdates) continue;
       const std::vector<int> readers = ReadersToWaitFor(graph_, index_, i);
+      pace_.Step(10 * static_cast<int64_t>(readers.size()));
       for (const int update : found->second) {
         for (const int reader : readers) {
           if (reader != update && MayWait(update, reader)) waits.push_back({update, reader});
@@ -54,8 +58,9 @@ class WaitFinder {
   }
 
   // The node that makes the handle, or -1.
-  int Variable(TensorRef tensor) const {
+  int Variable(TensorRef tensor) {
     for (int steps = 0; steps < index_.size(); ++steps) {
+      pace_.Step();
       const std::string& op = graph_.node(tensor.node).op();
       if (op == "VarHandleOp" || op == "_Arg") return tensor.node;
       if (!IsPassThrough(graph_.node(tensor.node)) || index_[tensor.node].inputs.empty()) return -1;
@@ -85,6 +90,7 @@ class WaitFinder {
     while (!next.empty() && !too_many_) {
       const int node = next.back();
       next.pop_back();
+      pace_.Step(10 + 10 * static_cast<int64_t>(index_[node].readers.size()));
       for (const int reader : index_[node].readers) {
         if (followers_.insert(reader).second) next.push_back(reader);
       }
@@ -95,6 +101,7 @@ class WaitFinder {
 
   const tensorflow::GraphDef& graph_;
   const GraphIndex& index_;
+  Pace pace_;
   std::unordered_map<int, std::vector<int>> updates_;  // by the node of the handle
   int follower_of_ = -1;
   bool too_many_ = false;
@@ -103,8 +110,9 @@ class WaitFinder {
 
 }  // namespace
 
-std::vector<VariableWait> FindVariableWaits(const tensorflow::GraphDef& graph, const GraphIndex& index) {
-  return WaitFinder(graph, index).Run();
+std::vector<VariableWait> FindVariableWaits(const tensorflow::GraphDef& graph, const GraphIndex& index,
+                                            const Deadline& deadline) {
+  return WaitFinder(graph, index, deadline).Run();
 }
 
 }  // namespace lms
