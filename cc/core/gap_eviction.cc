@@ -27,9 +27,7 @@ constexpr double kNodeCostUs = 0.5;  // an op that costs nothing still costs a n
 // Of asking the link, unless it is full of promises.
 constexpr int64_t kSwapWork = 20;
 
-int64_t WorkOf(const PlanState::SwapWay& way) {
-  return std::max<int64_t>(kSwapWork, way.out.passed + way.in.passed);
-}
+int64_t WorkOf(const PlanState::SwapWay& way) { return std::max<int64_t>(kSwapWork, way.out.passed + way.in.passed); }
 
 bool Recomputable(const MemGraph& graph, BufferId b) {
   const MemBuffer& buffer = graph.buffers[b];

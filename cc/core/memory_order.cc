@@ -26,7 +26,13 @@ constexpr int64_t kTight = 1 << 16;  // a share of the peak: what is left betwee
 class Search {
  public:
   Search(const MemGraph& graph, int64_t work, const Deadline& deadline)
-      : deadline_(deadline), space_(graph), cutter_(space_, deadline), profile_(space_), trial_(space_), work_left_(work), work_(work) {
+      : deadline_(deadline),
+        space_(graph),
+        cutter_(space_, deadline),
+        profile_(space_),
+        trial_(space_),
+        work_left_(work),
+        work_(work) {
     given_.resize(graph.ops.size());
     std::iota(given_.begin(), given_.end(), 0);
     bound_ = LowerBoundBytes(graph) - space_.resident_bytes();

@@ -8,8 +8,8 @@
 // other orders are started from (order_starts.h).
 //
 // Deterministic; work is counted in steps of some nanoseconds, never timed. Results are what Simulate (liveness.h)
-// says. Never worse than the order given: where nothing better is found, that is the result. Throws TooMuch where the deadline
-// passes. Thread-safe.
+// says. Never worse than the order given: where nothing better is found, that is the result. Throws TooMuch where the
+// deadline passes. Thread-safe.
 
 #ifndef LMS_CC_CORE_MEMORY_ORDER_H_
 #define LMS_CC_CORE_MEMORY_ORDER_H_

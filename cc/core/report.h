@@ -47,7 +47,7 @@ struct Report {
   int64_t sequence = 0;
   ReportStatus status = ReportStatus::kFailed;
   std::string reason;
-  std::string stage;  // the last one that ran
+  std::string stage;                                          // the last one that ran
   std::vector<std::pair<std::string, double>> stage_seconds;  // of the processor, that each took in all
   std::string device;
   std::string budget;        // as asked

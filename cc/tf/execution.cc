@@ -66,7 +66,8 @@ int InterOpThreads(const tensorflow::ConfigProto& config) {
 
 MemoryProfile PredictMemory(const tensorflow::GraphDef& graph, const GraphIndex& index, const ImportedGraph& imported,
                             int threads, const Deadline& deadline) {
-  if (threads == 1 || imported.overlaps.empty()) return Highest(graph, index, imported, imported.graph, threads, deadline);
+  if (threads == 1 || imported.overlaps.empty())
+    return Highest(graph, index, imported, imported.graph, threads, deadline);
   MemGraph usual = imported.graph;
   for (const BufferId b : imported.overlaps) usual.buffers[b].bytes = 0;
   return Highest(graph, index, imported, usual, threads, deadline);

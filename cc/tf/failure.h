@@ -20,8 +20,8 @@ const std::vector<std::string>& FailurePlaces();
 // What is thrown: "error" (std::runtime_error), "memory" (std::bad_alloc), "other" (no std::exception).
 const std::vector<std::string>& FailureKinds();
 
-// Has the stage or place of that name fail from the `at`-th time on that it is entered; "" for none. False when there is
-// no such stage, place or kind.
+// Has the stage or place of that name fail from the `at`-th time on that it is entered; "" for none. False when there
+// is no such stage, place or kind.
 bool InjectFailure(const std::string& stage, const std::string& kind = "error", int at = 1);
 
 // Throws where a failure has been injected into the stage or place.

@@ -37,8 +37,8 @@ class Deps {
 
 // What leaves a loop comes after all that its iterations take in: else the order would have ops outside run between,
 // on the strength of the first iteration alone, and edges that keep to such an order would be a deadlock.
-void AddLoopEnds(const ImportState& state, int node, int input, const std::vector<OpId>& op_of,
-                 Deps* once, Pace* pace, std::vector<OpId>* deps) {
+void AddLoopEnds(const ImportState& state, int node, int input, const std::vector<OpId>& op_of, Deps* once, Pace* pace,
+                 std::vector<OpId>* deps) {
   if (state.index[node].frame > 0) {
     if (!IsExit(state.Node(node))) return;  // within the iteration
     for (const int end : state.index.frame(state.index[node].frame).ends) {

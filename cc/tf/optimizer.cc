@@ -198,7 +198,8 @@ bool LmsOptimizer::Act(grappler::Cluster* cluster, const grappler::GrapplerItem&
     }
   } catch (const TooMuch& e) {
     report->status = ReportStatus::kSkipped;
-    report->reason = kTooMuch + (report->stage.empty() ? std::string() : "in stage '" + report->stage + "' ") + e.what();
+    report->reason =
+        kTooMuch + (report->stage.empty() ? std::string() : "in stage '" + report->stage + "' ") + e.what();
   } catch (const std::exception& e) {
     report->status = ReportStatus::kFailed;
     report->reason = report->stage + ": " + e.what();

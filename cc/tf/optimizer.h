@@ -49,7 +49,7 @@ class LmsOptimizer : public tensorflow::grappler::CustomGraphOptimizer {
   bool unreadable_ = false;            // something went wrong while they were read
   // Made beforehand: where there is no memory left, this can still be returned.
   const absl::Status unchanged_ = absl::AbortedError("lms leaves the graph as it is");
-  std::map<std::string, int> calls_;   // per item
+  std::map<std::string, int> calls_;  // per item
 };
 
 // Options of a RewriterConfig entry as the parser wants them; values of other types become problems.

@@ -36,7 +36,7 @@ struct RewriteOptions {
   SwapTarget swap;
   Deadline deadline;                       // TooMuch is thrown where it passes...
   int64_t order_bytes = int64_t{1} << 28;  // ...and where keeping the order would take more memory than this
-  int64_t serialize_bytes = 0;  // ops whose results take as much run one after the other; 0: none have to
+  int64_t serialize_bytes = 0;             // ops whose results take as much run one after the other; 0: none have to
 };
 
 // An op that waits for a node only because of the order.

@@ -13,7 +13,8 @@ namespace lms {
 class StageWatch {
  public:
   // The report must outlive this.
-  StageWatch(const Deadline& deadline, Report* report) : deadline_(deadline), report_(*report), since_(Deadline::Now()) {}
+  StageWatch(const Deadline& deadline, Report* report)
+      : deadline_(deadline), report_(*report), since_(Deadline::Now()) {}
   ~StageWatch() { NoteTime(); }
   StageWatch(const StageWatch&) = delete;
   StageWatch& operator=(const StageWatch&) = delete;

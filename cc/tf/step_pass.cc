@@ -307,7 +307,8 @@ class StepPass {
   absl::Status HoldIterations() {
     if (index_.frames() < 2 || !options_.schedule) return absl::OkStatus();
     const int region = imported_.region;
-    const absl::Status status = ImportRegion(item_, index_, sizes_, region, /*hold=*/true, &imported_, stages_.deadline());
+    const absl::Status status =
+        ImportRegion(item_, index_, sizes_, region, /*hold=*/true, &imported_, stages_.deadline());
     if (!status.ok()) return status;
     ImportCosts(item_, sizes_, swap_.link, &imported_);
     DumpGraph();

@@ -205,8 +205,9 @@ GrapplerItem Adam(int nodes) {
   }
   for (int i = variables - 1; i >= 0; --i) {
     b.Float(Name("grad", i), "TanhGrad", {Name("tanh", i), y});
-    b.Float(Name("update", i), "ResourceApplyAdam",
-            {Name("w", i), Name("m", i), Name("v", i), "rate", "rate", "rate", "rate", "rate", "rate", Name("grad", i)});
+    b.Float(
+        Name("update", i), "ResourceApplyAdam",
+        {Name("w", i), Name("m", i), Name("v", i), "rate", "rate", "rate", "rate", "rate", "rate", Name("grad", i)});
     y = Name("grad", i);
   }
   b.Fetch(y);
@@ -231,14 +232,13 @@ std::string AddLoop(const std::string& prefix, const std::string& input, int bod
   b->Add(n("cond"), "LoopCond", {n("less")});
   b->Add(n("i_switch"), "Switch", {n("i_merge"), n("cond")}, {Type("T", DT_INT32)});
   b->Float(n("x_switch"), "Switch", {n("x_merge"), n("cond")});
-  b->Add(n("one"), "Const", {"^" + n("i_switch")},
-         {Type("dtype", DT_INT32), [] {
-            Attr value{"value", {}};
-            value.second.mutable_tensor()->set_dtype(DT_INT32);
-            value.second.mutable_tensor()->mutable_tensor_shape();
-            value.second.mutable_tensor()->add_int_val(1);
-            return value;
-          }()});
+  b->Add(n("one"), "Const", {"^" + n("i_switch")}, {Type("dtype", DT_INT32), [] {
+                                                      Attr value{"value", {}};
+                                                      value.second.mutable_tensor()->set_dtype(DT_INT32);
+                                                      value.second.mutable_tensor()->mutable_tensor_shape();
+                                                      value.second.mutable_tensor()->add_int_val(1);
+                                                      return value;
+                                                    }()});
   b->Add(n("i_add"), "AddV2", {n("i_switch") + ":1", n("one")}, {Type("T", DT_INT32)});
   b->Add(n("i_next"), "NextIteration", {n("i_add")}, {Type("T", DT_INT32)});
   std::string y = n("x_switch") + ":1";

@@ -6,9 +6,9 @@
 // memory, and the stage that took the longest. Exit status 1 if any took more than the bounds, 10 s and 1024 MiB unless
 // given, was ended by a signal, or left a report of an error.
 
+#include <malloc.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
-#include <malloc.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -99,8 +99,8 @@ bool RunOne(const Settings& settings, const HugeGraph& graph, const tensorflow::
   const double mib = StatusMib("VmHWM") - before_mib;
   const std::vector<Report> reports = ReportStore::Global().All();
   const Report report = reports.empty() ? Report() : reports.back();
-  const bool good = seconds <= settings.seconds && mib <= settings.mib && !reports.empty() &&
-                    report.status != ReportStatus::kFailed;
+  const bool good =
+      seconds <= settings.seconds && mib <= settings.mib && !reports.empty() && report.status != ReportStatus::kFailed;
   std::string stages;
   for (const auto& [stage, took] : report.stage_seconds) {
     if (took < 0.05 * seconds) continue;
