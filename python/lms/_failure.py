@@ -37,7 +37,7 @@ _injected: dict[str, type[BaseException]] = {}
 _logged: set[str] = set()
 
 
-class shielded:  # noqa: N801 (reads as a statement)
+class shielded:
     """Encloses what lms does at a place. `failed` says, after it, whether that went wrong."""
 
     def __init__(self, place: str):
