@@ -1,13 +1,15 @@
 #include "cc/core/closure.h"
 
 #include <algorithm>
+#include <limits>
 
 namespace lms {
 namespace {
 
-bool OverwrittenBefore(const MemBuffer& buffer, OpId before) {
-  return std::any_of(buffer.overwritten_by.begin(), buffer.overwritten_by.end(),
-                     [before](OpId writer) { return writer < before; });
+// The first op that changes the buffer.
+OpId FirstWriter(const MemBuffer& buffer) {
+  const auto first = std::min_element(buffer.overwritten_by.begin(), buffer.overwritten_by.end());
+  return first == buffer.overwritten_by.end() ? std::numeric_limits<OpId>::max() : *first;
 }
 
 }  // namespace
@@ -16,7 +18,10 @@ ClosureFinder::ClosureFinder(const PlanState& state)
     : state_(state),
       in_closure_(state.graph().buffers.size(), 0),
       seen_(state.graph().ops.size(), 0),
-      moves_(state.graph().ops.size(), 0) {}
+      moves_(state.graph().ops.size(), 0) {
+  first_writer_.reserve(state.graph().buffers.size());
+  for (const MemBuffer& buffer : state.graph().buffers) first_writer_.push_back(FirstWriter(buffer));
+}
 
 // Would the op, recomputed before `before`, not be needed at its own place any more, given those that are not?
 bool ClosureFinder::WouldMove(OpId op, OpId before) const {
@@ -74,7 +79,7 @@ const Closure& ClosureFinder::Find(BufferId wanted, OpId before, const ClosureRu
     looked_at_ += 1 + static_cast<int64_t>(graph.ops[op].inputs.size());
     for (const BufferId input : graph.ops[op].inputs) {
       const MemBuffer& buffer = graph.buffers[input];
-      if (buffer.no_more_readers || OverwrittenBefore(buffer, before)) return closure_;
+      if (buffer.no_more_readers || first_writer_[input] < before) return closure_;
       if (input == wanted) return closure_;
       if (in_closure_[input] == search_ || state_.Alive(input, slot)) continue;
       in_closure_[input] = search_;

@@ -53,6 +53,7 @@ class ClosureFinder {
   std::vector<int32_t> in_closure_;  // per buffer
   std::vector<int32_t> seen_;        // per op
   std::vector<int32_t> moves_;       // per op: would not be needed at its own place any more
+  std::vector<OpId> first_writer_;   // per buffer: the first op that changes it
 };
 
 }  // namespace lms

@@ -20,8 +20,14 @@ constexpr size_t kMostEarly = 16;         // recomputations that gather where an
 constexpr int kMostCrowdedTries = 64;
 constexpr int64_t kLeastEvictedBytes = 1024;     // smaller buffers are not worth a node...
 constexpr int64_t kLeastEvictedShare = 1 << 14;  // ...nor are those below this part of the peak
+constexpr int64_t kWorkBetweenQuestions = 20000;
 constexpr double kEqualCostUs = 1e-6;
 constexpr double kNodeCostUs = 0.5;  // an op that costs nothing still costs a node to run
+
+// Of asking the link, unless it is full of promises.
+constexpr int64_t kSwapWork = 20;
+
+int64_t WorkOf(const PlanState::SwapWay& way) { return std::max<int64_t>(kSwapWork, way.out.passed + way.in.passed); }
 
 bool Recomputable(const MemGraph& graph, BufferId b) {
   const MemBuffer& buffer = graph.buffers[b];
@@ -84,13 +90,24 @@ void GapEviction::Prepare(const EvictionRule& rule, Random* random) {
   random_ = random;
   std::fill(relieved_.begin(), relieved_.end(), 0);
   score_ratio_ = kFirstScoreRatio;
+  interrupted_ = false;
+  ask_at_ = 0;
+}
+
+// Asked often: passes the question on when enough has been done since the last time.
+bool GapEviction::Interrupted() {
+  if (!interrupted_ && interrupt_ && state_.work() >= ask_at_) {
+    ask_at_ = state_.work() + kWorkBetweenQuestions;
+    interrupted_ = interrupt_();
+  }
+  return interrupted_;
 }
 
 bool GapEviction::Run(const EvictionRule& rule, Random* random) {
   Prepare(rule, random);
   double before = std::numeric_limits<double>::infinity();
   for (int round = 0; round < kMostRounds && state_.bytes().Max() > limit_; ++round) {
-    if (interrupt_ && interrupt_()) break;
+    if (interrupted_ || (interrupt_ && interrupt_())) break;
     if (forget_) state_.ForgetHistory();
     const Excess excess(state_.bytes().Values(), limit_);
     if (!(excess.Total() < kGoodProgress * before))
@@ -109,7 +126,7 @@ bool GapEviction::Run(const EvictionRule& rule, Random* random) {
 bool GapEviction::RunAlike(const EvictionRule& rule, const std::vector<std::vector<BufferId>>& groups) {
   Prepare(rule, nullptr);
   for (int round = 0; round < kMostRounds && state_.bytes().Max() > limit_; ++round) {
-    if (interrupt_ && interrupt_()) break;
+    if (interrupted_ || (interrupt_ && interrupt_())) break;
     if (forget_) state_.ForgetHistory();
     const Excess excess(state_.bytes().Values(), limit_);
     std::vector<std::pair<Gap, size_t>> best;  // of each group's middle one
@@ -229,7 +246,7 @@ void GapEviction::AddSwap(BufferId buffer, int opens, OpId before, const Excess&
   const auto add = [&](OpId by, OpId at) {
     Gap gap{buffer, opens, before, false, closure_rule_, 0, true, by, at};
     const PlanState::SwapWay way = state_.FindSwap(buffer, opens, before, by, at);
-    state_.AddWork(20);
+    state_.AddWork(WorkOf(way));
     gap.score = ScoreSwap(gap, way, excess);
     if (rule_.noise > 0) gap.score *= std::exp(rule_.noise * (2 * random_->Unit() - 1));
     if (std::isfinite(gap.score)) gaps->push_back(gap);
@@ -253,7 +270,10 @@ void GapEviction::AddSwap(BufferId buffer, int opens, OpId before, const Excess&
 std::vector<GapEviction::Gap> GapEviction::FindGaps(const Excess& excess) {
   std::vector<Gap> gaps;
   state_.AddWork(state_.slots() / 2 + static_cast<int64_t>(candidates_.size()));
-  for (const BufferId b : candidates_) AddGaps(b, excess, &gaps);
+  for (const BufferId b : candidates_) {
+    if (Interrupted()) break;
+    AddGaps(b, excess, &gaps);
+  }
   std::sort(gaps.begin(), gaps.end());
   return gaps;
 }
@@ -263,7 +283,7 @@ bool GapEviction::EvictRound(const Excess& excess) {
   const size_t share = std::max<size_t>(1, static_cast<size_t>(std::ceil(kApplyShare * gaps.size())));
   size_t applied = 0;
   for (const Gap& gap : gaps) {
-    if (applied >= share || (applied > 0 && gap.score > score_ratio_ * gaps.front().score)) break;
+    if (Interrupted() || applied >= share || (applied > 0 && gap.score > score_ratio_ * gaps.front().score)) break;
     if (Evict(gap, excess, false)) ++applied;
     if (state_.bytes().Max() <= limit_) break;
   }
@@ -278,7 +298,7 @@ bool GapEviction::EvictBySwap(const Gap& gap, const Excess& excess) {
   }
   // Others may have been promised the time since.
   const PlanState::SwapWay way = state_.FindSwap(gap.buffer, gap.opens, gap.before, gap.by, gap.at);
-  state_.AddWork(20);
+  state_.AddWork(WorkOf(way));
   const double score = ScoreSwap(gap, way, excess);
   if (!std::isfinite(score) || (rule_.noise == 0 && score > kFirstScoreRatio * gap.score)) return false;
   state_.Begin();
@@ -318,7 +338,7 @@ bool GapEviction::EvictThroughCrowd(const Excess& excess) {
   if (!rule_.crowd) return false;
   int tried = 0;
   for (const Gap& gap : FindGaps(excess)) {
-    if (++tried > kMostCrowdedTries) return false;
+    if (++tried > kMostCrowdedTries || Interrupted()) return false;
     if (!Evict(gap, excess, true)) continue;
     if (Excess(state_.bytes().Values(), limit_).Total() < kLeastProgress * excess.Total()) return true;
     state_.Undo();
@@ -343,6 +363,7 @@ bool GapEviction::Relieve() {
     }
     const int slot = ClosureSlot(before);
     for (const BufferId b : provided) {
+      if (Interrupted()) return any;
       const int64_t over = state_.bytes().Max(slot, slot);
       if (over <= limit_) break;
       const int64_t worst = state_.bytes().Max();
@@ -439,7 +460,7 @@ void GapEviction::SwapInstead(const std::vector<BufferId>* buffers) {
     if (forget_) state_.ForgetHistory();
     const int slot = ClosureSlot(c.before);
     const PlanState::Life& life = state_.life(c.buffer);
-    state_.AddWork(20);
+    state_.AddWork(kSwapWork);
     if (!std::binary_search(life.starts.begin(), life.starts.end(), slot) || life.starts.front() == slot) continue;
     const int opens = state_.LastNeededBefore(c.buffer, slot);
     const auto use = std::find_if(life.accesses.begin(), life.accesses.end(),
@@ -449,6 +470,7 @@ void GapEviction::SwapInstead(const std::vector<BufferId>* buffers) {
     if (!RulesAllow(c.buffer, opens, before)) continue;
     const OpId by = rules_.wait_for_out ? FirstOut(opens) : kNone;
     const PlanState::SwapWay way = state_.FindSwap(c.buffer, opens, before, by, PlaceIn(before));
+    state_.AddWork(WorkOf(way) - kSwapWork);
     if ((way.by != kNone && way.by >= way.at) || way.cost_us >= graph.ops[graph.buffers[c.buffer].producer].cost_us) {
       continue;
     }

@@ -40,8 +40,8 @@ struct EvictionRule {
 
 class GapEviction {
  public:
-  // `limit` excludes resident bytes, as the state does. `interrupt`, if given, is asked between two
-  // rounds, and between two recomputations to be taken back, and ends both.
+  // `limit` excludes resident bytes, as the state does. `interrupt`, if given, is asked between two rounds, within them
+  // every millisecond or so, and between two recomputations to be taken back, and ends all of that. It may throw.
   GapEviction(PlanState* state, int64_t limit, std::function<bool()> interrupt = nullptr, const SwapRules& rules = {});
 
   // Commits that will not be undone are forgotten as it goes: for whoever starts afresh afterwards. Memory then does
@@ -97,11 +97,14 @@ class GapEviction {
   bool Evict(const Gap& gap, const Excess& excess, bool may_crowd);
   bool EvictThroughCrowd(const Excess& excess);
   bool Relieve();
+  bool Interrupted();
 
   PlanState& state_;
   int64_t full_limit_;
   int64_t limit_;  // that of the run: full_limit_ or lower
   std::function<bool()> interrupt_;
+  bool interrupted_ = false;  // in this run
+  int64_t ask_at_ = 0;        // state's work at which it is asked next
   SwapRules rules_;
   bool forget_ = false;
   ClosureFinder finder_;

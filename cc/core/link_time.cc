@@ -1,6 +1,7 @@
 #include "cc/core/link_time.h"
 
 #include <algorithm>
+#include <iterator>
 
 namespace lms {
 namespace {
@@ -32,6 +33,7 @@ LinkTime::Promise LinkTime::Out(int64_t bytes, OpId from, OpId by, OpId* done) c
   auto next = lane.upper_bound(now);
   if (next != lane.begin()) now = std::max(now, std::prev(next)->second);
   while (left > least_us_ && now < end) {
+    ++promise.passed;
     const double until = std::min({end, next == lane.end() ? end : next->first, now + left});
     if (until - now > least_us_) {
       promise.spans.emplace_back(now, until);
@@ -62,6 +64,7 @@ LinkTime::Promise LinkTime::In(int64_t bytes, OpId before, OpId at, OpId not_bef
   const double first = BeginOf(at != kNone ? at : not_before);
   auto next = lane.lower_bound(now);  // the promise before it is std::prev
   while (left > least_us_ && now > first) {
+    ++promise.passed;
     const bool any = next != lane.begin();
     const double taken_until = any ? std::prev(next)->second : first;
     const double from = std::max({first, std::min(taken_until, now), now - left});
@@ -87,12 +90,34 @@ LinkTime::Promise LinkTime::In(int64_t bytes, OpId before, OpId at, OpId not_bef
 
 void LinkTime::Take(const Promise& promise) {
   Lane& lane = promise.out || link_.one_lane() ? out_lane_ : in_lane_;
-  for (const auto& [begin, end] : promise.spans) lane.emplace(begin, end);
+  for (auto [begin, end] : promise.spans) {
+    // What it meets without a gap becomes one stretch with it.
+    auto next = lane.lower_bound(begin);
+    if (next != lane.begin() && std::prev(next)->second == begin) {
+      --next;
+      begin = next->first;
+      next = lane.erase(next);
+    }
+    if (next != lane.end() && next->first == end) {
+      end = next->second;
+      next = lane.erase(next);
+    }
+    lane.emplace_hint(next, begin, end);
+  }
 }
 
 void LinkTime::GiveBack(const Promise& promise) {
   Lane& lane = promise.out || link_.one_lane() ? out_lane_ : in_lane_;
-  for (const auto& [begin, end] : promise.spans) lane.erase(begin);
+  for (const auto& [begin, end] : promise.spans) {
+    auto stretch = lane.upper_bound(begin);
+    if (stretch == lane.begin()) continue;
+    --stretch;
+    const auto [first, last] = *stretch;
+    if (last < end) continue;
+    lane.erase(stretch);
+    if (first < begin) lane.emplace(first, begin);
+    if (end < last) lane.emplace(end, last);
+  }
 }
 
 }  // namespace lms

@@ -1,6 +1,7 @@
 #include "cc/core/liveness.h"
 
 #include <algorithm>
+#include <iterator>
 
 namespace lms {
 namespace {
@@ -100,13 +101,17 @@ class Simulator {
     const MemOp& op = graph_.ops[OpOf(events_[e])];
     if (op.forwardable.empty()) return 0;
     std::vector<BufferId> dying;
+    // Both lists are in the order of the inputs as a rule: what is looked for is where the last search ended.
+    auto at = op.forwardable.begin();
     for (size_t r = first_read_[e]; r < first_read_[e + 1]; ++r) {
       const int i = reads_[r];
       const BufferId b = instances_[i].buffer;
-      if (instances_[i].last_read == static_cast<int>(e) &&
-          std::find(op.forwardable.begin(), op.forwardable.end(), b) != op.forwardable.end()) {
-        dying.push_back(b);
-      }
+      if (instances_[i].last_read != static_cast<int>(e)) continue;
+      auto found = std::find(at, op.forwardable.end(), b);
+      if (found == op.forwardable.end()) found = std::find(op.forwardable.begin(), at, b);
+      if (found == op.forwardable.end() || *found != b) continue;
+      dying.push_back(b);
+      at = std::next(found);
     }
     int64_t bytes = 0;
     for (const BufferId out : op.outputs) {

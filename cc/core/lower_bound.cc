@@ -94,7 +94,7 @@ class Moment {
   }
 
   // The full form.
-  double Cut() const {
+  double Cut(const Deadline& deadline) const {
     // Nodes: source, sink, one per op before the moment ("made again"), one per buffer of theirs ("missed later").
     const int n = static_cast<int>(graph_.ops.size());
     std::vector<int> node_of_op(n, -1);
@@ -119,7 +119,7 @@ class Moment {
         if (!graph_.buffers[input].resident) want(input);
       }
     }
-    MaxFlow flow(nodes);
+    MaxFlow flow(nodes, deadline);
     constexpr int kSource = 0;
     constexpr int kSink = 1;
     std::vector<std::pair<int, BufferId>> held;  // edges whose capacity is the price of the buffer
@@ -180,7 +180,7 @@ int64_t LowerBoundBytes(const MemGraph& graph) {
   return graph.ResidentBytes() + most;
 }
 
-double LowerBoundUs(const MemGraph& graph, int64_t limit_bytes) {
+double LowerBoundUs(const MemGraph& graph, int64_t limit_bytes, const Deadline& deadline) {
   const MemoryProfile profile = Simulate(graph, Plan());
   const OpId n = static_cast<OpId>(graph.ops.size());
   if (profile.peak_bytes <= limit_bytes || limit_bytes < LowerBoundBytes(graph)) return 0;
@@ -202,6 +202,7 @@ double LowerBoundUs(const MemGraph& graph, int64_t limit_bytes) {
     const OpId from = first + static_cast<OpId>(static_cast<int64_t>(last + 1 - first) * part / kMoments);
     const OpId to = first + static_cast<OpId>(static_cast<int64_t>(last + 1 - first) * (part + 1) / kMoments);
     if (from >= to) continue;
+    deadline.Check();
     const auto highest = std::max_element(profile.op_bytes.begin() + from, profile.op_bytes.begin() + to);
     const OpId op = static_cast<OpId>(highest - profile.op_bytes.begin());
     moments.emplace_back(-Moment(graph, dependents, op, limit).Knapsack(), op);
@@ -211,7 +212,7 @@ double LowerBoundUs(const MemGraph& graph, int64_t limit_bytes) {
   double best = -moments.front().first;
   if (graph.ops.size() > kMostOps) return best;
   for (size_t i = 0; i < moments.size() && i < kBestMoments; ++i) {
-    best = std::max(best, Moment(graph, dependents, moments[i].second, limit).Cut());
+    best = std::max(best, Moment(graph, dependents, moments[i].second, limit).Cut(deadline));
   }
   return best;
 }

@@ -24,6 +24,7 @@
 
 #include <cstdint>
 
+#include "cc/core/deadline.h"
 #include "cc/core/mem_graph.h"
 
 namespace lms {
@@ -32,8 +33,9 @@ namespace lms {
 int64_t LowerBoundBytes(const MemGraph& graph);
 
 // Microseconds that any plan under the limit (resident included) adds at least. 0 when nothing is known. Deterministic;
-// some 20 ms for 1,000 ops, and bounded for large graphs, where a weaker form is used.
-double LowerBoundUs(const MemGraph& graph, int64_t limit_bytes);
+// some 20 ms for 1,000 ops, and bounded for large graphs, where a weaker form is used. Throws TooMuch where the
+// deadline passes.
+double LowerBoundUs(const MemGraph& graph, int64_t limit_bytes, const Deadline& deadline = Deadline());
 
 }  // namespace lms
 

@@ -10,13 +10,16 @@
 #include <limits>
 #include <vector>
 
+#include "cc/core/deadline.h"
+
 namespace lms {
 
 class MaxFlow {
  public:
   static constexpr double kUnlimited = std::numeric_limits<double>::infinity();
 
-  explicit MaxFlow(int nodes) : first_(nodes, -1) {}
+  // Run() throws TooMuch where the deadline passes.
+  explicit MaxFlow(int nodes, const Deadline& deadline = Deadline()) : first_(nodes, -1), deadline_(deadline) {}
 
   // Returns the edge's id.
   int AddEdge(int from, int to, double capacity);
@@ -41,6 +44,7 @@ class MaxFlow {
   std::vector<double> capacity_;  // per edge
   double nothing_ = 0;            // what is left below this is rounding
   int64_t work_ = 0;
+  Deadline deadline_;
   std::vector<int> level_;
   std::vector<int> at_;
 };

@@ -25,8 +25,14 @@ constexpr int64_t kTight = 1 << 16;  // a share of the peak: what is left betwee
 
 class Search {
  public:
-  Search(const MemGraph& graph, int64_t work)
-      : space_(graph), cutter_(space_), profile_(space_), trial_(space_), work_left_(work), work_(work) {
+  Search(const MemGraph& graph, int64_t work, const Deadline& deadline)
+      : deadline_(deadline),
+        space_(graph),
+        cutter_(space_, deadline),
+        profile_(space_),
+        trial_(space_),
+        work_left_(work),
+        work_(work) {
     given_.resize(graph.ops.size());
     std::iota(given_.begin(), given_.end(), 0);
     bound_ = LowerBoundBytes(graph) - space_.resident_bytes();
@@ -81,6 +87,7 @@ class Search {
   }
 
   void Load(const std::vector<OpId>& order) {
+    deadline_.Check();
     order_ = order;
     work_left_ -= space_.sweep();
     profile_.Compute(order_);
@@ -249,6 +256,7 @@ class Search {
   }
 
   void Try(std::vector<OpId> order, int64_t limit, double* least, std::vector<OpId>* found) {
+    deadline_.Check();
     work_left_ -= 4 * space_.sweep();
     trial_.Compute(order);
     const double excess = trial_.Excess(limit);
@@ -275,6 +283,7 @@ class Search {
     return result;
   }
 
+  const Deadline deadline_;
   OrderSpace space_;
   OrderCutter cutter_;
   std::vector<OpId> given_;
@@ -291,10 +300,12 @@ class Search {
 
 }  // namespace
 
-MemoryOrder OrderForLimit(const MemGraph& graph, int64_t limit_bytes, int64_t work) {
-  return Search(graph, work).ForLimit(limit_bytes);
+MemoryOrder OrderForLimit(const MemGraph& graph, int64_t limit_bytes, int64_t work, const Deadline& deadline) {
+  return Search(graph, work, deadline).ForLimit(limit_bytes);
 }
 
-MemoryOrder OrderForLeastPeak(const MemGraph& graph, int64_t work) { return Search(graph, work).ForLeastPeak(); }
+MemoryOrder OrderForLeastPeak(const MemGraph& graph, int64_t work, const Deadline& deadline) {
+  return Search(graph, work, deadline).ForLeastPeak();
+}
 
 }  // namespace lms

@@ -16,8 +16,9 @@ constexpr int64_t kFlowWork = 10;
 
 }  // namespace
 
-OrderCutter::OrderCutter(const OrderSpace& space)
+OrderCutter::OrderCutter(const OrderSpace& space, const Deadline& deadline)
     : space_(space),
+      deadline_(deadline),
       side_(space.graph().ops.size(), Side::kFree),
       node_(space.graph().ops.size(), -1),
       seen_(space.graph().buffers.size(), 0) {}
@@ -87,7 +88,7 @@ OrderCut OrderCutter::Find(const std::vector<OpId>& order, const std::vector<int
     }
     if (candidates == 1) shared.push_back({only, graph.buffers[out].bytes});
   }
-  MaxFlow flow(nodes + static_cast<int>(buffers.size() + shared.size()));
+  MaxFlow flow(nodes + static_cast<int>(buffers.size() + shared.size()), deadline_);
   int64_t edges = 0;
   const auto add = [&](int from, int to, double capacity) {
     flow.AddEdge(from, to, capacity);

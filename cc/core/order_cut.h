@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "cc/core/deadline.h"
 #include "cc/core/order_space.h"
 
 namespace lms {
@@ -29,7 +30,8 @@ struct OrderCut {
 // cuts one that moves few ops. Memory and time grow with the window, not with the graph.
 class OrderCutter {
  public:
-  explicit OrderCutter(const OrderSpace& space);
+  // Find() throws TooMuch where the deadline passes.
+  explicit OrderCutter(const OrderSpace& space, const Deadline& deadline = Deadline());
 
   OrderCut Find(const std::vector<OpId>& order, const std::vector<int>& place, OpId op, int window);
 
@@ -37,6 +39,7 @@ class OrderCutter {
   enum class Side : char { kFree, kBefore, kAfter };
 
   const OrderSpace& space_;
+  const Deadline deadline_;
   std::vector<Side> side_;  // per op; meaningful in the window only
   std::vector<int> node_;   // per op: in the flow network
   std::vector<int> seen_;   // per buffer: the search that has met it

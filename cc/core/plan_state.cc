@@ -8,6 +8,9 @@
 namespace lms {
 namespace {
 
+// Inputs that an op may take over: more of them are counted as work.
+constexpr size_t kFewForwardable = 64;
+
 // Index of the last start at or before the slot, or -1.
 int StartIndex(const PlanState::Life& life, int slot) {
   const auto after = std::upper_bound(life.starts.begin(), life.starts.end(), slot);
@@ -318,6 +321,9 @@ std::vector<BufferId> PlanState::Changed() const {
 void PlanState::RefreshDirty() {
   SortUnique(&dirty_ops_);
   for (const OpId op : dirty_ops_) {
+    if (graph_->ops[op].forwardable.size() > kFewForwardable) {
+      work_ += static_cast<int64_t>(graph_->ops[op].forwardable.size());
+    }
     const int64_t relief = Relief(op);
     tree_.Add(OpSlot(op), OpSlot(op), relief_[op] - relief);
     relief_[op] = relief;

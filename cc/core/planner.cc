@@ -66,7 +66,7 @@ bool Better(const PlannerResult& a, const PlannerResult& b) {
 class Planner {
  public:
   Planner(const MemGraph& graph, const PlannerOptions& options)
-      : graph_(graph), options_(options), resident_(graph.ResidentBytes()), deadline_(Seconds() + options.seconds) {}
+      : graph_(graph), options_(options), resident_(graph.ResidentBytes()), until_(Seconds() + options.seconds) {}
 
   // Some or all starts for the limit, without local search: the best plans, different ones, best first; at least one.
   std::vector<PlannerResult> Start(int64_t limit_bytes, bool all) {
@@ -75,7 +75,7 @@ class Planner {
     if (best[0].feasible || limit <= 0) return best;
     PlanState state(graph_, options_.move, options_.link);
     int starts = 0;
-    GapEviction eviction(&state, limit, [&] { return starts > 0 && Late(); }, options_.swap_rules);
+    GapEviction eviction(&state, limit, [&] { return Late() && starts > 0; }, options_.swap_rules);
     eviction.ForgetHistory();
     bool fresh = true;
     // A start begins with "keep everything".
@@ -147,7 +147,7 @@ class Planner {
     if (best.plan.empty() || options_.single_start) return best;
     // The bound is of recomputation.
     const bool bounded = !options_.link.usable() && !Late();
-    const double bound_us = best.bound_us = bounded ? LowerBoundUs(graph_, limit_bytes) : 0;
+    const double bound_us = best.bound_us = bounded ? LowerBoundUs(graph_, limit_bytes, options_.deadline) : 0;
     const int64_t work = std::max(options_.work / 4, options_.work - work_);
     const int64_t share = work / 2 / static_cast<int64_t>(starts.size());
     const bool huge = graph_.ops.size() > kHuge;
@@ -233,7 +233,10 @@ class Planner {
     return best;
   }
 
-  bool Late() const { return Seconds() > deadline_; }
+  bool Late() const {
+    options_.deadline.Check();
+    return Seconds() > until_;
+  }
 
   PlannerResult Search(const Plan& from, int64_t limit_bytes, int64_t work, double enough_us) {
     PlanState state(graph_, options_.move, options_.link);
@@ -292,7 +295,7 @@ class Planner {
   const MemGraph& graph_;
   const PlannerOptions& options_;
   int64_t resident_;
-  double deadline_;
+  double until_;
   int64_t work_ = 0;
   std::unique_ptr<CheckpointChain> chain_;
 };

@@ -8,13 +8,15 @@
 // Every start ends with reverse delete. What is found is simulated afresh with the plain simulator (liveness.h).
 //
 // Deterministic: the same graph, limit and options give the same plan on any machine. Work is counted, not timed; the
-// clock only ends planning where it takes longer than `seconds`, between two starts or two attempts of the search.
+// clock only ends planning where it takes longer than `seconds`: between two starts or two attempts of the search, and
+// within them, but for the first one.
 
 #ifndef LMS_CC_CORE_PLANNER_H_
 #define LMS_CC_CORE_PLANNER_H_
 
 #include <cstdint>
 
+#include "cc/core/deadline.h"
 #include "cc/core/mem_graph.h"
 #include "cc/core/plan.h"
 #include "cc/core/swap_link.h"
@@ -30,6 +32,7 @@ struct PlannerOptions {
   double seconds = 1;             // the first start always ends; nothing else begins after this
   int64_t work = kWorkPerSecond;  // that local search may use up, with what the starts have left of it
   bool single_start = false;      // gap eviction once, no more
+  Deadline deadline = {};         // of all planning: TooMuch is thrown where it passes, and there is no plan
   SwapLink link = {};             // usable(): swapping is allowed
   SwapRules swap_rules = {};
 };

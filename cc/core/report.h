@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "cc/core/liveness.h"
@@ -46,7 +47,8 @@ struct Report {
   int64_t sequence = 0;
   ReportStatus status = ReportStatus::kFailed;
   std::string reason;
-  std::string stage;  // the last one that ran
+  std::string stage;                                          // the last one that ran
+  std::vector<std::pair<std::string, double>> stage_seconds;  // of the processor, that each took in all
   std::string device;
   std::string budget;        // as asked
   int64_t budget_bytes = 0;  // resident included, as are all peaks

@@ -202,8 +202,10 @@ std::pair<std::string, std::string> MeasureDiskLink(const std::string& swap_to) 
   return {problem, text};
 }
 
-void InjectFailure(const std::string& stage) {
-  if (!lms::InjectFailure(stage)) throw py::value_error("no stage is called '" + stage + "'");
+void InjectFailure(const std::string& stage, const std::string& kind, int at) {
+  if (!lms::InjectFailure(stage, kind, at)) {
+    throw py::value_error("no stage is called '" + stage + "', or no failure '" + kind + "'");
+  }
 }
 
 // True, False, whole numbers, numbers and text: the order matters, as True is a number too.
@@ -302,7 +304,9 @@ PYBIND11_MODULE(_native, m) {
   m.def("clear_reports", [] { lms::ReportStore::Global().Clear(); });
   m.def("report_count", [] { return lms::ReportStore::Global().count(); });
   m.def("stages", &lms::Stages);
-  m.def("inject_failure", &InjectFailure, py::arg("stage"));
+  m.def("failure_places", &lms::FailurePlaces);
+  m.def("failure_kinds", &lms::FailureKinds);
+  m.def("inject_failure", &InjectFailure, py::arg("stage"), py::arg("kind") = "error", py::arg("at") = 1);
   m.def("take_timed", &TakeTimed, py::arg("name"));
   m.def("add_to_profile", &AddToProfile, py::arg("path"), py::arg("device"), py::arg("tensorflow"), py::arg("lms"),
         py::arg("onednn"), py::arg("entries"));

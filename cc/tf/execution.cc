@@ -19,7 +19,7 @@ constexpr double kLate = 10;
 constexpr double kLongCallUs = 50000;
 
 MemoryProfile Highest(const tensorflow::GraphDef& graph, const GraphIndex& index, const ImportedGraph& imported,
-                      const MemGraph& memory, int threads) {
+                      const MemGraph& memory, int threads, const Deadline& deadline) {
   const ExecutorModel model(graph, index, tensorflow::IsMKLEnabled());
   std::vector<double> microseconds(index.size(), 0);
   for (size_t i = 0; i < imported.node_of_op.size(); ++i) {
@@ -39,6 +39,7 @@ MemoryProfile Highest(const tensorflow::GraphDef& graph, const GraphIndex& index
   }
   MemoryProfile highest;
   for (uint32_t seed = 0; seed < kDraws; ++seed) {
+    deadline.Check();
     std::vector<RunEvent> run;
     const std::vector<double>& durations = seed % 2 == 0 || threads == 1 ? microseconds : readers_late;
     for (const ExecutorModel::Event& event : model.RunOnThreads(seed, threads, durations, imported.one_lane)) {
@@ -64,19 +65,20 @@ int InterOpThreads(const tensorflow::ConfigProto& config) {
 }
 
 MemoryProfile PredictMemory(const tensorflow::GraphDef& graph, const GraphIndex& index, const ImportedGraph& imported,
-                            int threads) {
-  if (threads == 1 || imported.overlaps.empty()) return Highest(graph, index, imported, imported.graph, threads);
+                            int threads, const Deadline& deadline) {
+  if (threads == 1 || imported.overlaps.empty())
+    return Highest(graph, index, imported, imported.graph, threads, deadline);
   MemGraph usual = imported.graph;
   for (const BufferId b : imported.overlaps) usual.buffers[b].bytes = 0;
-  return Highest(graph, index, imported, usual, threads);
+  return Highest(graph, index, imported, usual, threads, deadline);
 }
 
 int64_t PeakAtWorst(const tensorflow::GraphDef& graph, const GraphIndex& index, const ImportedGraph& imported,
-                    int threads, const MemoryProfile& usual) {
+                    int threads, const MemoryProfile& usual, const Deadline& deadline) {
   if (imported.ahead.empty() && (threads == 1 || imported.overlaps.empty())) return usual.peak_bytes;
   MemGraph worst = imported.graph;
   for (const WorstBytes& ahead : imported.ahead) worst.buffers[ahead.buffer].bytes = ahead.bytes;
-  return std::max(usual.peak_bytes, Highest(graph, index, imported, worst, threads).peak_bytes);
+  return std::max(usual.peak_bytes, Highest(graph, index, imported, worst, threads, deadline).peak_bytes);
 }
 
 }  // namespace lms

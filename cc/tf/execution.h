@@ -10,6 +10,7 @@
 
 #include <cstdint>
 
+#include "cc/core/deadline.h"
 #include "cc/core/liveness.h"
 #include "cc/tf/graph_index.h"
 #include "cc/tf/import.h"
@@ -22,14 +23,14 @@ namespace lms {
 int InterOpThreads(const tensorflow::ConfigProto& config);
 
 // `index` and `imported` belong to the graph; the ops' costs are known. Falls back on the import's own order where the
-// model does not get to the end of the graph.
+// model does not get to the end of the graph. Throws TooMuch where the deadline passes.
 MemoryProfile PredictMemory(const tensorflow::GraphDef& graph, const GraphIndex& index, const ImportedGraph& imported,
-                            int threads);
+                            int threads, const Deadline& deadline = Deadline());
 
 // The peak in bytes with all that iterations may hold, for those who must be sure: not below that of `usual`, which is
 // what PredictMemory() gave.
 int64_t PeakAtWorst(const tensorflow::GraphDef& graph, const GraphIndex& index, const ImportedGraph& imported,
-                    int threads, const MemoryProfile& usual);
+                    int threads, const MemoryProfile& usual, const Deadline& deadline = Deadline());
 
 }  // namespace lms
 

@@ -8,13 +8,23 @@
 
 namespace lms {
 
-// The stages of the optimizer, in order.
+// The stages of the optimizer, in order: a failure in one leaves the graph as it is, and the report says so.
 const std::vector<std::string>& Stages();
 
-// Has the stage of that name throw from now on; "" for none. False when there is no such stage.
-bool InjectFailure(const std::string& stage);
+// Other places where something may go wrong, of which no stage is the name:
+//   before   before anything else          dump      while graphs are written for dump_graphs
+//   log      while the report is logged    report    while it is put into the list
+//   profile, link, least, describe, strict: within a stage
+const std::vector<std::string>& FailurePlaces();
 
-// Throws std::runtime_error where a failure has been injected into the stage.
+// What is thrown: "error" (std::runtime_error), "memory" (std::bad_alloc), "other" (no std::exception).
+const std::vector<std::string>& FailureKinds();
+
+// Has the stage or place of that name fail from the `at`-th time on that it is entered; "" for none. False when there
+// is no such stage, place or kind.
+bool InjectFailure(const std::string& stage, const std::string& kind = "error", int at = 1);
+
+// Throws where a failure has been injected into the stage or place.
 void FailIfInjected(const std::string& stage);
 
 }  // namespace lms

@@ -13,6 +13,11 @@
 namespace lms {
 namespace {
 
+// Loops within loops; each of the nodes counts once for each.
+constexpr int kMostFrames = 100;
+// Conditions of all nodes together, of some 150 bytes each: what nested branches take grows with nodes times depth.
+constexpr int64_t kMostConditions = 3000000;
+
 bool IsOp(const tensorflow::NodeDef& node, const char* name) {
   return node.op() == name || node.op() == std::string("Ref") + name;
 }
@@ -21,14 +26,15 @@ bool IsSwitch(const tensorflow::NodeDef& node) { return IsOp(node, "Switch") || 
 
 }  // namespace
 
-absl::Status GraphIndex::Build(const tensorflow::grappler::GrapplerItem& item) {
+absl::Status GraphIndex::Build(const tensorflow::grappler::GrapplerItem& item, const Deadline& deadline) {
+  Pace pace(deadline);
   absl::Status status = Resolve(item.graph);
   if (!status.ok()) return status;
   FindPreserved(item);
   FindLive(item);
-  FindFrames(item.graph);
+  FindFrames(item.graph, &pace);
   FindCycles(item.graph);
-  FindBranches(item.graph);
+  FindBranches(item.graph, &pace);
   return status;
 }
 
@@ -108,7 +114,7 @@ void GraphIndex::FindLive(const tensorflow::grappler::GrapplerItem& item) {
   }
 }
 
-void GraphIndex::FindFrames(const tensorflow::GraphDef& graph) {
+void GraphIndex::FindFrames(const tensorflow::GraphDef& graph, Pace* pace) {
   // Everything that an Enter reaches before an Exit is inside some frame.
   std::vector<int> pending;
   for (int i = 0; i < size(); ++i) {
@@ -125,6 +131,7 @@ void GraphIndex::FindFrames(const tensorflow::GraphDef& graph) {
   while (!queue.empty()) {
     const int node = queue.front();
     queue.pop_front();
+    pace->Step(10 + static_cast<int64_t>(nodes_[node].readers.size()));
     const int below = IsOp(graph.node(node), "Exit") ? depth[node] - 1 : depth[node];
     for (const int reader : nodes_[node].readers) {
       const int inside = std::min(most_depth, below + (IsOp(graph.node(reader), "Enter") ? 1 : 0));
@@ -207,11 +214,13 @@ int GraphIndex::FrameOf(const tensorflow::GraphDef& graph, int node) {
   if (!IsOp(graph.node(node), "Enter")) return frame;
   const auto attr = graph.node(node).attr().find("frame_name");
   const std::string name = attr == graph.node(node).attr().end() ? std::string() : attr->second.s();
-  for (int f = 1; f < frames(); ++f) {
-    if (frames_[f].parent == frame && frames_[f].name == name) return f;
-  }
+  const auto [found, is_new] = frame_ids_.emplace(std::make_pair(frame, name), frames());
+  if (!is_new) return found->second;
+  int depth = 1;
+  for (int f = frame; f > 0; f = frames_[f].parent) ++depth;
+  if (depth > kMostFrames) throw TooMuch("loops are nested more than " + std::to_string(kMostFrames) + " deep");
   frames_.push_back({name, frame, -1, {}});
-  return frames() - 1;
+  return found->second;
 }
 
 int GraphIndex::RegionOf(int node, const std::set<Condition>& conditions) {
@@ -248,7 +257,7 @@ bool GraphIndex::SamePlace(int node, const GraphIndex& other, int other_node) co
   return f == g;
 }
 
-void GraphIndex::FindBranches(const tensorflow::GraphDef& graph) {
+void GraphIndex::FindBranches(const tensorflow::GraphDef& graph, Pace* pace) {
   // A node runs when, for each (predicate, outcome) in its set, the predicate has that outcome. A Merge runs in all
   // cases that its inputs cover, which leaves it what they have in common; where they do not decide by the same
   // predicates, it may run in none, and gets a condition of its own. That a loop goes on is a condition of its region,
@@ -256,6 +265,7 @@ void GraphIndex::FindBranches(const tensorflow::GraphDef& graph) {
   // strange graph keeps from being visited count as conditional.
   using Conditions = std::set<Condition>;
   frames_.assign(1, Frame());
+  frame_ids_.clear();
   regions_.clear();
   region_ids_.clear();
   regions_.push_back({0, {}});
@@ -311,6 +321,7 @@ void GraphIndex::FindBranches(const tensorflow::GraphDef& graph) {
     std::set_intersection(a.begin(), a.end(), b.begin(), b.end(), std::inserter(both, both.begin()));
     return both;
   };
+  int64_t held = 0;
   for (size_t next = 0; next < queue.size(); ++next) {
     const int i = queue[next];
     visited[i] = true;
@@ -339,6 +350,12 @@ void GraphIndex::FindBranches(const tensorflow::GraphDef& graph) {
         mine.insert(waited_for.begin(), waited_for.end());
       }
     }
+    held += static_cast<int64_t>(mine.size());
+    if (held > kMostConditions) {
+      throw TooMuch("branches are nested too deeply: " + std::to_string(held) + " conditions in the first " +
+                    std::to_string(next + 1) + " nodes");
+    }
+    pace->Step(20 + 50 * static_cast<int64_t>((theirs.size() + nodes_[i].controls.size() + 1) * (mine.size() + 1)));
     nodes_[i].conditional = std::any_of(mine.begin(), mine.end(), [&](const Condition& condition) {
       return !IsOp(graph.node(condition.node), "LoopCond");
     });

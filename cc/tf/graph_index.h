@@ -4,7 +4,9 @@
 // all loops) and under the same conditions (outcomes of branches, and that the loop goes on). Region 0 runs once in
 // every step.
 //
-// Built once per graph, then read-only. Fails where an input names a node that is not there.
+// Built once per graph, then read-only. Fails where an input names a node that is not there. Throws TooMuch where the
+// deadline passes, and where loops or branches are nested so deeply that the conditions alone would fill the memory.
+// O(n log n) where they are not nested.
 
 #ifndef LMS_CC_TF_GRAPH_INDEX_H_
 #define LMS_CC_TF_GRAPH_INDEX_H_
@@ -20,6 +22,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "cc/core/deadline.h"
 #include "tensorflow/core/framework/graph.pb.h"
 #include "tensorflow/core/grappler/grappler_item.h"
 
@@ -71,7 +74,7 @@ struct Region {
 
 class GraphIndex {
  public:
-  absl::Status Build(const tensorflow::grappler::GrapplerItem& item);
+  absl::Status Build(const tensorflow::grappler::GrapplerItem& item, const Deadline& deadline = Deadline());
 
   int Find(const std::string& name) const;  // -1 when there is none
   const NodeIndex& operator[](int node) const { return nodes_[node]; }
@@ -101,9 +104,9 @@ class GraphIndex {
   absl::Status Resolve(const tensorflow::GraphDef& graph);
   void FindPreserved(const tensorflow::grappler::GrapplerItem& item);
   void FindLive(const tensorflow::grappler::GrapplerItem& item);
-  void FindFrames(const tensorflow::GraphDef& graph);
+  void FindFrames(const tensorflow::GraphDef& graph, Pace* pace);
   void FindCycles(const tensorflow::GraphDef& graph);
-  void FindBranches(const tensorflow::GraphDef& graph);
+  void FindBranches(const tensorflow::GraphDef& graph, Pace* pace);
   int FrameOf(const tensorflow::GraphDef& graph, int node);
   int RegionOf(int node, const std::set<Condition>& conditions);
 
@@ -112,6 +115,7 @@ class GraphIndex {
   std::vector<bool> fetched_;
   std::vector<std::vector<int>> cycle_ends_;
   std::vector<Frame> frames_;
+  std::map<std::pair<int, std::string>, int> frame_ids_;  // by what is around it and its name
   std::vector<Region> regions_;
   std::map<std::pair<int, std::set<Condition>>, int> region_ids_;
   std::unordered_map<std::string, int> by_name_;

@@ -16,32 +16,40 @@
 namespace lms {
 
 absl::Status ImportRegion(const tensorflow::grappler::GrapplerItem& item, const GraphIndex& index,
-                          const TensorSizes& sizes, int region, bool hold, ImportedGraph* imported) {
+                          const TensorSizes& sizes, int region, bool hold, ImportedGraph* imported,
+                          const Deadline& deadline) {
   *imported = ImportedGraph();
-  ImportState state(item, index, sizes, region, hold, imported);
+  ImportState state(item, index, sizes, region, hold, deadline, imported);
   absl::Status status = ReadNodeTypes(item.graph, index, state.library, &state.types);
   if (!status.ok()) return status;
   imported->device = DeviceToPlan(item.graph, index, sizes, state.types);
   status = AddOps(&state);
   if (!status.ok()) return status;
+  deadline.Check();
   AddBuffers(&state);
+  deadline.Check();
   AddReads(&state);
+  deadline.Check();
   AddLoopReads(&state);
+  deadline.Check();
   AddVariableWrites(&state);
+  deadline.Check();
   AddHeldReads(&state);
   AddVersions(&state);
+  deadline.Check();
   NoteUnknownLists(&state);
+  deadline.Check();
   FindKeepReasons(&state);
   const std::string wrong = imported->graph.Validate();
   return wrong.empty() ? absl::OkStatus() : absl::InternalError(wrong);
 }
 
 absl::Status ImportGraph(const tensorflow::grappler::GrapplerItem& item, const GraphIndex& index,
-                         const TensorSizes& sizes, ImportedGraph* imported) {
-  absl::Status status = ImportRegion(item, index, sizes, 0, false, imported);
+                         const TensorSizes& sizes, ImportedGraph* imported, const Deadline& deadline) {
+  absl::Status status = ImportRegion(item, index, sizes, 0, false, imported, deadline);
   if (!status.ok() || index.regions() < 2) return status;
   const int region = RegionOfThePeak(item.graph, index, *imported);
-  return region == 0 ? status : ImportRegion(item, index, sizes, region, false, imported);
+  return region == 0 ? status : ImportRegion(item, index, sizes, region, false, imported, deadline);
 }
 
 void ImportCosts(const tensorflow::grappler::GrapplerItem& item, const TensorSizes& sizes, const SwapLink& link,

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "cc/core/deadline.h"
 #include "cc/core/mem_graph.h"
 #include "cc/core/overlap.h"
 #include "cc/core/swap_link.h"
@@ -53,13 +54,15 @@ struct ImportedGraph {
 };
 
 // `index` belongs to the item's graph. Fails, and says why, where the graph cannot be put in order or is unsound.
+// Throws TooMuch where the deadline passes, and where what nodes wait for would fill the memory.
 absl::Status ImportGraph(const tensorflow::grappler::GrapplerItem& item, const GraphIndex& index,
-                         const TensorSizes& sizes, ImportedGraph* imported);
+                         const TensorSizes& sizes, ImportedGraph* imported, const Deadline& deadline = Deadline());
 
 // The same with that region for the planned one. `hold`: as it will be when the rewrite has added edges that keep the
 // iterations apart, of the region's loop and of others that hold much while they overlap.
 absl::Status ImportRegion(const tensorflow::grappler::GrapplerItem& item, const GraphIndex& index,
-                          const TensorSizes& sizes, int region, bool hold, ImportedGraph* imported);
+                          const TensorSizes& sizes, int region, bool hold, ImportedGraph* imported,
+                          const Deadline& deadline = Deadline());
 
 // Fills in the ops' costs, once `sizes` has them: of swaps what the link takes for their bytes (nothing where it is not
 // usable).

@@ -72,6 +72,11 @@ int64_t BytesAhead(const ImportState& state, int frame) {
 }
 
 void AddLoopReads(ImportState* state) {
+  std::vector<std::vector<int>> nodes_of(state->index.frames());  // in execution order
+  for (const int node : state->order) {
+    if (state->index[node].frame > 0) nodes_of[state->index[node].frame].push_back(node);
+  }
+  Pace pace(state->deadline);
   for (int f = 1; f < state->index.frames(); ++f) {
     OpId last = kNone;
     for (const int end : state->index.frame(f).ends) last = std::max(last, state->out.op_of_node[end]);
@@ -80,12 +85,12 @@ void AddLoopReads(ImportState* state) {
     AddAhead(f, last, state);
     const auto hold = [&](BufferId b) {
       if (b == kNone || state->out.graph.buffers[b].resident) return;
+      pace.Step(static_cast<int64_t>(state->out.graph.ops[last].inputs.size()));
       AddOnce(&state->out.graph.ops[last].inputs, b);
       std::string& why = state->facts[b].keep_reason;
       if (why.empty()) why = "used inside control flow or on another device";
     };
-    for (const int node : state->order) {
-      if (state->index[node].frame != f) continue;
+    for (const int node : nodes_of[f]) {
       if (IsEnter(state->Node(node)) && !state->loops.Changes(node)) hold(state->BufferOf({node, 0}));
       if (IsNextIteration(state->Node(node)) && state->out.op_of_node[node] < last) hold(state->BufferOf({node, 0}));
     }

@@ -1,6 +1,6 @@
 // What loops hold, beyond what their ops read: in an import, a loop counts as one iteration (loops.h).
 //
-// Linear in loops times nodes.
+// Linear in nodes, for each of the loops that one is nested in.
 
 #ifndef LMS_CC_TF_IMPORT_LOOPS_H_
 #define LMS_CC_TF_IMPORT_LOOPS_H_

@@ -2,9 +2,11 @@
 
 #include <cstddef>
 #include <string>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
+#include "cc/core/deadline.h"
 #include "cc/core/schedule.h"
 #include "cc/tf/op_traits.h"
 #include "cc/tf/sum_holders.h"
@@ -15,21 +17,41 @@
 namespace lms {
 namespace {
 
+// Of all ops. What leaves loops waits for all that they carry over: loops of thousands of variables have millions.
+constexpr int64_t kMostEdges = 20000000;
+
+// What an op waits for, each once: lists may be as long as the graph.
+class Deps {
+ public:
+  explicit Deps(size_t ops) : seen_by_(ops, kNone) {}
+
+  void Add(OpId dep, OpId by, std::vector<OpId>* deps) {
+    if (seen_by_[dep] == by) return;
+    seen_by_[dep] = by;
+    deps->push_back(dep);
+  }
+
+ private:
+  std::vector<OpId> seen_by_;  // per op: whose list it was last put into
+};
+
 // What leaves a loop comes after all that its iterations take in: else the order would have ops outside run between,
 // on the strength of the first iteration alone, and edges that keep to such an order would be a deadlock.
-void AddLoopEnds(const ImportState& state, int node, int input, const std::vector<OpId>& op_of,
+void AddLoopEnds(const ImportState& state, int node, int input, const std::vector<OpId>& op_of, Deps* once, Pace* pace,
                  std::vector<OpId>* deps) {
   if (state.index[node].frame > 0) {
     if (!IsExit(state.Node(node))) return;  // within the iteration
     for (const int end : state.index.frame(state.index[node].frame).ends) {
-      if (op_of[end] != kNone) AddOnce(deps, op_of[end]);
+      pace->Step();
+      if (op_of[end] != kNone) once->Add(op_of[end], op_of[node], deps);
     }
     return;
   }
   const int cycle = state.index[input].cycle;
   if (cycle < 0 || cycle == state.index[node].cycle) return;
   for (const int end : state.index.CycleEnds(cycle)) {
-    if (op_of[end] != kNone) AddOnce(deps, op_of[end]);
+    pace->Step();
+    if (op_of[end] != kNone) once->Add(op_of[end], op_of[node], deps);
   }
 }
 
@@ -44,13 +66,18 @@ absl::Status AddOps(ImportState* state) {
     live.push_back(i);
   }
   MemGraph unordered;
+  Deps once(live.size());
+  Pace pace(state->deadline);
+  int64_t edges = 0;
+  std::unordered_map<int, std::vector<int>> held_by;  // per gate: nodes that it waits for
+  for (const Loops::Hold& hold : state->out.holds) held_by[hold.gate].push_back(hold.node);
   for (const int i : live) {
     MemOp op;
     // What has been fused ends with the whole.
     const auto wait = [&](int node) {
-      AddOnce(&op.deps, op_of[node]);
+      once.Add(op_of[node], op_of[i], &op.deps);
       const int whole = state->fused_into[node];
-      if (whole != node && whole != i) AddOnce(&op.deps, op_of[whole]);
+      if (whole != node && whole != i) once.Add(op_of[whole], op_of[i], &op.deps);
     };
     op.name = state->Node(i).name();
     op.type = state->Node(i).op();
@@ -59,14 +86,15 @@ absl::Status AddOps(ImportState* state) {
       const std::string& type = state->Node(input.node).op();
       if (type == "NextIteration" || type == "RefNextIteration") continue;
       wait(input.node);
-      AddLoopEnds(*state, i, input.node, op_of, &op.deps);
+      AddLoopEnds(*state, i, input.node, op_of, &once, &pace, &op.deps);
     }
     for (const int control : state->index[i].controls) {
       wait(control);
-      AddLoopEnds(*state, i, control, op_of, &op.deps);
+      AddLoopEnds(*state, i, control, op_of, &once, &pace, &op.deps);
     }
-    for (const Loops::Hold& hold : state->out.holds) {
-      if (hold.gate == i) AddOnce(&op.deps, op_of[hold.node]);
+    const auto held = held_by.find(i);
+    if (held != held_by.end()) {
+      for (const int node : held->second) once.Add(op_of[node], op_of[i], &op.deps);
     }
     // A result becomes the function's own, no node that others could wait for.
     const bool result = op.type == "_Retval" || op.type == "_DeviceRetval";
@@ -75,18 +103,22 @@ absl::Status AddOps(ImportState* state) {
     }
     op.anchor =
         state->InRegion(i) && state->OnDevice(i) && !IsControlFlow(op.type) && !result && !state->may_be_fused[i];
+    edges += static_cast<int64_t>(op.deps.size());
+    if (edges > kMostEdges) throw TooMuch("more than " + std::to_string(kMostEdges) + " dependencies");
     unordered.ops.push_back(std::move(op));
   }
   std::vector<OpId> order;
   // Waits that keep bits come first; where some close a cycle together, the order goes without them.
-  state->out.sum_waits = FindSumWaits(state->graph, state->index, tensorflow::IsMKLEnabled());
-  state->out.variable_waits = FindVariableWaits(state->graph, state->index);
+  state->out.sum_waits = FindSumWaits(state->graph, state->index, tensorflow::IsMKLEnabled(), state->deadline);
+  state->out.variable_waits = FindVariableWaits(state->graph, state->index, state->deadline);
   for (;;) {
     MemGraph waiting = unordered;
     for (const SumWait& wait : state->out.sum_waits) {
+      pace.Step(static_cast<int64_t>(waiting.ops[op_of[wait.node]].deps.size()));
       AddOnce(&waiting.ops[op_of[wait.node]].deps, op_of[wait.waits_for]);
     }
     for (const VariableWait& wait : state->out.variable_waits) {
+      pace.Step(static_cast<int64_t>(waiting.ops[op_of[wait.update]].deps.size()));
       AddOnce(&waiting.ops[op_of[wait.update]].deps, op_of[wait.reader]);
     }
     order = ExecutionOrder(waiting);

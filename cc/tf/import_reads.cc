@@ -26,7 +26,8 @@ bool HasDataReader(const ImportState& state, int node) {
          });
 }
 
-void AddReadsOf(int node, ImportState* state) {
+// `read_by`: per buffer, the node that was the last to read it.
+void AddReadsOf(int node, std::vector<int>* read_by, Pace* pace, ImportState* state) {
   MemOp& op = state->Op(node);
   const bool fixed = !state->InRegion(node) || IsControlFlow(op.type) || !state->OnDevice(node);
   for (size_t i = 0; i < state->index[node].inputs.size(); ++i) {
@@ -45,11 +46,13 @@ void AddReadsOf(int node, ImportState* state) {
       if (!why_not.empty()) facts.keep_reason = "read through " + op.type + ": " + why_not;
       continue;
     }
-    const bool again = std::find(op.inputs.begin(), op.inputs.end(), b) != op.inputs.end();
+    const bool again = (*read_by)[b] == node;
+    (*read_by)[b] = node;
     if (!again) op.inputs.push_back(b);
     if (!MayForwardInput(op.type) || buffer.resident) continue;
     // Read twice by one op, storage has two holders: neither gives it up.
     if (again) {
+      pace->Step(static_cast<int64_t>(op.forwardable.size()));
       op.forwardable.erase(std::remove(op.forwardable.begin(), op.forwardable.end(), b), op.forwardable.end());
     } else {
       op.forwardable.push_back(b);
@@ -73,12 +76,18 @@ bool Concerns(const ImportState& state, int writer) {
          state.index.Within(state.index[writer].frame, state.index.region(state.out.region).frame);
 }
 
+void AddWriter(BufferId b, OpId writer, ImportState* state) {
+  // One op after the other: where it is there already it is the last.
+  std::vector<OpId>& writers = state->out.graph.buffers[b].overwritten_by;
+  if (writers.empty() || writers.back() != writer) writers.push_back(writer);
+}
+
 void AddVariableWritesOf(int node, ImportState* state) {
   const MemOp& op = state->Op(node);
   if (ChangesInPlace(op.type) && !state->index[node].inputs.empty()) {
     const BufferId b = state->BufferOf(state->index[node].inputs[0]);
     if (b == kNone) return;
-    if (Concerns(*state, node)) AddOnce(&state->out.graph.buffers[b].overwritten_by, state->out.op_of_node[node]);
+    if (Concerns(*state, node)) AddWriter(b, state->out.op_of_node[node], state);
     state->facts[b].keep_reason = "changed in place by " + op.type;
   }
   if (IsVariableRead(op.type) || IsVariableQuery(op.type)) return;
@@ -87,12 +96,12 @@ void AddVariableWritesOf(int node, ImportState* state) {
     const DataType type = i < state->types[node].inputs.size() ? state->types[node].inputs[i] : tensorflow::DT_INVALID;
     if (type != tensorflow::DT_RESOURCE && !tensorflow::IsRefType(type)) continue;
     const BufferId b = state->BufferOf(state->index[node].inputs[i]);
-    if (b != kNone) AddOnce(&state->out.graph.buffers[b].overwritten_by, state->out.op_of_node[node]);
+    if (b != kNone) AddWriter(b, state->out.op_of_node[node], state);
   }
 }
 
 // One for each input: how often an op counts as a late reader is up to those who ask.
-void AddHeldReadsOf(int node, ImportState* state) {
+void AddHeldReadsOf(int node, ReadFinder* reads, ImportState* state) {
   if (state->index[node].in_frame) return;
   for (size_t i = 0; i < state->index[node].inputs.size(); ++i) {
     const BufferId b = state->BufferOf(state->index[node].inputs[i]);
@@ -100,7 +109,7 @@ void AddHeldReadsOf(int node, ImportState* state) {
     const MemBuffer& variable = state->out.graph.buffers[b];
     if (!variable.resident || variable.overwritten_by.empty()) continue;
     if (IsViewOfInput(state->Node(node), static_cast<int>(i))) continue;
-    const int read = ReadBehind(state->graph, state->index, state->index[node].inputs[i]);
+    const int read = reads->ReadBehind(state->index[node].inputs[i]);
     if (read < 0 || read == node || state->index[read].in_frame) continue;
     state->out.held_reads.push_back({b, state->out.op_of_node[read], state->out.op_of_node[node]});
   }
@@ -185,7 +194,9 @@ class VersionMaker {
 }  // namespace
 
 void AddReads(ImportState* state) {
-  for (const int node : state->order) AddReadsOf(node, state);
+  std::vector<int> read_by(state->out.graph.buffers.size(), -1);
+  Pace pace(state->deadline);
+  for (const int node : state->order) AddReadsOf(node, &read_by, &pace, state);
 }
 
 void AddVariableWrites(ImportState* state) {
@@ -193,7 +204,8 @@ void AddVariableWrites(ImportState* state) {
 }
 
 void AddHeldReads(ImportState* state) {
-  for (const int node : state->order) AddHeldReadsOf(node, state);
+  ReadFinder reads(state->graph, state->index);
+  for (const int node : state->order) AddHeldReadsOf(node, &reads, state);
 }
 
 void AddVersions(ImportState* state) {

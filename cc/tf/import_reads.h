@@ -2,7 +2,7 @@
 //
 // All need the ops and the buffers, and are to be called in this order, with what loops hold (import_loops.h) after the
 // first.
-// Linear in nodes and inputs, and for held reads in the views in between.
+// Linear in nodes and inputs.
 
 #ifndef LMS_CC_TF_IMPORT_READS_H_
 #define LMS_CC_TF_IMPORT_READS_H_

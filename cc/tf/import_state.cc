@@ -10,8 +10,10 @@
 namespace lms {
 
 ImportState::ImportState(const tensorflow::grappler::GrapplerItem& item, const GraphIndex& index,
-                         const TensorSizes& sizes, int region, bool hold, ImportedGraph* imported)
-    : graph(item.graph),
+                         const TensorSizes& sizes, int region, bool hold, const Deadline& deadline,
+                         ImportedGraph* imported)
+    : deadline(deadline),
+      graph(item.graph),
       index(index),
       sizes(sizes),
       loops(item.graph, index),

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "cc/core/deadline.h"
 #include "cc/core/mem_graph.h"
 #include "cc/tf/graph_index.h"
 #include "cc/tf/import.h"
@@ -31,7 +32,7 @@ struct BufferFacts {
 struct ImportState {
   // All arguments must outlive this. What `hold` means: see ImportRegion().
   ImportState(const tensorflow::grappler::GrapplerItem& item, const GraphIndex& index, const TensorSizes& sizes,
-              int region, bool hold, ImportedGraph* imported);
+              int region, bool hold, const Deadline& deadline, ImportedGraph* imported);
 
   const tensorflow::NodeDef& Node(int node) const { return graph.node(node); }
   TensorSize SizeOf(int node, int port) const { return SizeOfPort(graph, index, sizes, node, port); }
@@ -51,6 +52,7 @@ struct ImportState {
   // Allocated by the node's op.
   BufferId NewBuffer(int node, int port, int64_t bytes, bool resident);
 
+  const Deadline deadline;
   const tensorflow::GraphDef& graph;
   const GraphIndex& index;
   const TensorSizes& sizes;

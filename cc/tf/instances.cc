@@ -36,27 +36,53 @@ std::string Instances::Name(const Instance& instance, const std::string& origina
   return instance.kind == Kind::kStep ? RecomputeName(instance.index, original) : SwapInName(instance.index, original);
 }
 
-std::string Instances::Resolve(const TensorRef& tensor) {
-  const NodeDef& node = graph_->node(tensor.node);
-  const BufferId b = BufferOf(tensor);
-  if (b == kNone || newest_[b].kind == Kind::kOriginal) return TensorName(node.name(), tensor.port);
-  const Instance instance = newest_[b];
-  const int shared = SharedInput(node, tensor.port);
-  if (shared < 0) return TensorName(Name(instance, node.name()), instance.kind == Kind::kStep ? tensor.port : 0);
-  const std::vector<TensorRef>& inputs = index_[tensor.node].inputs;
-  if (IsPassThrough(node)) return Resolve(inputs[shared]);
-  const auto [view, is_new] = views_.insert(Name(instance, node.name()));
-  if (is_new) {
-    NodeDef copy = node;
-    copy.set_name(*view);
+std::string Instances::Resolve(const TensorRef& wanted) {
+  // Views that are to be copied, from the tensor towards its storage: as many as the graph has nodes, maybe.
+  struct View {
+    int node;
+    const std::string* name;
+  };
+  std::vector<View> views;
+  std::string name;
+  for (TensorRef tensor = wanted; name.empty();) {
+    const NodeDef& node = graph_->node(tensor.node);
+    const BufferId b = BufferOf(tensor);
+    if (b == kNone || newest_[b].kind == Kind::kOriginal) {
+      name = TensorName(node.name(), tensor.port);
+      break;
+    }
+    const Instance instance = newest_[b];
+    const int shared = SharedInput(node, tensor.port);
+    if (shared < 0) {
+      name = TensorName(Name(instance, node.name()), instance.kind == Kind::kStep ? tensor.port : 0);
+      break;
+    }
+    const std::vector<TensorRef>& inputs = index_[tensor.node].inputs;
+    if (IsPassThrough(node)) {
+      tensor = inputs[shared];
+      continue;
+    }
+    const auto [view, is_new] = views_.insert(Name(instance, node.name()));
+    if (!is_new) {
+      name = *view;
+      break;
+    }
+    views.push_back({tensor.node, &*view});
+    tensor = inputs[0];
+  }
+  for (auto view = views.rbegin(); view != views.rend(); ++view) {
+    const std::vector<TensorRef>& inputs = index_[view->node].inputs;
+    NodeDef copy = graph_->node(view->node);
+    copy.set_name(*view->name);
     copy.clear_input();
-    copy.add_input(Resolve(inputs[0]));
+    copy.add_input(name);
     for (size_t i = 1; i < inputs.size(); ++i) {
       copy.add_input(TensorName(graph_->node(inputs[i].node).name(), inputs[i].port));
     }
     *graph_->add_node() = std::move(copy);
+    name = *view->name;
   }
-  return *view;
+  return name;
 }
 
 void Instances::Redirect(int node_index) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "cc/tf/op_traits.h"
@@ -105,10 +106,15 @@ class Judge {
   }
 
   // No edge may lead from a copy into a loop, so nothing could keep the change behind the copy.
-  bool ChangedInLoop(BufferId b) const {
+  bool ChangedInLoop(BufferId b) {
     const std::vector<OpId>& writers = state_.out.graph.buffers[b].overwritten_by;
-    return std::any_of(writers.begin(), writers.end(),
-                       [this](OpId writer) { return !MayFollow(state_.out.node_of_op[writer]); });
+    if (writers.empty()) return false;
+    const auto [known, is_new] = changed_in_loop_.emplace(b, false);
+    if (is_new) {
+      known->second = std::any_of(writers.begin(), writers.end(),
+                                  [this](OpId writer) { return !MayFollow(state_.out.node_of_op[writer]); });
+    }
+    return known->second;
   }
 
   // May the node wait for one of the planned region?
@@ -121,6 +127,7 @@ class Judge {
   }
 
   ImportState& state_;
+  std::unordered_map<BufferId, bool> changed_in_loop_;
 };
 
 }  // namespace

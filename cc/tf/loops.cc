@@ -45,6 +45,11 @@ Loops::Loops(const tensorflow::GraphDef& graph, const GraphIndex& index)
       }
     }
   }
+  nodes_in_.resize(index.frames());
+  for (int i = 0; i < index.size(); ++i) {
+    for (int f = index[i].frame; f > 0; f = index.frame(f).parent) nodes_in_[f].push_back(i);
+  }
+  marked_.assign(index.frames() > 1 ? index.size() : 0, 0);
   gates_.resize(index.frames());
   for (int f = 1; f < index.frames(); ++f) gates_[f] = FindGates(f);
   FindStragglers();
@@ -57,10 +62,9 @@ void Loops::FindStragglers() {
     for (const Hold& hold : holds_) {
       if (index_[hold.gate].frame == f) ends.push_back(hold.node);
     }
-    const std::vector<bool> before = Before(ends, f);
-    for (int i = 0; i < index_.size(); ++i) {
-      const int frame = index_[i].frame;
-      if (!before[i] && frame > 0 && (frame == f || index_.Within(frame, f))) straggles_[i] = true;
+    MarkBefore(ends, f);
+    for (const int i : nodes_in_[f]) {
+      if (!Marked(i)) straggles_[i] = true;
     }
   }
 }
@@ -79,7 +83,7 @@ void Loops::HoldIterations(int frame) {
     return straggles_[node] && index_[node].live && index_[node].frame == frame &&
            !IsControlFlow(graph_.node(node).op()) && index_.Implies(index_[gates[0]].region, index_[node].region);
   };
-  for (int i = 0; i < index_.size(); ++i) {
+  for (const int i : nodes_in_[frame]) {
     if (!may_be_held(i)) continue;
     // The last ones are enough.
     const std::vector<int>& readers = index_[i].readers;
@@ -88,13 +92,14 @@ void Loops::HoldIterations(int frame) {
   if (!holds_.empty()) FindStragglers();
 }
 
-std::vector<bool> Loops::Before(const std::vector<int>& ends, int frame) const {
-  std::vector<bool> before(index_.size(), false);
+void Loops::MarkBefore(const std::vector<int>& ends, int frame) {
+  ++mark_;
   std::vector<int> pending;
   const auto visit = [&](int node) {
-    if (before[node]) return;
-    before[node] = true;
-    pending.push_back(node);
+    if (Marked(node)) return;
+    marked_[node] = mark_;
+    // What is before the loop cannot depend on it.
+    if (!(IsEnter(graph_.node(node)) && index_[node].frame == frame)) pending.push_back(node);
   };
   for (const int end : ends) visit(end);
   while (!pending.empty()) {
@@ -106,17 +111,16 @@ std::vector<bool> Loops::Before(const std::vector<int>& ends, int frame) const {
     }
     for (const int control : index_[node].controls) visit(control);
   }
-  return before;
 }
 
-std::vector<int> Loops::FindGates(int frame) const {
+std::vector<int> Loops::FindGates(int frame) {
   std::vector<int> gates;
   const int cond = index_.frame(frame).loop_cond;
   if (cond < 0) return gates;
-  const std::vector<bool> decides = Before({cond}, frame);
+  MarkBefore({cond}, frame);
   for (const int end : index_.frame(frame).ends) {
     const std::vector<int>& readers = index_[end].readers;
-    if (std::any_of(readers.begin(), readers.end(), [&](int reader) { return decides[reader]; })) gates.push_back(end);
+    if (std::any_of(readers.begin(), readers.end(), [&](int reader) { return Marked(reader); })) gates.push_back(end);
   }
   return gates;
 }

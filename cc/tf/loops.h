@@ -6,7 +6,7 @@
 // the next one begins. Where TensorFlow lowers a loop with side effects it sees to that: each NextIteration waits for
 // all of them. Elsewhere the counter may run ahead, up to parallel_iterations of the loop.
 //
-// Built once per graph, in time linear in loops times nodes, then read-only.
+// Built once per graph, then read-only. Linear in nodes and edges, for each of the loops that one is nested in.
 
 #ifndef LMS_CC_TF_LOOPS_H_
 #define LMS_CC_TF_LOOPS_H_
@@ -47,6 +47,9 @@ class Loops {
   };
   const std::vector<Hold>& Holds() const { return holds_; }
 
+  // The nodes of the loop, and of the loops within it, in order.
+  const std::vector<int>& NodesIn(int frame) const { return nodes_in_[frame]; }
+
   // The NextIteration nodes that must have run before the loop can go on: what one of them waits for ends before the
   // next iteration begins.
   const std::vector<int>& Gates(int frame) const { return gates_[frame]; }
@@ -55,17 +58,21 @@ class Loops {
   bool MayBePlanned(int region) const;
 
  private:
-  // The nodes from which one leads to any of `ends` within one iteration of the frame.
-  std::vector<bool> Before(const std::vector<int>& ends, int frame) const;
+  // Marks the nodes of the loop from which one leads to any of `ends` within one iteration.
+  void MarkBefore(const std::vector<int>& ends, int frame);
+  bool Marked(int node) const { return marked_[node] == mark_; }
   void FindStragglers();
-  std::vector<int> FindGates(int frame) const;
+  std::vector<int> FindGates(int frame);
 
   const tensorflow::GraphDef& graph_;
   const GraphIndex& index_;
   std::vector<bool> changes_;
   std::vector<bool> straggles_;
   std::vector<Hold> holds_;
-  std::vector<std::vector<int>> gates_;  // per frame
+  std::vector<std::vector<int>> gates_;     // per frame
+  std::vector<std::vector<int>> nodes_in_;  // per frame; none of frame 0
+  std::vector<int> marked_;                 // per node: by which MarkBefore() it was last
+  int mark_ = 0;
 };
 
 }  // namespace lms

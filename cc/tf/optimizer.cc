@@ -9,6 +9,8 @@
 #include "cc/tf/execution.h"
 #include "cc/tf/failure.h"
 #include "cc/tf/graph_check.h"
+#include "cc/tf/graph_bounds.h"
+#include "cc/tf/stage_watch.h"
 #include "cc/tf/step_pass.h"
 #include "cc/tf/sum_order.h"
 #include "cc/tf/time_ops.h"
@@ -33,6 +35,8 @@ std::string Join(const std::vector<std::string>& lines) {
 // When a share of its own peak cannot be met, a small function beside the training step is no news, nor is one in which
 // there is nothing to recompute (`relative`: that is what was asked).
 constexpr int64_t kNewsBytes = 16 << 20;
+// What the reasons of graphs begin with that are too large, or hard in some other way.
+const char* const kTooMuch = "too much for planning: ";
 
 // Does it "fit" by a margin that what was assumed or left out may well eat up?
 bool MayNotFit(const Report& report) {
@@ -57,7 +61,11 @@ void Log(const Report& report, bool relative) {
       LOG(WARNING) << line;
       break;
     default:
-      VLOG(1) << line;
+      if (report.reason.rfind(kTooMuch, 0) == 0) {
+        LOG(WARNING) << line;
+      } else {
+        VLOG(1) << line;
+      }
   }
   for (const std::string& warning : report.warnings) {
     if (report.status == ReportStatus::kRewritten || report.status == ReportStatus::kInfeasible || MayNotFit(report)) {
@@ -68,26 +76,28 @@ void Log(const Report& report, bool relative) {
 
 // The stages, on the graph with its sums held to stock TensorFlow's order. False: the graph is to stay as it came.
 bool Rewrite(const Options& options, grappler::Cluster* cluster, const grappler::GrapplerItem& item, int threads,
-             tensorflow::GraphDef* output, Report* report) {
-  report->stage = "index";
+             tensorflow::GraphDef* output, StageWatch* stages, Report* report) {
+  report->nodes_before = report->nodes_after = item.graph.node_size();
+  const std::string too_large = WhyTooLarge(item, GraphWork::kRead, GraphBounds(options.planner_seconds));
+  if (!too_large.empty()) throw TooMuch(too_large);
+  stages->Enter("index");
   const absl::Status sound = CheckGraph(item.graph);
   if (!sound.ok()) {
     report->status = ReportStatus::kFailed;
     report->reason = report->stage + ": " + std::string(sound.message());
     return false;
   }
-  report->stage = "sums";
-  FailIfInjected(report->stage);
-  if (!AddsInOrderOfArrival(item.graph)) return RunStepPass(options, cluster, item, threads, output, report);
+  stages->Enter("sums");
+  if (!AddsInOrderOfArrival(item.graph)) return RunStepPass(options, cluster, item, threads, output, stages, report);
   grappler::GrapplerItem held = item;
   SumOrder sums;
-  const absl::Status status = HoldSums(&held, &sums);
+  const absl::Status status = HoldSums(&held, stages->deadline(), &sums);
   if (!status.ok()) {
     report->status = ReportStatus::kFailed;
     report->reason = report->stage + ": " + std::string(status.message());
     return false;
   }
-  const bool changed = RunStepPass(options, cluster, held, threads, output, report);
+  const bool changed = RunStepPass(options, cluster, held, threads, output, stages, report);
   if (changed && sums.hidden > 0) {
     report->warnings.push_back(std::to_string(sums.hidden) +
                                " sums across loops or branches are added up in the order of arrival, in which their "
@@ -131,9 +141,20 @@ absl::Status LmsOptimizer::Init(const tensorflow::RewriterConfig_CustomGraphOpti
     const std::vector<std::string> more = ParseOptions(map, &options_, /*internal=*/true);
     problems_.insert(problems_.end(), more.begin(), more.end());
   } catch (const std::exception& e) {
-    problems_.push_back(e.what());
+    unreadable_ = true;
+    NoteProblem(e.what());
+  } catch (...) {
+    unreadable_ = true;
+    NoteProblem("unknown exception");
   }
   return absl::OkStatus();
+}
+
+void LmsOptimizer::NoteProblem(const char* what) {
+  try {
+    problems_.emplace_back(what);
+  } catch (...) {  // no memory for words either
+  }
 }
 
 bool LmsOptimizer::LastIteration(const std::string& item_id) {
@@ -146,41 +167,88 @@ bool LmsOptimizer::LastIteration(const std::string& item_id) {
 
 absl::Status LmsOptimizer::Optimize(grappler::Cluster* cluster, const grappler::GrapplerItem& item,
                                     tensorflow::GraphDef* optimized_graph) {
-  if (!LastIteration(item.id)) return absl::AbortedError("lms waits for the last iteration");
+  try {
+    FailIfInjected("before");
+    if (!LastIteration(item.id)) return absl::AbortedError("lms waits for the last iteration");
+    if (!options_.time_ops.empty() && problems_.empty()) return Time(cluster, item, optimized_graph);
+    Report report;
+    const bool changed = Act(cluster, item, optimized_graph, &report);
+    // From here on the graph is what it will be, whatever becomes of the report.
+    if (!changed) optimized_graph->Clear();
+    Tell(std::move(report));
+    return changed ? absl::OkStatus() : unchanged_;
+  } catch (...) {
+    try {
+      LOG(WARNING) << "lms: " << item.id << ": failed before it could say why: the graph stays as it is";
+    } catch (...) {
+    }
+  }
+  optimized_graph->Clear();
+  return unchanged_;
+}
+
+// Runs the stages, and fills in the report whatever happens. True where the graph has been changed.
+bool LmsOptimizer::Act(grappler::Cluster* cluster, const grappler::GrapplerItem& item, tensorflow::GraphDef* output,
+                       Report* report) {
   bool changed = false;
-  Report report;
-  report.function = item.id;
-  report.budget = options_.memory_budget.ToString();
+  report->function = item.id;
+  report->budget = options_.memory_budget.ToString();
   const double start = Now();
   try {
-    if (problems_.empty()) {
+    if (problems_.empty() && !unreadable_) {
       options_.intra_op_threads = config_proto_.intra_op_parallelism_threads();
-      if (!options_.time_ops.empty()) {
-        options_.strict = false;
-        options_.dump_graphs.clear();
-      }
-      changed = Rewrite(options_, cluster, item, InterOpThreads(config_proto_), optimized_graph, &report);
-      if (!options_.time_ops.empty()) return TimeOps(options_, cluster, item, changed, optimized_graph);
+      StageWatch stages(Deadline(GraphBounds(options_.planner_seconds).DeadlineSeconds()), report);
+      changed = Rewrite(options_, cluster, item, InterOpThreads(config_proto_), output, &stages, report);
     } else {
-      report.stage = "options";
-      report.status = ReportStatus::kFailed;
-      report.reason = "options: " + Join(problems_);
+      report->stage = "options";
+      report->status = ReportStatus::kFailed;
+      report->reason = "options: " + Join(problems_);
     }
+  } catch (const TooMuch& e) {
+    report->status = ReportStatus::kSkipped;
+    report->reason =
+        kTooMuch + (report->stage.empty() ? std::string() : "in stage '" + report->stage + "' ") + e.what();
   } catch (const std::exception& e) {
-    report.status = ReportStatus::kFailed;
-    report.reason = report.stage + ": " + e.what();
+    report->status = ReportStatus::kFailed;
+    report->reason = report->stage + ": " + e.what();
   } catch (...) {
-    report.status = ReportStatus::kFailed;
-    report.reason = report.stage + ": unknown exception";
+    report->status = ReportStatus::kFailed;
+    report->reason = report->stage + ": unknown exception";
   }
-  report.optimizer_seconds = Now() - start;
-  Log(report, options_.memory_budget.kind == Budget::Kind::kPercent);
+  if (!changed) {
+    // What was found out before is of no plan.
+    report->peak_after_bytes = report->peak_before_bytes;
+    report->nodes_after = report->nodes_before;
+  }
+  report->optimizer_seconds = Now() - start;
+  return changed;
+}
+
+// Logs the report and puts it into the list. Throws nothing: what is lost is said, if that can be.
+void LmsOptimizer::Tell(Report report) const {
   try {
+    FailIfInjected("log");
+    Log(report, options_.memory_budget.kind == Budget::Kind::kPercent);
+  } catch (...) {  // the report has it all
+  }
+  try {
+    FailIfInjected("report");
     ReportStore::Global().Add(std::move(report));
   } catch (const std::exception& e) {
     LOG(WARNING) << "lms: a report was lost: " << e.what();
+  } catch (...) {
+    LOG(WARNING) << "lms: a report was lost";
   }
-  return changed ? absl::OkStatus() : absl::AbortedError("lms leaves the graph as it is");
+}
+
+// Of lms.calibrate(): the rewritten graph, or the one that came in, with its ops in a row.
+absl::Status LmsOptimizer::Time(grappler::Cluster* cluster, const grappler::GrapplerItem& item,
+                                tensorflow::GraphDef* optimized_graph) {
+  options_.strict = false;
+  options_.dump_graphs.clear();
+  Report report;
+  const bool changed = Act(cluster, item, optimized_graph, &report);
+  return TimeOps(options_, cluster, item, changed, optimized_graph);
 }
 
 bool RegisterOptimizer() {

@@ -37,10 +37,19 @@ class LmsOptimizer : public tensorflow::grappler::CustomGraphOptimizer {
 
  private:
   bool LastIteration(const std::string& item_id);
+  void NoteProblem(const char* what);
+  bool Act(tensorflow::grappler::Cluster* cluster, const tensorflow::grappler::GrapplerItem& item,
+           tensorflow::GraphDef* output, Report* report);
+  void Tell(Report report) const;
+  absl::Status Time(tensorflow::grappler::Cluster* cluster, const tensorflow::grappler::GrapplerItem& item,
+                    tensorflow::GraphDef* optimized_graph);
 
   Options options_;
   std::vector<std::string> problems_;  // with the options
-  std::map<std::string, int> calls_;   // per item
+  bool unreadable_ = false;            // something went wrong while they were read
+  // Made beforehand: where there is no memory left, this can still be returned.
+  const absl::Status unchanged_ = absl::AbortedError("lms leaves the graph as it is");
+  std::map<std::string, int> calls_;  // per item
 };
 
 // Options of a RewriterConfig entry as the parser wants them; values of other types become problems.

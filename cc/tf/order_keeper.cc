@@ -1,7 +1,10 @@
 #include "cc/tf/order_keeper.h"
 
 #include <algorithm>
+#include <string>
 #include <utility>
+
+#include "cc/core/bytes.h"
 
 namespace lms {
 namespace {
@@ -13,8 +16,10 @@ constexpr int64_t kLargeShare = 256;
 
 using Kind = OrderKeeper::Event::Kind;
 
-OrderKeeper::OrderKeeper(const MemGraph& graph, const Plan& plan, int64_t limit_bytes, int64_t serialize_bytes)
-    : graph_(graph),
+OrderKeeper::OrderKeeper(const MemGraph& graph, const Plan& plan, int64_t limit_bytes, int64_t serialize_bytes,
+                         const Deadline& deadline, int64_t most_bytes)
+    : pace_(deadline),
+      graph_(graph),
       plan_(plan),
       limit_bytes_(limit_bytes),
       serialize_bytes_(serialize_bytes),
@@ -36,6 +41,12 @@ OrderKeeper::OrderKeeper(const MemGraph& graph, const Plan& plan, int64_t limit_
     reader_.push_back(e);
   }
   released_.assign(reader_.size() / 64 + 1, 0);
+  const double bytes = 8.0 * static_cast<double>(released_.size()) * static_cast<double>(events_.size());
+  if (bytes > static_cast<double>(most_bytes)) {
+    throw TooMuch("to keep " + std::to_string(events_.size()) + " operations in order beside " +
+                  std::to_string(reader_.size()) + " readers of large tensors would take " +
+                  FormatBytes(static_cast<int64_t>(bytes)));
+  }
 }
 
 bool OrderKeeper::Large(BufferId buffer) const {
@@ -170,6 +181,7 @@ bool OrderKeeper::Has(const Set& set, EventId reader) const {
 
 void OrderKeeper::AddImplied(EventId by, Set* implied) const {
   const Set& more = implied_[by];
+  pace_.Step(1 + static_cast<int64_t>(more.size()) / 4);
   for (size_t i = 0; i < more.size(); ++i) (*implied)[i] |= more[i];
   if (number_[by] != kNone) (*implied)[number_[by] / 64] |= uint64_t{1} << (number_[by] % 64);
 }
@@ -194,6 +206,7 @@ void OrderKeeper::DropWhatFits(EventId event, const Set& implied, Set* wanted) c
     }
     if (((*wanted)[i / 64] & ~implied[i / 64] & bit) == 0) continue;
     for (const int instance : read_[reader_[i]]) {
+      pace_.Step(1 + static_cast<int64_t>(counted.size()) / 8);
       // What is done with later is live in the plan too.
       if (instances_[instance].last >= event) continue;
       if (std::find(counted.begin(), counted.end(), instance) != counted.end()) continue;
@@ -209,6 +222,7 @@ std::vector<OrderKeeper::EventId> OrderKeeper::Waits(EventId event) {
   const bool large = AllocatesLarge(event);
   const bool serialized = Serialized(event) && serialized_ != kNone;
   if (!large && !serialized) return {};
+  pace_.Step(static_cast<int64_t>(released_.size()));
   Set wanted = released_;
   if (!large) std::fill(wanted.begin(), wanted.end(), 0);
   for (const EventId sharer : sharers_[event]) {

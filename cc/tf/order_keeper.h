@@ -25,8 +25,10 @@
 #define LMS_CC_TF_ORDER_KEEPER_H_
 
 #include <cstdint>
+#include <limits>
 #include <vector>
 
+#include "cc/core/deadline.h"
 #include "cc/core/liveness.h"
 #include "cc/core/mem_graph.h"
 #include "cc/core/plan.h"
@@ -44,8 +46,10 @@ class OrderKeeper {
   };
 
   // `graph` is in execution order and `plan` valid for it; both outlive the keeper. `limit_bytes` includes what is
-  // resident; 0: everything is waited for. `serialize_bytes` 0: no op is serialized.
-  OrderKeeper(const MemGraph& graph, const Plan& plan, int64_t limit_bytes = 0, int64_t serialize_bytes = 0);
+  // resident; 0: everything is waited for. `serialize_bytes` 0: no op is serialized. Memory grows with events times
+  // large readers: TooMuch is thrown where it would be more than `most_bytes`, and later where the deadline passes.
+  OrderKeeper(const MemGraph& graph, const Plan& plan, int64_t limit_bytes = 0, int64_t serialize_bytes = 0,
+              const Deadline& deadline = Deadline(), int64_t most_bytes = std::numeric_limits<int64_t>::max());
 
   const Event& event(EventId event) const { return events_[event]; }
   EventId EventOfStep(int step) const { return event_of_step_[step]; }
@@ -82,6 +86,7 @@ class OrderKeeper {
   bool Large(BufferId buffer) const;
   bool AllocatesLarge(EventId event) const;
 
+  mutable Pace pace_;
   const MemGraph& graph_;
   const Plan& plan_;
   int64_t limit_bytes_;

@@ -19,11 +19,6 @@ namespace {
 
 using tensorflow::NodeDef;
 
-void AddControl(const std::string& name, NodeDef* node) {
-  const std::string control = "^" + name;
-  if (std::find(node->input().begin(), node->input().end(), control) == node->input().end()) node->add_input(control);
-}
-
 class Rewriter {
  public:
   Rewriter(const ImportedGraph& imported, const GraphIndex& index, const Plan& plan, const RewriteOptions& options,
@@ -32,6 +27,7 @@ class Rewriter {
         index_(index),
         plan_(plan),
         options_(options),
+        pace_(options.deadline),
         graph_(graph),
         out_(*result),
         instances_(imported, index, graph),
@@ -40,7 +36,7 @@ class Rewriter {
         due_(plan.swap_ins.size(), false) {
     if (options.enforce_order || options.serialize_bytes > 0) {
       const int64_t limit = options.enforce_order ? options.order_limit_bytes : kNoLimit;
-      order_.emplace(imported.graph, plan, limit, options.serialize_bytes);
+      order_.emplace(imported.graph, plan, limit, options.serialize_bytes, options.deadline, options.order_bytes);
     }
     for (const RecomputeStep& step : plan.steps) moved_[step.op] = moved_[step.op] || step.moves;
     ends_flow_.reserve(imported.graph.ops.size());
@@ -99,6 +95,12 @@ class Rewriter {
   const NodeDef& Original(int node) const { return graph_->node(node); }
   const std::string& NameOf(OpId op) const { return graph_->node(imported_.node_of_op[op]).name(); }
 
+  void AddControl(const std::string& name, NodeDef* node) const {
+    const std::string control = "^" + name;
+    pace_.Step(20 + node->input_size());
+    if (std::find(node->input().begin(), node->input().end(), control) == node->input().end()) node->add_input(control);
+  }
+
   // The last op before `before` that makes one of its inputs: once it has run, what is recomputed is wanted.
   OpId Trigger(OpId before) const {
     OpId trigger = kNone;
@@ -107,6 +109,7 @@ class Rewriter {
       // Look through ops that cannot carry an edge, towards what they wait for.
       while (producer != kNone && !CanTrigger(producer)) {
         const std::vector<OpId>& deps = imported_.graph.ops[producer].deps;
+        pace_.Step(1 + static_cast<int64_t>(deps.size()));
         producer = deps.empty() ? kNone : *std::max_element(deps.begin(), deps.end());
       }
       trigger = std::max(trigger, producer);
@@ -139,6 +142,7 @@ class Rewriter {
     trigger_ = Trigger(before);
     // Where the op's other inputs have long been there, take its place in the schedule instead.
     for (OpId op = before - 1; trigger_ <= latest_op && op > latest_op; --op) {
+      pace_.Step();
       if (CanTrigger(op) && !imported_.graph.ops[op].inputs.empty()) trigger_ = op;
     }
     return trigger_ != kNone;
@@ -238,6 +242,7 @@ class Rewriter {
   // resident inputs, may have run long before.
   OpId SwapInTrigger(OpId before) const {
     for (OpId op = before - 1; op >= 0; --op) {
+      pace_.Step();
       const std::vector<BufferId>& inputs = imported_.graph.ops[op].inputs;
       const auto made = [this](BufferId b) { return !imported_.graph.buffers[b].resident; };
       if (CanTrigger(op) && std::any_of(inputs.begin(), inputs.end(), made)) return op;
@@ -316,6 +321,7 @@ class Rewriter {
   const GraphIndex& index_;
   const Plan& plan_;
   const RewriteOptions& options_;
+  mutable Pace pace_;
   tensorflow::GraphDef* graph_;
   RewriteResult& out_;
 

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "cc/core/deadline.h"
 #include "cc/core/plan.h"
 #include "cc/tf/graph_index.h"
 #include "cc/tf/import.h"
@@ -33,7 +34,9 @@ struct RewriteOptions {
   bool enforce_order = false;
   int64_t order_limit_bytes = 0;
   SwapTarget swap;
-  int64_t serialize_bytes = 0;  // ops whose results take as much run one after the other; 0: none have to
+  Deadline deadline;                       // TooMuch is thrown where it passes...
+  int64_t order_bytes = int64_t{1} << 28;  // ...and where keeping the order would take more memory than this
+  int64_t serialize_bytes = 0;             // ops whose results take as much run one after the other; 0: none have to
 };
 
 // An op that waits for a node only because of the order.

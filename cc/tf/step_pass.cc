@@ -4,6 +4,7 @@
 #include <chrono>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "cc/core/bytes.h"
 #include "cc/core/graph_dump.h"
@@ -18,6 +19,7 @@
 #include "cc/tf/dimensions.h"
 #include "cc/tf/execution.h"
 #include "cc/tf/failure.h"
+#include "cc/tf/graph_bounds.h"
 #include "cc/tf/graph_index.h"
 #include "cc/tf/hidden_wait.h"
 #include "cc/tf/import.h"
@@ -46,11 +48,13 @@ double Now() { return std::chrono::duration<double>(std::chrono::steady_clock::n
 class StepPass {
  public:
   StepPass(const Options& options, grappler::Cluster* cluster, const grappler::GrapplerItem& item, int threads,
-           Report* report)
+           StageWatch* stages, Report* report)
       : options_(options),
         cluster_(cluster),
         item_(item),
         threads_(threads),
+        stages_(*stages),
+        bounds_(options.planner_seconds),
         dimensions_(item, options),
         sizes_(&dimensions_),
         report_(*report) {}
@@ -77,10 +81,7 @@ class StepPass {
   }
 
  private:
-  void Enter(const char* stage) {
-    report_.stage = stage;
-    FailIfInjected(stage);
-  }
+  void Enter(const char* stage) { stages_.Enter(stage); }
 
   bool Skip(const std::string& reason) {
     report_.status = ReportStatus::kSkipped;
@@ -96,17 +97,17 @@ class StepPass {
 
   bool Read() {
     Enter("index");
-    absl::Status status = index_.Build(item_);
+    absl::Status status = index_.Build(item_, stages_.deadline());
     if (!status.ok()) return Fail(status);
     Enter("sizes");
     report_.sizes = dimensions_.lines();
     if (!dimensions_.problems().empty()) return Fail(absl::InvalidArgumentError(dimensions_.problems().front()));
     if (!dimensions_.warning().empty()) report_.warnings.push_back(dimensions_.warning());
-    status = sizes_.Infer();
+    status = sizes_.Infer(stages_.deadline());
     if (status.ok()) status = sizes_.InferLists(index_);
     if (!status.ok()) return Fail(status);
     Enter("import");
-    status = ImportGraph(item_, index_, sizes_, &imported_);
+    status = ImportGraph(item_, index_, sizes_, &imported_, stages_.deadline());
     if (!status.ok()) return Fail(status);
     report_.device = imported_.device;
     report_.nodes_before = report_.nodes_after = item_.graph.node_size();
@@ -149,11 +150,11 @@ class StepPass {
     Enter("costs");
     EstimateCosts();
     Enter("liveness");
-    const MemoryProfile profile = PredictMemory(item_.graph, index_, imported_, threads_);
+    const MemoryProfile profile = PredictMemory(item_.graph, index_, imported_, threads_, stages_.deadline());
     report_.resident_bytes = profile.resident_bytes;
     report_.peak_before_bytes = report_.peak_after_bytes = profile.peak_bytes;
     report_.timeline_before = profile.Timeline();
-    worst_bytes_ = PeakAtWorst(item_.graph, index_, imported_, threads_, profile);
+    worst_bytes_ = PeakAtWorst(item_.graph, index_, imported_, threads_, profile, stages_.deadline());
     Enter("budget");
     const ResolvedBudget budget =
         ResolveBudget(options_.memory_budget, profile.resident_bytes, profile.peak_bytes, imported_.device, cluster_);
@@ -162,6 +163,7 @@ class StepPass {
   }
 
   void EstimateCosts() {
+    FailIfInjected("profile");
     const ChosenProfile chosen =
         ChooseProfile(options_.profile, PlaceOf(imported_.device, cluster_, options_.intra_op_threads));
     if (!chosen.problem.empty()) report_.warnings.push_back(chosen.problem + ": times are estimates");
@@ -189,9 +191,12 @@ class StepPass {
     if (options_.dump_graphs.empty()) return;
     std::string problem;
     try {
+      FailIfInjected("dump");
       problem = write();
     } catch (const std::exception& e) {
       problem = e.what();
+    } catch (...) {
+      problem = "unknown exception";
     }
     if (!problem.empty()) report_.warnings.push_back("dump_graphs: " + problem);
   }
@@ -234,6 +239,8 @@ class StepPass {
   }
 
   bool PlanAndRewrite(tensorflow::GraphDef* output) {
+    const std::string too_large = WhyTooLarge(item_, GraphWork::kPlan, bounds_);
+    if (!too_large.empty()) throw TooMuch(too_large);
     const std::string waits = HiddenWait(item_, index_);
     if (!waits.empty()) return Skip(waits + " may wait for another op of the step: lms changes no order around it" + hidden_);
     Enter("import");
@@ -307,6 +314,7 @@ class StepPass {
   void ChooseWhereToSwap() {
     if (!options_.swap) return;
     Enter("swap");
+    FailIfInjected("link");
     swap_ = ChooseSwap(options_, imported_.device, cluster_);
     NoteSwap(swap_, &report_);
     target_.tier = swap_.tier;
@@ -319,7 +327,8 @@ class StepPass {
   absl::Status HoldIterations() {
     if (index_.frames() < 2 || !options_.schedule) return absl::OkStatus();
     const int region = imported_.region;
-    const absl::Status status = ImportRegion(item_, index_, sizes_, region, /*hold=*/true, &imported_);
+    const absl::Status status =
+        ImportRegion(item_, index_, sizes_, region, /*hold=*/true, &imported_, stages_.deadline());
     if (!status.ok()) return status;
     ImportCosts(item_, sizes_, swap_.link, &imported_);
     DumpGraph();
@@ -328,6 +337,7 @@ class StepPass {
 
   PlannerOptions Planner() const {
     PlannerOptions planner = PlannerOptionsFor(options_.planner_seconds);
+    planner.deadline = stages_.deadline();
     planner.recompute = options_.recompute;
     planner.move = options_.schedule;
     planner.link = swap_.link;
@@ -356,12 +366,14 @@ class StepPass {
     // What takes the place of a swapped tensor must wait until it is out, whatever else is enforced.
     ways.enforce_order = options_.schedule || !plan.swap_outs.empty();
     ways.order_limit_bytes = order_limit_;
+    ways.deadline = stages_.deadline();
+    ways.order_bytes = bounds_.bytes / 4;
     ways.serialize_bytes = options_.serialize_bytes;
     ways.swap = target_;
     absl::Status status = RewriteGraph(Planned(), index_, plan, ways, &rewritten->graph, &applied_);
     if (!status.ok()) return Fail(status);
     Enter("verify");
-    status = VerifyRewrite(item_, *rewritten, sizes_, threads_, swap_.link, profile);
+    status = VerifyRewrite(item_, *rewritten, sizes_, threads_, swap_.link, profile, stages_.deadline());
     return status.ok() || Fail(status);
   }
 
@@ -390,6 +402,7 @@ class StepPass {
     if (planned.timed_out) {
       report_.warnings.push_back("planning was cut short after planner_seconds: another run may find another plan");
     }
+    FailIfInjected("describe");
     DescribeApplied({Planned(), planned, applied_, swap_.link, order_limit_ > 0}, index_, sizes_, &report_);
     Dump([&] {
       const std::string problem = order_limit_ > 0 ? DumpFile().Write(Planned().graph) : "";
@@ -429,6 +442,7 @@ class StepPass {
   bool Infeasible(const PlannerResult& planned, tensorflow::GraphDef* output) {
     int64_t peak = std::max(planned.peak_bytes, least_verified_);
     if (Limit() < LowerBoundBytes(imported_.graph)) {
+      FailIfInjected("least");
       const double start = Now();
       peak = ChooseForLeastPeak(imported_.graph, Ways(0)).planned.peak_bytes;
       report_.planner_seconds += Now() - start;
@@ -444,6 +458,7 @@ class StepPass {
     report_.reason += "; the least feasible budget found is " + FormatBytes(report_.min_budget_bytes) + " (" +
                       std::to_string(report_.min_budget_bytes) + " bytes)";
     if (!options_.strict) return false;
+    FailIfInjected("strict");
     *output = item_.graph;
     FailStep(index_, imported_.device, "lms (strict): " + report_.reason, output);
     return true;
@@ -468,6 +483,8 @@ class StepPass {
   grappler::Cluster* cluster_;
   const grappler::GrapplerItem& item_;
   const int threads_;  // inter-op
+  StageWatch& stages_;
+  const GraphBounds bounds_;
   Dimensions dimensions_;
   TensorSizes sizes_;
   Report& report_;
@@ -487,7 +504,7 @@ class StepPass {
 }  // namespace
 
 bool RunStepPass(const Options& options, grappler::Cluster* cluster, const grappler::GrapplerItem& item, int threads,
-                 tensorflow::GraphDef* output, Report* report) {
+                 tensorflow::GraphDef* output, StageWatch* stages, Report* report) {
   const Report blank = *report;
   // Where no plan makes up for all that steps have been seen to take more, one that makes up for a part is better than
   // the graph as it came.
@@ -497,8 +514,10 @@ bool RunStepPass(const Options& options, grappler::Cluster* cluster, const grapp
     tried.observed_excess = 1 + excess * share;
     const bool last = excess <= 0 || share <= 0;
     tried.strict = options.strict && last;
+    std::vector<std::pair<std::string, double>> seconds = std::move(report->stage_seconds);
     *report = blank;
-    const bool changed = StepPass(tried, cluster, item, threads, report).Run(output);
+    report->stage_seconds = std::move(seconds);
+    const bool changed = StepPass(tried, cluster, item, threads, stages, report).Run(output);
     if (report->status == ReportStatus::kInfeasible && !last) continue;
     if (!options.planned_again.empty()) report->reason += "; planned again: " + options.planned_again;
     return changed;

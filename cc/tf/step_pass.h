@@ -6,6 +6,7 @@
 #include "absl/status/status.h"
 #include "cc/core/options.h"
 #include "cc/core/report.h"
+#include "cc/tf/stage_watch.h"
 #include "tensorflow/core/grappler/clusters/cluster.h"
 #include "tensorflow/core/grappler/grappler_item.h"
 
@@ -15,7 +16,7 @@ namespace lms {
 // report their errors through the report's status kFailed.
 bool RunStepPass(const Options& options, tensorflow::grappler::Cluster* cluster,
                  const tensorflow::grappler::GrapplerItem& item, int threads, tensorflow::GraphDef* output,
-                 Report* report);
+                 StageWatch* stages, Report* report);
 
 }  // namespace lms
 

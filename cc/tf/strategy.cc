@@ -59,10 +59,10 @@ bool Better(const PlannerResult& a, const PlannerResult& b) {
 
 Strategy ChooseForLimit(const MemGraph& graph, int64_t limit_bytes, const StrategyOptions& options) {
   if (!options.order) return {PlanForLimit(graph, limit_bytes, options.planner), {}};
-  MemoryOrder order = OrderForLimit(graph, limit_bytes, OrderWork(options.planner));
+  MemoryOrder order = OrderForLimit(graph, limit_bytes, OrderWork(options.planner), options.planner.deadline);
   if (order.feasible && options.order_alone) return Alone(std::move(order));
   // Where the limit is out of reach for order alone, the lowest peak is a good order to plan in.
-  order = OrderForLeastPeak(graph, OrderWork(options.planner));
+  order = OrderForLeastPeak(graph, OrderWork(options.planner), options.planner.deadline);
   order.feasible = order.peak_bytes <= limit_bytes;
   if (OrderAlone(options.planner) || (order.feasible && options.order_alone)) return Alone(std::move(order));
   if (!WorthPlanning(graph, order)) return {PlanForLimit(graph, limit_bytes, options.planner), {}};
@@ -74,7 +74,7 @@ Strategy ChooseForLimit(const MemGraph& graph, int64_t limit_bytes, const Strate
 
 Strategy ChooseForLeastPeak(const MemGraph& graph, const StrategyOptions& options) {
   if (!options.order) return {PlanForLeastPeak(graph, options.planner), {}};
-  MemoryOrder order = OrderForLeastPeak(graph, OrderWork(options.planner));
+  MemoryOrder order = OrderForLeastPeak(graph, OrderWork(options.planner), options.planner.deadline);
   if (OrderAlone(options.planner)) return Alone(std::move(order));
   if (!WorthPlanning(graph, order)) return {PlanForLeastPeak(graph, options.planner), {}};
   Strategy given{PlanForLeastPeak(graph, Rest(options.planner)), {}};

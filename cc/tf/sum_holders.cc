@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <set>
 #include <utility>
 
 #include "cc/tf/executor_model.h"
@@ -12,11 +13,13 @@ namespace lms {
 namespace {
 
 constexpr uint32_t kRuns = 16;
+// Of sums with other readers of their terms. Each may become an edge.
+constexpr size_t kMostPairs = 2000000;
 
 class Holders {
  public:
-  Holders(const tensorflow::GraphDef& graph, const GraphIndex& index, bool onednn)
-      : graph_(graph), index_(index), onednn_(onednn) {}
+  Holders(const tensorflow::GraphDef& graph, const GraphIndex& index, bool onednn, const Deadline& deadline)
+      : graph_(graph), index_(index), onednn_(onednn), deadline_(deadline), pace_(deadline) {}
 
   std::vector<SumWait> Find() {
     FindPairs();
@@ -25,6 +28,7 @@ class Holders {
     std::vector<uint32_t> before(pairs_.size(), 0);  // runs in which the reader came before the sum
     std::vector<int> place(index_.size(), -1);
     for (uint32_t seed = 0; seed < kRuns; ++seed) {
+      deadline_.Check();
       const std::vector<int> run = model.Run(seed);
       std::fill(place.begin(), place.end(), -1);
       for (size_t i = 0; i < run.size(); ++i) place[run[i]] = static_cast<int>(i);
@@ -45,8 +49,9 @@ class Holders {
 
  private:
   // The tensor that allocated the storage.
-  TensorRef Root(TensorRef tensor) const {
+  TensorRef Root(TensorRef tensor) {
     for (int steps = 0; steps < index_.size(); ++steps) {
+      pace_.Step();
       const int shared = SharedInput(graph_.node(tensor.node), tensor.port);
       if (shared < 0 || shared >= static_cast<int>(index_[tensor.node].inputs.size())) break;
       tensor = index_[tensor.node].inputs[shared];
@@ -55,13 +60,15 @@ class Holders {
   }
 
   // Live nodes that read the tensor, through views too.
-  std::vector<int> Readers(const TensorRef& root) const {
+  std::vector<int> Readers(const TensorRef& root) {
     std::vector<int> found;
     std::vector<TensorRef> tensors{root};
+    std::set<std::pair<int, int>> seen{{root.node, root.port}};
     for (size_t t = 0; t < tensors.size(); ++t) {
       const TensorRef tensor = tensors[t];
       for (const int reader : index_[tensor.node].readers) {
         const std::vector<TensorRef>& inputs = index_[reader].inputs;
+        pace_.Step(10 + static_cast<int64_t>(inputs.size()));
         if (!index_[reader].live) continue;
         for (size_t i = 0; i < inputs.size(); ++i) {
           if (!(inputs[i] == tensor)) continue;
@@ -69,7 +76,7 @@ class Holders {
           const TensorRef view{reader, port};
           if (SharedInput(graph_.node(reader), port) != static_cast<int>(i)) {
             found.push_back(reader);
-          } else if (std::find(tensors.begin(), tensors.end(), view) == tensors.end()) {
+          } else if (seen.emplace(view.node, view.port).second) {
             tensors.push_back(view);
           }
         }
@@ -103,20 +110,24 @@ class Holders {
       for (const int reader : others) {
         if (reader != sum && MayWait(reader, sum)) pairs_.emplace_back(sum, reader);
       }
+      if (pairs_.size() > kMostPairs) throw TooMuch("more than 2 million readers of terms of sums");
     }
   }
 
   const tensorflow::GraphDef& graph_;
   const GraphIndex& index_;
   const bool onednn_;
+  const Deadline deadline_;
+  Pace pace_;
   std::vector<bool> may_be_fused_;
   std::vector<std::pair<int, int>> pairs_;  // sum, another reader of one of its terms
 };
 
 }  // namespace
 
-std::vector<SumWait> FindSumWaits(const tensorflow::GraphDef& graph, const GraphIndex& index, bool onednn) {
-  return Holders(graph, index, onednn).Find();
+std::vector<SumWait> FindSumWaits(const tensorflow::GraphDef& graph, const GraphIndex& index, bool onednn,
+                                  const Deadline& deadline) {
+  return Holders(graph, index, onednn, deadline).Find();
 }
 
 }  // namespace lms

@@ -45,8 +45,8 @@ bool IsRounded(const NodeDef& add) {
 
 class SumHolder {
  public:
-  SumHolder(tensorflow::GraphDef* graph, const GraphIndex& index, SumOrder* result)
-      : graph_(*graph), index_(index), result_(*result) {}
+  SumHolder(tensorflow::GraphDef* graph, const GraphIndex& index, const Deadline& deadline, SumOrder* result)
+      : graph_(*graph), index_(index), result_(*result), deadline_(deadline), pace_(deadline) {}
 
   absl::Status Run() {
     FindSums();
@@ -54,6 +54,7 @@ class SumHolder {
     const ExecutorModel model(graph_, index_, tensorflow::IsMKLEnabled());
     std::vector<std::vector<Sum>> runs;
     for (uint32_t seed = 0; seed < kRuns; ++seed) {
+      deadline_.Check();
       const std::vector<int> run = model.Run(seed);
       if (run.size() != LiveNodes()) return absl::InvalidArgumentError("the graph has a cycle outside its loops");
       runs.push_back(Ordered(run));
@@ -78,8 +79,9 @@ class SumHolder {
   }
 
   // The temporary variable that the node changes or hands on by reference, or -1.
-  int Variable(int node) const {
+  int Variable(int node) {
     for (int steps = 0; steps < index_.size(); ++steps) {
+      pace_.Step();
       const std::string& op = graph_.node(node).op();
       if (op == "TemporaryVariable") return node;
       const bool passes = op == "Assign" || op == "AssignAdd" || op == "AssignSub" || op == "RefIdentity";
@@ -168,6 +170,8 @@ class SumHolder {
   tensorflow::GraphDef& graph_;
   const GraphIndex& index_;
   SumOrder& result_;
+  const Deadline deadline_;
+  Pace pace_;
   std::vector<Sum> sums_;
 };
 
@@ -178,10 +182,10 @@ bool AddsInOrderOfArrival(const tensorflow::GraphDef& graph) {
                      [](const NodeDef& node) { return node.op() == "TemporaryVariable"; });
 }
 
-absl::Status HoldSums(tensorflow::grappler::GrapplerItem* item, SumOrder* result) {
+absl::Status HoldSums(tensorflow::grappler::GrapplerItem* item, const Deadline& deadline, SumOrder* result) {
   GraphIndex index;
-  absl::Status status = index.Build(*item);
-  if (status.ok()) status = SumHolder(&item->graph, index, result).Run();
+  absl::Status status = index.Build(*item, deadline);
+  if (status.ok()) status = SumHolder(&item->graph, index, deadline, result).Run();
   return status;
 }
 

@@ -15,6 +15,7 @@
 #define LMS_CC_TF_SUM_ORDER_H_
 
 #include "absl/status/status.h"
+#include "cc/core/deadline.h"
 #include "tensorflow/core/framework/graph.pb.h"
 #include "tensorflow/core/grappler/grappler_item.h"
 
@@ -29,8 +30,9 @@ struct SumOrder {
 // Is there anything that HoldSums may have to do? One pass over the nodes.
 bool AddsInOrderOfArrival(const tensorflow::GraphDef& graph);
 
-// Adds the edges to item->graph. Fails where the graph cannot be indexed, and leaves it as it is then.
-absl::Status HoldSums(tensorflow::grappler::GrapplerItem* item, SumOrder* result);
+// Adds the edges to item->graph. Fails where the graph cannot be indexed, and leaves it as it is then. Throws TooMuch
+// where the deadline passes.
+absl::Status HoldSums(tensorflow::grappler::GrapplerItem* item, const Deadline& deadline, SumOrder* result);
 
 }  // namespace lms
 

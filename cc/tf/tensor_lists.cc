@@ -295,7 +295,7 @@ TensorLists::Overlap TensorLists::OverlapOf(int frame) const {
   std::set<int> groups;
   std::set<std::pair<int, int>> waiting;
   int64_t pending = 0;
-  for (int i = 0; i < index_.size(); ++i) {
+  for (const int i : loops_.NodesIn(frame)) {
     if (index_[i].frame != frame || !index_[i].live) continue;
     const tensorflow::NodeDef& node = graph_.node(i);
     if (IsEnter(node)) {

@@ -206,9 +206,10 @@ TensorSizes::TensorSizes(Dimensions* dimensions)
       dimensions_(dimensions),
       unknown_dim_(dimensions->rest()) {}
 
-absl::Status TensorSizes::Infer() {
+absl::Status TensorSizes::Infer(const Deadline& deadline) {
   absl::Status status;
   for (int round = 0; round < kMostRounds; ++round) {
+    deadline.Check();
     properties_ = std::make_unique<grappler::GraphProperties>(item_);
     status = InferShapes(properties_.get());
     if (!status.ok()) return status;

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "cc/core/deadline.h"
 #include "cc/core/profile.h"
 #include "cc/tf/dimensions.h"
 #include "cc/tf/graph_index.h"
@@ -51,7 +52,7 @@ class TensorSizes {
   explicit TensorSizes(Dimensions* dimensions);  // which must outlive this
 
   // Shapes and sizes of all tensors.
-  absl::Status Infer();
+  absl::Status Infer(const Deadline& deadline = Deadline());
 
   // Once more, with what is known of tensor lists (list_shapes.h), where that says more. `index` belongs to the item.
   absl::Status InferLists(const GraphIndex& index);

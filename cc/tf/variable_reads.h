@@ -8,11 +8,13 @@
 //     changes the tensor in place is the last of its readers, and loops, branches, control flow and results are left
 //     out. It is asked who might be waited for.
 //
-// Thread-safe.
+// The functions are thread-safe.
 
 #ifndef LMS_CC_TF_VARIABLE_READS_H_
 #define LMS_CC_TF_VARIABLE_READS_H_
 
+#include <map>
+#include <utility>
 #include <vector>
 
 #include "cc/tf/graph_index.h"
@@ -23,7 +25,22 @@ namespace lms {
 // Does the node run once in every step, outside of loops and branches?
 bool RunsInEveryStep(const NodeIndex& node);
 
-// The ReadVariableOp behind a tensor that is one, or a view of one; -1 for others. Linear in the views in between.
+// Remembers what it has found: linear in all the views that it is asked about, once. Not for several threads.
+class ReadFinder {
+ public:
+  // `index` belongs to the graph; both must outlive this.
+  ReadFinder(const tensorflow::GraphDef& graph, const GraphIndex& index) : graph_(graph), index_(index) {}
+
+  // The ReadVariableOp behind a tensor that is one, or a view of one; -1 for others.
+  int ReadBehind(TensorRef tensor);
+
+ private:
+  const tensorflow::GraphDef& graph_;
+  const GraphIndex& index_;
+  std::map<std::pair<int, int>, int> known_;  // by node and port of views
+};
+
+// The same for one tensor. Linear in the views in between.
 int ReadBehind(const tensorflow::GraphDef& graph, const GraphIndex& index, TensorRef tensor);
 
 // The nodes that read what a ReadVariableOp hands out, through views too, and that an update of the variable might wait

@@ -21,10 +21,13 @@ constexpr int64_t kLeastBytes = 64 << 10;
 constexpr size_t kMostFollowers = 2000;
 // An update that depends on no more nodes than these needs nothing of the step, and may run at its very beginning.
 constexpr size_t kMostSources = 64;
+// A variable that is changed more often is left alone: who reads which of its values is not told by its handle.
+constexpr size_t kMostUpdates = 8;
 
 class WaitFinder {
  public:
-  WaitFinder(const tensorflow::GraphDef& graph, const GraphIndex& index) : graph_(graph), index_(index) {}
+  WaitFinder(const tensorflow::GraphDef& graph, const GraphIndex& index, const Deadline& deadline)
+      : graph_(graph), index_(index), pace_(deadline) {}
 
   std::vector<VariableWait> Run() {
     for (int i = 0; i < index_.size(); ++i) {
@@ -48,8 +51,9 @@ class WaitFinder {
     for (int i = 0; i < index_.size(); ++i) {
       if (!RunsInEveryStep(index_[i]) || !IsVariableRead(graph_.node(i).op()) || index_[i].inputs.empty()) continue;
       const auto found = updates_.find(Variable(index_[i].inputs[0]));
-      if (found == updates_.end()) continue;
+      if (found == updates_.end() || found->second.size() > kMostUpdates) continue;
       const std::vector<int> readers = ReadersToWaitFor(graph_, index_, i);
+      pace_.Step(10 * static_cast<int64_t>(readers.size()));
       for (const int update : found->second) {
         for (const int reader : readers) {
           if (reader != update && MayWait(update, reader)) waits.push_back({update, reader});
@@ -67,8 +71,9 @@ class WaitFinder {
   }
 
   // The node that makes the handle, or -1.
-  int Variable(TensorRef tensor) const {
+  int Variable(TensorRef tensor) {
     for (int steps = 0; steps < index_.size(); ++steps) {
+      pace_.Step();
       const std::string& op = graph_.node(tensor.node).op();
       if (op == "VarHandleOp" || op == "_Arg") return tensor.node;
       if (!IsPassThrough(graph_.node(tensor.node)) || index_[tensor.node].inputs.empty()) return -1;
@@ -159,6 +164,7 @@ class WaitFinder {
     while (!next.empty() && !too_many_) {
       const int node = next.back();
       next.pop_back();
+      pace_.Step(10 + 10 * static_cast<int64_t>(index_[node].readers.size()));
       for (const int reader : index_[node].readers) {
         if (followers_.insert(reader).second) next.push_back(reader);
       }
@@ -171,6 +177,7 @@ class WaitFinder {
   const GraphIndex& index_;
   std::unordered_map<int, std::vector<int>> all_updates_;  // by the node of the handle
   std::unordered_map<int, std::vector<int>> updates_;      // those of large variables
+  Pace pace_;
   int follower_of_ = -1;
   bool too_many_ = false;
   std::unordered_set<int> followers_;
@@ -178,8 +185,9 @@ class WaitFinder {
 
 }  // namespace
 
-std::vector<VariableWait> FindVariableWaits(const tensorflow::GraphDef& graph, const GraphIndex& index) {
-  return WaitFinder(graph, index).Run();
+std::vector<VariableWait> FindVariableWaits(const tensorflow::GraphDef& graph, const GraphIndex& index,
+                                            const Deadline& deadline) {
+  return WaitFinder(graph, index, deadline).Run();
 }
 
 }  // namespace lms

@@ -9,6 +9,7 @@
 
 #include <vector>
 
+#include "cc/core/deadline.h"
 #include "cc/tf/graph_index.h"
 #include "tensorflow/core/framework/graph.pb.h"
 
@@ -21,7 +22,8 @@ struct VariableWait {
 
 // The waits that the graph lacks, in the order of its nodes, none of which closes a cycle by itself. Nothing in loops
 // and branches. Roughly linear: who might depend on an update is followed for some thousand nodes at most.
-std::vector<VariableWait> FindVariableWaits(const tensorflow::GraphDef& graph, const GraphIndex& index);
+std::vector<VariableWait> FindVariableWaits(const tensorflow::GraphDef& graph, const GraphIndex& index,
+                                            const Deadline& deadline = Deadline());
 
 }  // namespace lms
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string>
+#include <unordered_set>
 #include <vector>
 
 #include "cc/tf/execution.h"
@@ -41,8 +42,9 @@ std::string WhyNotTwice(const NodeDef& node) {
 // Compares two graphs of which the second is said to be the first with recomputations and swaps behind its nodes.
 class Comparison {
  public:
-  Comparison(const GraphDef& before, const GraphIndex& old_index, const GraphDef& after, const GraphIndex& new_index)
-      : before_(before), old_(old_index), after_(after), new_(new_index) {}
+  Comparison(const GraphDef& before, const GraphIndex& old_index, const GraphDef& after, const GraphIndex& new_index,
+             const Deadline& deadline)
+      : before_(before), old_(old_index), after_(after), new_(new_index), pace_(deadline) {}
 
   absl::Status Check() const {
     if (after_.node_size() < before_.node_size()) return absl::InternalError("nodes are missing");
@@ -78,8 +80,10 @@ class Comparison {
       return absl::InternalError("node " + name + " was moved into or out of a loop or branch");
     }
     if (!SameInputs(node, node)) return absl::InternalError("node " + name + " has other inputs than before");
+    if (was.controls == is.controls) return absl::OkStatus();
+    const std::unordered_set<int> waits(is.controls.begin(), is.controls.end());
     for (const int control : was.controls) {
-      if (std::find(is.controls.begin(), is.controls.end(), control) == is.controls.end()) {
+      if (waits.count(control) == 0) {
         return absl::InternalError("node " + name + " no longer waits for " + before_.node(control).name());
       }
     }
@@ -147,6 +151,7 @@ class Comparison {
   // on.
   TensorRef Source(TensorRef tensor) const {
     for (int steps = 0; steps < after_.node_size(); ++steps) {
+      pace_.Step();
       if (tensor.node >= before_.node_size()) tensor = SwappedTensor(after_, new_, tensor);
       if (tensor.node >= before_.node_size()) tensor.node = old_.Find(OriginalName(after_.node(tensor.node).name()));
       if (tensor.node < 0 || !IsPassThrough(before_.node(tensor.node))) return tensor;
@@ -161,6 +166,7 @@ class Comparison {
   const GraphIndex& old_;
   const GraphDef& after_;
   const GraphIndex& new_;
+  mutable Pace pace_;
 };
 
 // The region of the first node that was added, or 0.
@@ -184,13 +190,15 @@ absl::Status CheckRegion(const GraphDef& graph, const GraphIndex& index, int reg
 }
 
 // Each recomputation that reads a variable is waited for by all that change the variable.
-absl::Status CheckVariableOrder(const GraphDef& graph, const ImportedGraph& imported) {
+absl::Status CheckVariableOrder(const GraphDef& graph, const ImportedGraph& imported, const Deadline& deadline) {
+  Pace pace(deadline);
   for (size_t i = 0; i < imported.graph.ops.size(); ++i) {
     const MemOp& op = imported.graph.ops[i];
     if (!IsOwnName(graph.node(imported.node_of_op[i]).name())) continue;
     for (const BufferId b : op.inputs) {
       for (const OpId writer : imported.graph.buffers[b].overwritten_by) {
         const std::vector<OpId>& deps = imported.graph.ops[writer].deps;
+        pace.Step(static_cast<int64_t>(deps.size()));
         if (std::find(deps.begin(), deps.end(), static_cast<OpId>(i)) == deps.end()) {
           return absl::InternalError(op.name + " may read a variable after " + imported.graph.ops[writer].name);
         }
@@ -204,21 +212,21 @@ absl::Status CheckVariableOrder(const GraphDef& graph, const ImportedGraph& impo
 
 absl::Status VerifyRewrite(const tensorflow::grappler::GrapplerItem& original,
                            const tensorflow::grappler::GrapplerItem& rewritten, const TensorSizes& sizes, int threads,
-                           const SwapLink& link, MemoryProfile* profile) {
+                           const SwapLink& link, MemoryProfile* profile, const Deadline& deadline) {
   GraphIndex old_index;
   GraphIndex index;
-  absl::Status status = old_index.Build(original);
-  if (status.ok()) status = index.Build(rewritten);
-  if (status.ok()) status = Comparison(original.graph, old_index, rewritten.graph, index).Check();
+  absl::Status status = old_index.Build(original, deadline);
+  if (status.ok()) status = index.Build(rewritten, deadline);
+  if (status.ok()) status = Comparison(original.graph, old_index, rewritten.graph, index, deadline).Check();
   ImportedGraph imported;
   const int region = status.ok() ? RegionOfTheAdded(rewritten.graph, index) : 0;
   if (status.ok()) status = CheckRegion(rewritten.graph, index, region);
-  if (status.ok()) status = ImportRegion(rewritten, index, sizes, region, /*hold=*/false, &imported);
-  if (status.ok()) status = CheckVariableOrder(rewritten.graph, imported);
+  if (status.ok()) status = ImportRegion(rewritten, index, sizes, region, /*hold=*/false, &imported, deadline);
+  if (status.ok()) status = CheckVariableOrder(rewritten.graph, imported, deadline);
   if (status.ok()) status = CheckSwappable(imported);
   if (!status.ok()) return status;
   ImportCosts(rewritten, sizes, link, &imported);
-  *profile = PredictMemory(rewritten.graph, index, imported, threads);
+  *profile = PredictMemory(rewritten.graph, index, imported, threads, deadline);
   return status;
 }
 

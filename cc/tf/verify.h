@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "cc/core/deadline.h"
 #include "cc/core/liveness.h"
 #include "cc/core/swap_link.h"
 #include "cc/tf/graph_index.h"
@@ -25,10 +26,11 @@ namespace lms {
 // node never runs, may still run when the next iteration begins, or may read a variable after it has changed; what is
 // swapped out is not the tensor that it is said to be, or may be changed meanwhile; what is swapped in is not what was
 // swapped out of that tensor; there is a cycle. *profile is the new graph's memory over time on so many inter-op
-// threads, which takes the costs that `sizes` knows, and for transfers what `link` takes.
+// threads, which takes the costs that `sizes` knows, and for transfers what `link` takes. Throws TooMuch
+// where the deadline passes.
 absl::Status VerifyRewrite(const tensorflow::grappler::GrapplerItem& original,
                            const tensorflow::grappler::GrapplerItem& rewritten, const TensorSizes& sizes, int threads,
-                           const SwapLink& link, MemoryProfile* profile);
+                           const SwapLink& link, MemoryProfile* profile, const Deadline& deadline = Deadline());
 
 }  // namespace lms
 

@@ -12,6 +12,7 @@ import threading
 from typing import Any
 
 from lms import _native
+from lms._failure import fail_if_injected
 from lms._report import format_bytes
 
 _TOLERANCE = 1.01
@@ -56,26 +57,43 @@ class Step:
         if self.done or not alone or not _lock.acquire(blocking=False):
             return False
         self._tries += 1
-        if not self._measurable(_native.latest_plan(self.function)):
-            _lock.release()
+        begun = False
+        try:
+            fail_if_injected("feedback begin")
+            if not self._measurable(_native.latest_plan(self.function)):
+                self.done = True
+            elif not _native.begin_peak_scope():
+                self.done = bool(_native.memory_error())
+            else:
+                begun = True
+                self.disturbed = False
+                _open = self
+        except BaseException:
             self.done = True
-            return False
-        if not _native.begin_peak_scope():
-            _lock.release()
-            self.done = bool(_native.memory_error())
-            return False
-        self.disturbed = False
-        _open = self
-        return True
+            raise
+        finally:
+            if not begun:
+                _lock.release()
+        return begun
 
     def end(self, returned: bool) -> None:
         """Judges the call; `returned`: it raised nothing."""
         global _open
-        rise = _native.end_peak_scope()
-        _open = None
-        _lock.release()
-        if returned and not self.disturbed:
-            self._judge(rise)
+        try:
+            try:
+                fail_if_injected("feedback end")
+            finally:
+                try:
+                    rise = _native.end_peak_scope()
+                finally:
+                    _open = None
+                    _lock.release()
+            if returned and not self.disturbed:
+                fail_if_injected("feedback judge")
+                self._judge(rise)
+        except BaseException:
+            self.done = True  # what went wrong once would do so in every call
+            raise
 
     @staticmethod
     def _measurable(plan: Any) -> bool:

@@ -27,7 +27,9 @@ from tensorflow.python.eager import context as _context
 from tensorflow.python.eager.polymorphic_function import polymorphic_function as _function
 
 from lms import _feedback, _swap
+from lms._failure import fail_if_injected, shielded
 from lms._tf_arguments import open_sizes, update_sizes
+from lms._tf_entry import Entry
 from lms._tf_patch import Patch, warn
 from lms._tf_state import active
 
@@ -48,19 +50,62 @@ def _wrap_as_attrs(original: Any) -> Any:
     @functools.wraps(original)
     def as_attrs(self: Any) -> Any:
         attrs = original(self)
-        entry = active()
-        # Calls written into a graph keep the user's configuration: their bodies are inlined
-        # into the caller's graph, and neither disable() nor a saved model must find our entry
-        # there. (The price: a body marked _noinline is not seen.)
-        silenced = self.config_proto_serialized is None
-        if entry is None or silenced or not _context.executing_eagerly():
-            return attrs
-        seen, _local.seen_sizes = _local.seen_sizes, ""
-        feedback, _local.feedback = _local.feedback, ""
-        merged = entry.merge_serialized(attrs["config_proto"], seen, feedback)
-        return {**attrs, "config_proto": merged}
+        with shielded("entry"):
+            fail_if_injected("entry")
+            entry = active()
+            # Calls written into a graph keep the user's configuration: their bodies are inlined
+            # into the caller's graph, and neither disable() nor a saved model must find our entry
+            # there. (The price: a body marked _noinline is not seen.)
+            silenced = self.config_proto_serialized is None
+            if entry is None or silenced or not _context.executing_eagerly():
+                return attrs
+            seen, _local.seen_sizes = _local.seen_sizes, ""
+            feedback, _local.feedback = _local.feedback, ""
+            merged = entry.merge_serialized(attrs["config_proto"], seen, feedback)
+            return {**attrs, "config_proto": merged}
+        return attrs
 
     return as_attrs
+
+
+def _begin(context: Any, entry: Entry, name: bytes, inputs: Any) -> _feedback.Step | None:
+    """Notes what the call tells of its function; the step that is measured with it, if any."""
+    _local.seen_sizes = _local.feedback = ""
+    known, sizes = None, ""
+    with shielded("swap link"):
+        fail_if_injected("swap link")
+        if entry.swaps:
+            _swap.measure_host_link()
+    with shielded("sizes"):
+        fail_if_injected("sizes")
+        known = open_sizes(context, name, inputs)
+    with shielded("size check"):
+        fail_if_injected("size check")
+        entry.check_sizes(context, name, inputs)
+    shown = ""
+    with shielded("sizes"):
+        if known is not None:
+            shown = update_sizes(known, name, inputs)
+            sizes = entry.held_sizes(context, name, shown) if shown else shown
+            _local.seen_sizes = sizes
+    with shielded("feedback"):
+        fail_if_injected("feedback")
+        _feedback.disturb()
+        step = entry.step(context, name)
+        if step is None:
+            return None
+        _local.feedback = step.parameter
+        # A smaller batch than planned for tells nothing of the plan.
+        full = step.done or known is None or sizes == shown and known.full(inputs)
+        if not step.done and full and step.begin(sizes, len(_in_flight) == 1):
+            return step
+    return None
+
+
+def _end(step: _feedback.Step | None, returned: bool) -> None:
+    if step is not None:
+        with shielded("feedback"):
+            step.end(returned)
 
 
 def _wrap_call_function(original: Any) -> Any:
@@ -69,34 +114,17 @@ def _wrap_call_function(original: Any) -> Any:
         entry = active()
         if entry is None:
             return original(self, name, tensor_inputs, num_outputs)
-        if entry.swaps:
-            _swap.measure_host_link()
-        known = open_sizes(self, name, tensor_inputs)
-        entry.check_sizes(self, name, tensor_inputs)
-        shown = "" if known is None else update_sizes(known, name, tensor_inputs)
-        sizes = entry.held_sizes(self, name, shown) if shown else shown
-        _feedback.disturb()
-        _in_flight.append(None)
         measured = None
+        _in_flight.append(None)
         try:
-            step = entry.step(self, name)
-            feedback = ""
-            if step is not None:
-                feedback = step.parameter
-                # A smaller batch than planned for tells nothing of the plan.
-                full = step.done or known is None or sizes == shown and known.full(tensor_inputs)
-                if not step.done and full and step.begin(sizes, len(_in_flight) == 1):
-                    measured = step
-            _local.seen_sizes, _local.feedback = sizes, feedback
+            measured = _begin(self, entry, name, tensor_inputs)
             outputs = original(self, name, tensor_inputs, num_outputs)
         except BaseException:
-            if measured is not None:
-                measured.end(returned=False)
+            _end(measured, returned=False)
             raise
         finally:
             _in_flight.pop()
-        if measured is not None:
-            measured.end(returned=True)
+        _end(measured, returned=True)
         return outputs
 
     return call_function
@@ -105,13 +133,15 @@ def _wrap_call_function(original: Any) -> Any:
 def _wrap_session_init(original: Any) -> Any:
     @functools.wraps(original)
     def init(self: Any, target: Any = "", graph: Any = None, config: Any = None) -> None:
-        entry = active()
-        if entry is not None:
-            if config is None:
-                config = _context.context().config
-            if isinstance(config, tf.compat.v1.ConfigProto):
-                config = entry.merge(config)
-        original(self, target, graph, config)
+        merged = config
+        with shielded("session"):
+            fail_if_injected("session")
+            entry = active()
+            if entry is not None:
+                given = _context.context().config if config is None else config
+                if isinstance(given, tf.compat.v1.ConfigProto):
+                    merged = entry.merge(given)
+        original(self, target, graph, merged)
 
     return init
 
@@ -119,13 +149,15 @@ def _wrap_session_init(original: Any) -> Any:
 def _wrap_function_call(original: Any) -> Any:
     @functools.wraps(original)
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if self._jit_compile and active() is not None and self not in _warned_functions:
-            _warned_functions.add(self)
-            warn(
-                f"{self.name} is compiled by XLA (jit_compile=True): its body is invisible to "
-                "lms, and the memory budget does not hold for it. Leave jit_compile=True out "
-                "(Keras: model.compile(..., jit_compile=False))."
-            )
+        with shielded("jit warning"):
+            fail_if_injected("jit warning")
+            if self._jit_compile and active() is not None and self not in _warned_functions:
+                _warned_functions.add(self)
+                warn(
+                    f"{self.name} is compiled by XLA (jit_compile=True): its body is invisible to "
+                    "lms, and the memory budget does not hold for it. Leave jit_compile=True out "
+                    "(Keras: model.compile(..., jit_compile=False))."
+                )
         return original(self, *args, **kwargs)
 
     return call

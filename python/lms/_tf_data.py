@@ -19,6 +19,7 @@ from tensorflow.python.framework import function_def_to_graph as _function_def_t
 from tensorflow.python.framework import tensor_util as _tensor_util
 
 from lms import _sizes
+from lms._failure import fail_if_injected, shielded
 from lms._tf_patch import Patch
 
 
@@ -26,9 +27,11 @@ def _wrap_create_iterator(original: Any) -> Any:
     @functools.wraps(original)
     def create_iterator(self: Any, dataset: Any) -> None:
         original(self, dataset)
-        if _context.executing_eagerly():
-            # A function is handed the resource; this leads back to the dataset.
-            self._iterator_resource._lms_iterator = weakref.ref(self)
+        with shielded("iterator"):
+            fail_if_injected("iterator")
+            if _context.executing_eagerly():
+                # A function is handed the resource; this leads back to the dataset.
+                self._iterator_resource._lms_iterator = weakref.ref(self)
 
     return create_iterator
 

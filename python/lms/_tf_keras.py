@@ -16,8 +16,9 @@ from typing import Any
 import tensorflow as tf
 
 from lms import _sizes
+from lms._failure import fail_if_injected, shielded
 from lms._tf_data import declared_shapes, plain_shape
-from lms._tf_patch import Patch, log, warn
+from lms._tf_patch import Patch, warn
 from lms._tf_state import process_entry
 
 
@@ -42,8 +43,12 @@ def _wrap_resolve(original: Any) -> Any:
 
     @functools.wraps(original)
     def resolve(self: Any) -> bool:
-        answer = bool(original(self)) and process_entry() is None
-        _auto_models[self] = answer
+        answer = original(self)
+        with shielded("keras jit"):
+            fail_if_injected("keras jit")
+            ours = bool(answer) and process_entry() is None
+            _auto_models[self] = ours
+            return ours
         return answer
 
     return resolve
@@ -55,11 +60,14 @@ def _wrap_compile(original: Any) -> Any:
     @functools.wraps(original)
     def compile(self: Any, *args: Any, **kwargs: Any) -> Any:
         result = original(self, *args, **kwargs)
-        _xla_models.discard(self)
-        if signature.bind(self, *args, **kwargs).arguments.get("jit_compile", "auto") != "auto":
-            _auto_models.pop(self, None)  # Keras may have asked itself on the way
-            if self._jit_compile:
-                _xla_models.add(self)
+        with shielded("keras compile"):
+            fail_if_injected("keras compile")
+            _xla_models.discard(self)
+            given = signature.bind(self, *args, **kwargs).arguments
+            if given.get("jit_compile", "auto") != "auto":
+                _auto_models.pop(self, None)  # Keras may have asked itself on the way
+                if self._jit_compile:
+                    _xla_models.add(self)
         return result
 
     return compile
@@ -70,10 +78,9 @@ def _wrap_get_tf_dataset(original: Any) -> Any:
     def get_tf_dataset(self: Any) -> Any:
         _local.peeked = None
         dataset = original(self)
-        try:
+        with shielded("keras data"):
+            fail_if_injected("keras data")
             _tag(dataset, self)
-        except Exception as error:
-            log.warning("the batch size of a Keras data adapter is not known: %s", error)
         return dataset
 
     return get_tf_dataset
@@ -98,13 +105,15 @@ def _wrap_get_tensor_spec(original: Any) -> Any:
     @functools.wraps(original)
     def get_tensor_spec(batches: Any) -> Any:
         spec = original(batches)
-        columns = zip(*(tf.nest.flatten(batch) for batch in batches))
-        _local.peeked = [
-            _sizes.larger([plain_shape(tf.TensorShape(item.shape)) for item in column])
-            if all(hasattr(item, "shape") for item in column)
-            else None
-            for column in columns
-        ]
+        with shielded("keras spec"):
+            fail_if_injected("keras spec")
+            columns = zip(*(tf.nest.flatten(batch) for batch in batches))
+            _local.peeked = [
+                _sizes.larger([plain_shape(tf.TensorShape(item.shape)) for item in column])
+                if all(hasattr(item, "shape") for item in column)
+                else None
+                for column in columns
+            ]
         return spec
 
     return get_tensor_spec

@@ -17,7 +17,7 @@ import tensorflow as tf  # noqa: E402
 tf.config.threading.set_intra_op_parallelism_threads(1)
 
 import lms  # noqa: E402
-from lms import _native, _switch  # noqa: E402
+from lms import _failure, _native, _switch  # noqa: E402
 
 
 @pytest.fixture(autouse=True)
@@ -26,6 +26,7 @@ def clean_state():
     lms.clear_reports()
     yield
     _native.inject_failure("")
+    _failure.inject("")
     if _switch.current() is not None:
         lms.disable()
     lms.clear_reports()

@@ -57,6 +57,31 @@ TEST(LinkTimeTest, WhatIsPromisedIsPassedOver) {
   EXPECT_EQ(time.Out(15, kNone, kNone, &op).spans.size(), 1u);
 }
 
+// A link that has been promised to thousands is one stretch of time: who asks passes over it at once.
+TEST(LinkTimeTest, PromisesThatMeetArePassedOverTogether) {
+  constexpr int kOps = 4000;
+  LinkTime time(OpsOf(std::vector<double>(kOps, 10)), Link(1, 1, 1));
+  std::vector<LinkTime::Promise> promises;
+  OpId op = kNone;
+  for (int i = 0; i < kOps / 2; ++i) {
+    promises.push_back(time.Out(/*bytes=*/10, /*from=*/kNone, kNone, &op));
+    time.Take(promises.back());
+    ASSERT_LE(promises.back().passed, 2) << i;
+  }
+  EXPECT_EQ(promises.back().spans[0], std::make_pair(10.0 * (kOps / 2 - 1), 10.0 * kOps / 2));
+  // What is given back is free again, and nothing beside it.
+  time.GiveBack(promises[100]);
+  time.GiveBack(promises[101]);
+  const LinkTime::Promise again = time.Out(25, kNone, kNone, &op);
+  ASSERT_EQ(again.spans.size(), 2u);
+  EXPECT_EQ(again.spans[0], std::make_pair(1000.0, 1020.0));
+  EXPECT_EQ(again.spans[1], std::make_pair(10.0 * kOps / 2, 10.0 * kOps / 2 + 5));
+  for (size_t i = 0; i < promises.size(); ++i) {
+    if (i != 100 && i != 101) time.GiveBack(promises[i]);
+  }
+  EXPECT_EQ(time.Out(10.0 * kOps, kNone, kNone, &op).spans.size(), 1u);
+}
+
 TEST(LinkTimeTest, WhatDoesNotFitIsAStall) {
   LinkTime time(OpsOf({10, 10, 10, 10, 10}), Link(1, 1, 1));
   OpId op = kNone;

@@ -6,6 +6,7 @@
 
 #include "cc/core/liveness.h"
 #include "cc/core/lower_bound.h"
+#include "cc/core/memory_order.h"
 #include "tests/cc/core/random_graph.h"
 
 namespace lms {
@@ -182,6 +183,19 @@ TEST(PlannerTest, EveryPlanIsValidUnderItsLimitAndTheSameTwice) {
   }
   // The check above means something only where plans exist.
   EXPECT_GE(feasible, 60);
+}
+
+TEST(PlannerTest, ADeadlineEndsAllPlanning) {
+  const MemGraph graph = Chain(400, 4096);
+  PlannerOptions options = PlannerOptionsFor(1);
+  options.deadline = Deadline(-1);
+  const int64_t peak = Simulate(graph, Plan()).peak_bytes;
+  EXPECT_THROW(PlanForLimit(graph, peak / 2, options), TooMuch);
+  EXPECT_THROW(PlanForLeastPeak(graph, options), TooMuch);
+  EXPECT_THROW(OrderForLeastPeak(testing::RandomBranches(1, 200), kOrderWorkPerSecond, options.deadline), TooMuch);
+  EXPECT_THROW(LowerBoundUs(graph, peak / 2, options.deadline), TooMuch);
+  // Nothing is planned where everything fits.
+  EXPECT_TRUE(PlanForLimit(graph, peak, options).plan.empty());
 }
 
 TEST(PlannerTest, TheLeastPeakIsFeasibleAsABudget) {

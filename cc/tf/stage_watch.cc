@@ -1,0 +1,27 @@
+#include "cc/tf/stage_watch.h"
+
+#include <algorithm>
+
+#include "cc/tf/failure.h"
+
+namespace lms {
+
+void StageWatch::Enter(const std::string& stage) {
+  NoteTime();
+  report_.stage = stage;
+  FailIfInjected(stage);
+  deadline_.Check();
+}
+
+void StageWatch::NoteTime() {
+  const double now = Deadline::Now();
+  auto& all = report_.stage_seconds;
+  if (!report_.stage.empty()) {
+    auto found = std::find_if(all.begin(), all.end(), [this](const auto& one) { return one.first == report_.stage; });
+    if (found == all.end()) found = all.insert(all.end(), {report_.stage, 0});
+    found->second += now - since_;
+  }
+  since_ = now;
+}
+
+}  // namespace lms

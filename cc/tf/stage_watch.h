@@ -1,0 +1,38 @@
+// The stages that a graph passes, one after the other: which one is at work, for how long, and until when.
+
+#ifndef LMS_CC_TF_STAGE_WATCH_H_
+#define LMS_CC_TF_STAGE_WATCH_H_
+
+#include <string>
+
+#include "cc/core/deadline.h"
+#include "cc/core/report.h"
+
+namespace lms {
+
+class StageWatch {
+ public:
+  // The report must outlive this.
+  StageWatch(const Deadline& deadline, Report* report)
+      : deadline_(deadline), report_(*report), since_(Deadline::Now()) {}
+  ~StageWatch() { NoteTime(); }
+  StageWatch(const StageWatch&) = delete;
+  StageWatch& operator=(const StageWatch&) = delete;
+
+  // Names the stage in the report, and counts time for it from here. Throws where a failure has been injected into it
+  // (failure.h) and where the deadline has passed.
+  void Enter(const std::string& stage);
+
+  const Deadline& deadline() const { return deadline_; }
+
+ private:
+  void NoteTime();
+
+  const Deadline deadline_;
+  Report& report_;
+  double since_;
+};
+
+}  // namespace lms
+
+#endif  // LMS_CC_TF_STAGE_WATCH_H_
