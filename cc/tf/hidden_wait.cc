@@ -1,5 +1,6 @@
 #include "cc/tf/hidden_wait.h"
 
+#include "cc/tf/collectives.h"
 #include "cc/tf/op_traits.h"
 #include "tensorflow/core/framework/attr_value.pb.h"
 #include "tensorflow/core/framework/function.h"
@@ -35,15 +36,26 @@ bool MayWait(const tensorflow::FunctionLibraryDefinition& library, const NodeDef
   return false;
 }
 
-}  // namespace
-
-std::string HiddenWait(const tensorflow::grappler::GrapplerItem& item, const GraphIndex& index) {
+std::string FirstWait(const tensorflow::grappler::GrapplerItem& item, const GraphIndex& index, bool collectives) {
   const tensorflow::FunctionLibraryDefinition library(tensorflow::OpRegistry::Global(), item.graph.library());
   for (int i = 0; i < index.size(); ++i) {
     const NodeDef& node = item.graph.node(i);
-    if (index[i].live && MayWait(library, node, false, 0)) return node.name() + " (" + node.op() + ")";
+    if (!index[i].live || (!collectives && IsCollective(node.op()))) continue;
+    if (MayWait(library, node, false, 0)) return node.name() + " (" + node.op() + ")";
   }
   return "";
+}
+
+}  // namespace
+
+std::string HiddenWait(const tensorflow::grappler::GrapplerItem& item, const GraphIndex& index) {
+  return FirstWait(item, index, /*collectives=*/true);
+}
+
+std::string UnknownWait(const tensorflow::grappler::GrapplerItem& item, const GraphIndex& index) {
+  const Collectives collectives = FindCollectives(item.graph, index);
+  if (!collectives.problem.empty()) return collectives.problem + ": collective operations";
+  return FirstWait(item, index, /*collectives=*/false);
 }
 
 }  // namespace lms

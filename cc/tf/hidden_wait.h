@@ -14,6 +14,10 @@ namespace lms {
 // waiting for ever. Linear in the graph.
 std::string HiddenWait(const tensorflow::grappler::GrapplerItem& item, const GraphIndex& index);
 
+// The same without collective operations whose parts wait for each other in a way that orders of the graph's nodes keep
+// to (collectives.h).
+std::string UnknownWait(const tensorflow::grappler::GrapplerItem& item, const GraphIndex& index);
+
 }  // namespace lms
 
 #endif  // LMS_CC_TF_HIDDEN_WAIT_H_

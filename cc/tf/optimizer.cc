@@ -67,23 +67,25 @@ void Log(const Report& report, bool relative) {
 
 // The stages, on the graph with its sums held to stock TensorFlow's order. False: the graph is to stay as it came.
 bool Rewrite(const Options& options, grappler::Cluster* cluster, const grappler::GrapplerItem& item, int threads,
-             tensorflow::GraphDef* output, Report* report) {
-  report->stage = "sums";
-  FailIfInjected(report->stage);
-  if (!AddsInOrderOfArrival(item.graph)) return RunStepPass(options, cluster, item, threads, output, report);
+             tensorflow::GraphDef* output, std::vector<Report>* reports) {
+  reports->back().stage = "sums";
+  FailIfInjected(reports->back().stage);
+  if (!AddsInOrderOfArrival(item.graph)) return RunStepPass(options, cluster, item, threads, output, reports);
   grappler::GrapplerItem held = item;
   SumOrder sums;
   const absl::Status status = HoldSums(&held, &sums);
   if (!status.ok()) {
-    report->status = ReportStatus::kFailed;
-    report->reason = report->stage + ": " + std::string(status.message());
+    Report& report = reports->back();
+    report.status = ReportStatus::kFailed;
+    report.reason = report.stage + ": " + std::string(status.message());
     return false;
   }
-  const bool changed = RunStepPass(options, cluster, held, threads, output, report);
+  const bool changed = RunStepPass(options, cluster, held, threads, output, reports);
   if (changed && sums.hidden > 0) {
-    report->warnings.push_back(std::to_string(sums.hidden) +
-                               " sums across loops or branches are added up in the order of arrival, in which their "
-                               "last bits may differ from those without lms");
+    reports->front().warnings.push_back(
+        std::to_string(sums.hidden) +
+        " sums across loops or branches are added up in the order of arrival, in which their "
+        "last bits may differ from those without lms");
   }
   return changed;
 }
@@ -140,10 +142,14 @@ absl::Status LmsOptimizer::Optimize(grappler::Cluster* cluster, const grappler::
                                     tensorflow::GraphDef* optimized_graph) {
   if (!LastIteration(item.id)) return absl::AbortedError("lms waits for the last iteration");
   bool changed = false;
-  Report report;
-  report.function = item.id;
-  report.budget = options_.memory_budget.ToString();
+  std::vector<Report> reports(1);
+  reports[0].function = item.id;
+  reports[0].budget = options_.memory_budget.ToString();
   const double start = Now();
+  const auto fail = [&reports](const std::string& reason) {
+    reports.back().status = ReportStatus::kFailed;
+    reports.back().reason = reports.back().stage + ": " + reason;
+  };
   try {
     if (problems_.empty()) {
       options_.intra_op_threads = config_proto_.intra_op_parallelism_threads();
@@ -151,26 +157,25 @@ absl::Status LmsOptimizer::Optimize(grappler::Cluster* cluster, const grappler::
         options_.strict = false;
         options_.dump_graphs.clear();
       }
-      changed = Rewrite(options_, cluster, item, InterOpThreads(config_proto_), optimized_graph, &report);
+      changed = Rewrite(options_, cluster, item, InterOpThreads(config_proto_), optimized_graph, &reports);
       if (!options_.time_ops.empty()) return TimeOps(options_, cluster, item, changed, optimized_graph);
     } else {
-      report.stage = "options";
-      report.status = ReportStatus::kFailed;
-      report.reason = "options: " + Join(problems_);
+      reports[0].stage = "options";
+      fail(Join(problems_));
     }
   } catch (const std::exception& e) {
-    report.status = ReportStatus::kFailed;
-    report.reason = report.stage + ": " + e.what();
+    fail(e.what());
   } catch (...) {
-    report.status = ReportStatus::kFailed;
-    report.reason = report.stage + ": unknown exception";
+    fail("unknown exception");
   }
-  report.optimizer_seconds = Now() - start;
-  Log(report, options_.memory_budget.kind == Budget::Kind::kPercent);
-  try {
-    ReportStore::Global().Add(std::move(report));
-  } catch (const std::exception& e) {
-    LOG(WARNING) << "lms: a report was lost: " << e.what();
+  for (Report& report : reports) {
+    report.optimizer_seconds = Now() - start;
+    Log(report, options_.memory_budget.kind == Budget::Kind::kPercent);
+    try {
+      ReportStore::Global().Add(std::move(report));
+    } catch (const std::exception& e) {
+      LOG(WARNING) << "lms: a report was lost: " << e.what();
+    }
   }
   return changed ? absl::OkStatus() : absl::AbortedError("lms leaves the graph as it is");
 }

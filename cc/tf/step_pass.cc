@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <chrono>
+#include <exception>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "cc/core/bytes.h"
 #include "cc/core/graph_dump.h"
@@ -43,21 +45,34 @@ constexpr int kMostAttempts = 5;
 
 double Now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
+// What the passes for the devices of one step share: sizes and costs are those of the graph as it came.
+struct StepFacts {
+  StepFacts(const grappler::GrapplerItem& item, const Options& options) : dimensions(item, options), sizes(&dimensions) {}
+
+  Dimensions dimensions;
+  TensorSizes sizes;
+  bool inferred = false;
+};
+
 class StepPass {
  public:
+  // Plans `device`, or where that is "" the one that holds most.
   StepPass(const Options& options, grappler::Cluster* cluster, const grappler::GrapplerItem& item, int threads,
-           Report* report)
+           const std::string& device, StepFacts* facts, Report* report)
       : options_(options),
         cluster_(cluster),
         item_(item),
         threads_(threads),
-        dimensions_(item, options),
-        sizes_(&dimensions_),
+        device_(device),
+        facts_(*facts),
+        sizes_(facts->sizes),
         report_(*report) {}
 
   bool Run(tensorflow::GraphDef* output) {
-    for (const auto& node : item_.graph.node()) {
-      if (IsOwnName(node.name())) return Skip("already rewritten");
+    if (device_.empty()) {
+      for (const auto& node : item_.graph.node()) {
+        if (IsOwnName(node.name())) return Skip("already rewritten");
+      }
     }
     if (!Read()) return false;
     if (imported_.graph.ops.empty()) return Skip("no op of the graph runs");
@@ -99,16 +114,21 @@ class StepPass {
     absl::Status status = index_.Build(item_);
     if (!status.ok()) return Fail(status);
     Enter("sizes");
-    report_.sizes = dimensions_.lines();
-    if (!dimensions_.problems().empty()) return Fail(absl::InvalidArgumentError(dimensions_.problems().front()));
-    if (!dimensions_.warning().empty()) report_.warnings.push_back(dimensions_.warning());
-    status = sizes_.Infer();
-    if (status.ok()) status = sizes_.InferLists(index_);
-    if (!status.ok()) return Fail(status);
+    const Dimensions& dimensions = facts_.dimensions;
+    report_.sizes = dimensions.lines();
+    if (!dimensions.problems().empty()) return Fail(absl::InvalidArgumentError(dimensions.problems().front()));
+    if (!dimensions.warning().empty()) report_.warnings.push_back(dimensions.warning());
+    if (!facts_.inferred) {
+      status = sizes_.Infer();
+      if (status.ok()) status = sizes_.InferLists(index_);
+      if (!status.ok()) return Fail(status);
+      facts_.inferred = true;
+    }
     Enter("import");
-    status = ImportGraph(item_, index_, sizes_, &imported_);
+    status = ImportGraph(item_, index_, sizes_, &imported_, device_);
     if (!status.ok()) return Fail(status);
     report_.device = imported_.device;
+    report_.other_devices = imported_.other_devices;
     report_.nodes_before = report_.nodes_after = item_.graph.node_size();
     if (imported_.assumed_tensors > 0 && options_.unknown_dim.everywhere == 0) {
       report_.warnings.push_back(std::to_string(imported_.assumed_tensors) +
@@ -226,7 +246,7 @@ class StepPass {
   }
 
   bool PlanAndRewrite(tensorflow::GraphDef* output) {
-    const std::string waits = HiddenWait(item_, index_);
+    const std::string waits = UnknownWait(item_, index_);
     if (!waits.empty()) return Skip(waits + " may wait for another op of the step: lms changes no order around it");
     Enter("import");
     const absl::Status held = HoldIterations();
@@ -299,7 +319,7 @@ class StepPass {
   absl::Status HoldIterations() {
     if (index_.frames() < 2 || !options_.schedule) return absl::OkStatus();
     const int region = imported_.region;
-    const absl::Status status = ImportRegion(item_, index_, sizes_, region, /*hold=*/true, &imported_);
+    const absl::Status status = ImportRegion(item_, index_, sizes_, region, /*hold=*/true, &imported_, device_);
     if (!status.ok()) return status;
     ImportCosts(item_, sizes_, swap_.link, &imported_);
     DumpGraph();
@@ -341,7 +361,8 @@ class StepPass {
     absl::Status status = RewriteGraph(Planned(), index_, plan, ways, &rewritten->graph, &applied_);
     if (!status.ok()) return Fail(status);
     Enter("verify");
-    status = VerifyRewrite(item_, *rewritten, sizes_, threads_, swap_.link, profile);
+    const std::string device = imported_.other_devices.empty() ? "" : imported_.device;
+    status = VerifyRewrite(item_, *rewritten, sizes_, threads_, swap_.link, profile, device);
     return status.ok() || Fail(status);
   }
 
@@ -414,8 +435,9 @@ class StepPass {
   grappler::Cluster* cluster_;
   const grappler::GrapplerItem& item_;
   const int threads_;  // inter-op
-  Dimensions dimensions_;
-  TensorSizes sizes_;
+  const std::string device_;
+  StepFacts& facts_;
+  TensorSizes& sizes_;
   Report& report_;
   GraphIndex index_;
   ImportedGraph imported_;
@@ -429,10 +451,9 @@ class StepPass {
   std::string hidden_;          // words on what no figure includes
 };
 
-}  // namespace
-
-bool RunStepPass(const Options& options, grappler::Cluster* cluster, const grappler::GrapplerItem& item, int threads,
-                 tensorflow::GraphDef* output, Report* report) {
+// The step on one device. False: the graph is to stay as it is.
+bool PlanDevice(const Options& options, grappler::Cluster* cluster, const grappler::GrapplerItem& item, int threads,
+                const std::string& device, StepFacts* facts, tensorflow::GraphDef* output, Report* report) {
   const Report blank = *report;
   // Where no plan makes up for all that steps have been seen to take more, one that makes up for a part is better than
   // the graph as it came.
@@ -443,12 +464,50 @@ bool RunStepPass(const Options& options, grappler::Cluster* cluster, const grapp
     const bool last = excess <= 0 || share <= 0;
     tried.strict = options.strict && last;
     *report = blank;
-    const bool changed = StepPass(tried, cluster, item, threads, report).Run(output);
+    const bool changed = StepPass(tried, cluster, item, threads, device, facts, report).Run(output);
     if (report->status == ReportStatus::kInfeasible && !last) continue;
     if (!options.planned_again.empty()) report->reason += "; planned again: " + options.planned_again;
     return changed;
   }
   return false;
+}
+
+// Are there plans for other devices to be made, after what became of the first?
+bool GoOn(const Report& first, bool changed) {
+  // A step that fails on purpose (strict) has failed for all.
+  if (changed) return first.status == ReportStatus::kRewritten;
+  return first.status == ReportStatus::kFits || first.status == ReportStatus::kInfeasible;
+}
+
+}  // namespace
+
+bool RunStepPass(const Options& options, grappler::Cluster* cluster, const grappler::GrapplerItem& item, int threads,
+                 tensorflow::GraphDef* output, std::vector<Report>* reports) {
+  const Report blank = reports->back();
+  StepFacts facts(item, options);
+  bool changed = PlanDevice(options, cluster, item, threads, "", &facts, output, &reports->back());
+  if (!GoOn(reports->back(), changed)) return changed;
+  // Each in the graph that the ones before have left. What goes wrong here leaves their work as it is.
+  const std::vector<std::string> others = reports->back().other_devices;
+  for (const std::string& device : others) {
+    grappler::GrapplerItem next = item;
+    if (changed) next.graph = *output;
+    reports->push_back(blank);
+    tensorflow::GraphDef more;
+    bool changed_more = false;
+    try {
+      changed_more = PlanDevice(options, cluster, next, threads, device, &facts, &more, &reports->back());
+    } catch (const std::exception& e) {
+      reports->back().status = ReportStatus::kFailed;
+      reports->back().device = device;
+      reports->back().reason = reports->back().stage + ": " + e.what();
+    }
+    if (!changed_more) continue;
+    output->Swap(&more);
+    changed = true;
+    if (reports->back().status != ReportStatus::kRewritten) break;
+  }
+  return changed;
 }
 
 }  // namespace lms

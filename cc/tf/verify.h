@@ -28,7 +28,7 @@ namespace lms {
 // threads, which takes the costs that `sizes` knows, and for transfers what `link` takes.
 absl::Status VerifyRewrite(const tensorflow::grappler::GrapplerItem& original,
                            const tensorflow::grappler::GrapplerItem& rewritten, const TensorSizes& sizes, int threads,
-                           const SwapLink& link, MemoryProfile* profile);
+                           const SwapLink& link, MemoryProfile* profile, const std::string& device = "");
 
 }  // namespace lms
 
