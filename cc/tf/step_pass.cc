@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <exception>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -16,6 +17,7 @@
 #include "cc/core/swap_filters.h"
 #include "cc/core/swap_limits.h"
 #include "cc/core/transfers.h"
+#include "cc/core/twins.h"
 #include "cc/tf/budget.h"
 #include "cc/tf/dimensions.h"
 #include "cc/tf/execution.h"
@@ -45,6 +47,14 @@ constexpr int kMostAttempts = 5;
 
 double Now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
+// A plan that was accepted, for devices that hold the same part of a model to follow.
+struct Model {
+  ImportedGraph imported;  // in the order that was planned
+  std::vector<bool> part;  // per op: on the device
+  PlannerResult planned;
+  int64_t order_limit = 0;  // above what is resident; 0: no order
+};
+
 // What the passes for the devices of one step share: sizes and costs are those of the graph as it came.
 struct StepFacts {
   StepFacts(const grappler::GrapplerItem& item, const Options& options) : dimensions(item, options), sizes(&dimensions) {}
@@ -52,6 +62,7 @@ struct StepFacts {
   Dimensions dimensions;
   TensorSizes sizes;
   bool inferred = false;
+  std::optional<Model> model;  // of the first device
 };
 
 class StepPass {
@@ -254,6 +265,7 @@ class StepPass {
     report_.step_time_us = imported_.graph.TotalCostUs();
     ChooseWhereToSwap();
     report_.kept = SummariseKept(imported_.graph, swap_.link.usable());
+    if (FollowModel(output)) return true;
     const bool least = options_.memory_budget.kind == Budget::Kind::kMin;
     int64_t limit = Limit();
     for (int attempt = 0; attempt < kMostAttempts; ++attempt) {
@@ -276,6 +288,7 @@ class StepPass {
       const bool ordered = as_it_is || !strategy.order.empty();
       // Where edges for the limit alone have not been enough, the order is held all along.
       order_limit_ = !ordered ? 0 : least || attempt > 0 ? planned.peak_bytes : limit;
+      in_order_ = ordered;
       if (ordered) ordered_ = as_it_is ? imported_ : InOrder(imported_, strategy.order);
       MemoryProfile profile;
       grappler::GrapplerItem rewritten = item_;
@@ -301,6 +314,47 @@ class StepPass {
     PlannerResult none;
     none.peak_bytes = least_verified_;
     return Infeasible(none, output);
+  }
+
+  // Replicas of a model get one plan. False where this device's part is not that of the first device, or the plan does
+  // not do for it: then it is planned by itself.
+  bool FollowModel(tensorflow::GraphDef* output) {
+    if (device_.empty() || !facts_.model) return false;
+    Enter("plan");
+    const Model& model = *facts_.model;
+    std::vector<OpId> twins = PairOps(model.imported.graph, model.part, imported_.graph, PartOnDevice(imported_));
+    const auto order = OrderLikeTwins(twins, imported_.graph);
+    if (!order) return false;
+    ordered_ = InOrder(imported_, *order);
+    in_order_ = true;
+    for (OpId& twin : twins) {
+      if (twin != kNone) twin = ordered_.op_of_node[imported_.node_of_op[twin]];
+    }
+    const auto plan = PlanLikeTwins(model.imported.graph, model.planned.plan, twins, ordered_.graph);
+    if (!plan) return false;
+    PlannerResult planned = model.planned;
+    planned.plan = *plan;
+    planned.work = 0;
+    order_limit_ = model.order_limit == 0 ? 0 : model.order_limit + report_.resident_bytes;
+    MemoryProfile profile;
+    grappler::GrapplerItem rewritten = item_;
+    const Report before = report_;
+    if (!Rewrite(planned.plan, &rewritten, &profile)) {
+      report_ = before;
+      return false;
+    }
+    const bool least = options_.memory_budget.kind == Budget::Kind::kMin;
+    if (least ? profile.peak_bytes >= report_.peak_before_bytes : profile.peak_bytes > Allowed()) return false;
+    if (least) report_.budget_bytes = report_.min_budget_bytes = profile.peak_bytes;
+    Accept(planned, profile, &rewritten, output);
+    report_.reason += "; the same plan as for " + model.imported.device;
+    return true;
+  }
+
+  std::vector<bool> PartOnDevice(const ImportedGraph& imported) const {
+    std::vector<bool> part;
+    for (const int node : imported.node_of_op) part.push_back(item_.graph.node(node).device() == imported.device);
+    return part;
   }
 
   // Asked only now, as a link that nobody has measured yet is measured here.
@@ -347,7 +401,7 @@ class StepPass {
   }
 
   // The graph in the order that is being enforced.
-  const ImportedGraph& Planned() const { return order_limit_ > 0 ? ordered_ : imported_; }
+  const ImportedGraph& Planned() const { return in_order_ ? ordered_ : imported_; }
 
   bool Rewrite(const Plan& plan, grappler::GrapplerItem* rewritten, MemoryProfile* profile) {
     Enter("rewrite");
@@ -377,9 +431,13 @@ class StepPass {
     }
     DescribeApplied({Planned(), planned, applied_, swap_.link, order_limit_ > 0}, index_, sizes_, &report_);
     Dump([&] {
-      const std::string problem = order_limit_ > 0 ? DumpFile().Write(Planned().graph) : "";
+      const std::string problem = in_order_ ? DumpFile().Write(Planned().graph) : "";
       return problem.empty() ? DumpFile().Write(Planned().graph, planned.plan) : problem;
     });
+    if (device_.empty() && !imported_.other_devices.empty()) {
+      const int64_t limit = order_limit_ == 0 ? 0 : order_limit_ - report_.resident_bytes;
+      facts_.model = Model{Planned(), PartOnDevice(Planned()), planned, limit};
+    }
     output->Swap(&rewritten->graph);
   }
 
@@ -441,8 +499,9 @@ class StepPass {
   Report& report_;
   GraphIndex index_;
   ImportedGraph imported_;
-  ImportedGraph ordered_;    // the same in another order, where the strategy wants one
-  int64_t order_limit_ = 0;  // then: where order need not be enforced
+  bool in_order_ = false;
+  ImportedGraph ordered_;    // then: the same in another order
+  int64_t order_limit_ = 0;  // of bytes up to which the order need not be enforced; 0: it is the executor's own
   ChosenSwap swap_;          // where tensors may go, and over which link
   SwapTarget target_;
   RewriteResult applied_;
