@@ -47,16 +47,25 @@ std::vector<uint64_t> Colours(const MemGraph& graph, const std::vector<bool>& pa
   return colours;
 }
 
-// The name without the parts of its path that say which replica it is of.
-std::string PlainName(const std::string& name) {
+bool Number(const std::string& text, size_t begin) {
+  return begin < text.size() && text.find_first_not_of("0123456789", begin) == std::string::npos;
+}
+
+// The name without the parts of its path that say which replica it is of; `loose`: nor the numbers that make names
+// different ("concat_1").
+std::string PlainName(const std::string& name, bool loose) {
   static constexpr char kReplica[] = "replica_";
   std::string plain;
   for (size_t begin = 0; begin <= name.size();) {
     const size_t end = std::min(name.find('/', begin), name.size());
-    const std::string part = name.substr(begin, end - begin);
-    const bool replica = part.rfind(kReplica, 0) == 0 && part.size() > sizeof(kReplica) - 1 &&
-                         part.find_first_not_of("0123456789", sizeof(kReplica) - 1) == std::string::npos;
-    if (!replica) plain += part + "/";
+    std::string part = name.substr(begin, end - begin);
+    if (part.rfind(kReplica, 0) != 0 || !Number(part, sizeof(kReplica) - 1)) {
+      for (size_t last = part.rfind('_'); loose && last != std::string::npos && Number(part, last + 1);) {
+        part.resize(last);
+        last = part.rfind('_');
+      }
+      plain += part + "/";
+    }
     begin = end + 1;
   }
   return plain;
@@ -90,10 +99,12 @@ std::vector<OpId> PairOps(const MemGraph& a, const std::vector<bool>& in_a, cons
   const std::vector<uint64_t> colours_b = Colours(b, in_b);
   std::vector<OpId> twins(a.ops.size(), kNone);
   std::vector<bool> taken(b.ops.size(), false);
-  for (const bool by_name : {true, false}) {
+  enum class By { kName, kLooseName, kColour };
+  for (const By by : {By::kName, By::kLooseName, By::kColour}) {
     std::map<std::pair<uint64_t, std::string>, std::vector<OpId>> candidates;  // latest first
-    const auto key = [by_name](uint64_t colour, const MemOp& op) {
-      return by_name ? std::make_pair(uint64_t{0}, PlainName(op.name) + op.type) : std::make_pair(colour, std::string());
+    const auto key = [by](uint64_t colour, const MemOp& op) {
+      if (by == By::kColour) return std::make_pair(colour, std::string());
+      return std::make_pair(uint64_t{0}, PlainName(op.name, by == By::kLooseName) + op.type);
     };
     for (OpId o = static_cast<OpId>(b.ops.size()) - 1; o >= 0; --o) {
       if (in_b[o] && !taken[o]) candidates[key(colours_b[o], b.ops[o])].push_back(o);

@@ -2,7 +2,7 @@
 // other.
 //
 // Ops are paired by their names without "replica_1/" and the like, which is how TensorFlow calls replicas; the rest by
-// what they are and by all that leads to them, ties in order. Pairs are of one type and of as many bytes, and what they
+// their names without numbers, then by what they are and by all that leads to them, ties in order. Pairs are of one type and of as many bytes, and what they
 // read is paired with each other or not at all. What has no counterpart (one device does more than the others: it counts
 // steps, adds up losses) has no twin. A plan that is carried over is valid for the graph; how good it is there is for
 // the caller to find out. n log n in ops and reads. Thread-safety: plain functions of their arguments.
