@@ -50,6 +50,7 @@ struct Report {
   std::string stage;                                          // the last one that ran
   std::vector<std::pair<std::string, double>> stage_seconds;  // of the processor, that each took in all
   std::string device;
+  std::vector<std::string> other_devices;  // of the same step, which have reports of their own
   std::string budget;        // as asked
   int64_t budget_bytes = 0;  // resident included, as are all peaks
   int64_t resident_bytes = 0;

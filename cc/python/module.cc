@@ -85,6 +85,7 @@ py::dict ToDict(const lms::Report& report) {
   result["reason"] = report.reason;
   result["stage"] = report.stage;
   result["device"] = report.device;
+  result["other_devices"] = report.other_devices;
   result["budget"] = report.budget;
   result["budget_bytes"] = report.budget_bytes;
   result["resident_bytes"] = report.resident_bytes;
@@ -169,6 +170,7 @@ py::object LatestPlan(const std::string& function) {
   plan["sequence"] = report->sequence;
   plan["status"] = lms::StatusName(report->status);
   plan["device"] = report->device;
+  plan["devices"] = report->other_devices.size() + 1;
   plan["budget"] = report->budget;
   plan["budget_bytes"] = report->budget_bytes;
   plan["resident_bytes"] = report->resident_bytes;

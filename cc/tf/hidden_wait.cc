@@ -1,5 +1,6 @@
 #include "cc/tf/hidden_wait.h"
 
+#include "cc/tf/collectives.h"
 #include "cc/tf/op_traits.h"
 #include "tensorflow/core/framework/attr_value.pb.h"
 #include "tensorflow/core/framework/function.h"
@@ -46,15 +47,26 @@ bool DescribesDataset(const std::string& op) { return op.find("Dataset") != std:
 
 bool IsCall(const std::string& op) { return op == "PartitionedCall" || op == "StatefulPartitionedCall"; }
 
-}  // namespace
-
-std::string HiddenWait(const tensorflow::grappler::GrapplerItem& item, const GraphIndex& index) {
+std::string FirstWait(const tensorflow::grappler::GrapplerItem& item, const GraphIndex& index, bool collectives) {
   const tensorflow::FunctionLibraryDefinition library(tensorflow::OpRegistry::Global(), item.graph.library());
   for (int i = 0; i < index.size(); ++i) {
     const NodeDef& node = item.graph.node(i);
-    if (index[i].live && MayWait(library, node, false, 0)) return node.name() + " (" + node.op() + ")";
+    if (!index[i].live || (!collectives && IsCollective(node.op()))) continue;
+    if (MayWait(library, node, false, 0)) return node.name() + " (" + node.op() + ")";
   }
   return "";
+}
+
+}  // namespace
+
+std::string HiddenWait(const tensorflow::grappler::GrapplerItem& item, const GraphIndex& index) {
+  return FirstWait(item, index, /*collectives=*/true);
+}
+
+std::string UnknownWait(const tensorflow::grappler::GrapplerItem& item, const GraphIndex& index) {
+  const Collectives collectives = FindCollectives(item.graph, index);
+  if (!collectives.problem.empty()) return collectives.problem + ": collective operations";
+  return FirstWait(item, index, /*collectives=*/false);
 }
 
 std::string UnseenCalls(const tensorflow::grappler::GrapplerItem& item, const GraphIndex& index) {

@@ -15,6 +15,10 @@ namespace lms {
 // waiting for ever. Linear in the graph.
 std::string HiddenWait(const tensorflow::grappler::GrapplerItem& item, const GraphIndex& index);
 
+// The same without collective operations whose parts wait for each other in a way that orders of the graph's nodes keep
+// to (collectives.h).
+std::string UnknownWait(const tensorflow::grappler::GrapplerItem& item, const GraphIndex& index);
+
 // The live calls of functions that are neither written out in the graph nor compiled by XLA, in words, with what to do;
 // "" where there are none. TensorFlow optimises and runs their bodies apart from the step, without lms. What only
 // describes a dataset is no call. Linear in the graph.

@@ -17,12 +17,17 @@ namespace lms {
 
 absl::Status ImportRegion(const tensorflow::grappler::GrapplerItem& item, const GraphIndex& index,
                           const TensorSizes& sizes, int region, bool hold, ImportedGraph* imported,
-                          const Deadline& deadline) {
+                          const Deadline& deadline, const std::string& device) {
   *imported = ImportedGraph();
   ImportState state(item, index, sizes, region, hold, deadline, imported);
   absl::Status status = ReadNodeTypes(item.graph, index, state.library, &state.types);
   if (!status.ok()) return status;
-  imported->device = DeviceToPlan(item.graph, index, sizes, state.types);
+  state.one_of_several = !device.empty();
+  imported->device = device;
+  for (const std::string& candidate : DevicesToPlan(item.graph, index, sizes, state.types)) {
+    if (imported->device.empty()) imported->device = candidate;
+    if (imported->device != candidate) imported->other_devices.push_back(candidate);
+  }
   status = AddOps(&state);
   if (!status.ok()) return status;
   deadline.Check();
@@ -45,11 +50,12 @@ absl::Status ImportRegion(const tensorflow::grappler::GrapplerItem& item, const 
 }
 
 absl::Status ImportGraph(const tensorflow::grappler::GrapplerItem& item, const GraphIndex& index,
-                         const TensorSizes& sizes, ImportedGraph* imported, const Deadline& deadline) {
-  absl::Status status = ImportRegion(item, index, sizes, 0, false, imported, deadline);
+                         const TensorSizes& sizes, ImportedGraph* imported, const Deadline& deadline,
+                         const std::string& device) {
+  absl::Status status = ImportRegion(item, index, sizes, 0, false, imported, deadline, device);
   if (!status.ok() || index.regions() < 2) return status;
   const int region = RegionOfThePeak(item.graph, index, *imported);
-  return region == 0 ? status : ImportRegion(item, index, sizes, region, false, imported, deadline);
+  return region == 0 ? status : ImportRegion(item, index, sizes, region, false, imported, deadline, device);
 }
 
 void ImportCosts(const tensorflow::grappler::GrapplerItem& item, const TensorSizes& sizes, const SwapLink& link,

@@ -1,7 +1,7 @@
 // A graph as a MemGraph: which tensors share storage, how large each buffer is, what may be evicted and why not.
 //
-// One device is planned at a time: the GPU that holds the most bytes, or the CPU where there is none. Buffers elsewhere
-// count nothing and stay. One region (graph_index.h) is planned at a time, too: only its nodes are copied, evicted from
+// One device is planned at a time: the GPU that holds the most bytes, or the CPU where there is none, or the one that is
+// asked for. Buffers elsewhere count nothing and stay. One region (graph_index.h) is planned at a time, too: only its nodes are copied, evicted from
 // or waited for. It is the one that made most of what is held at the peak: what runs in every step, or the body of a
 // loop or a branch. Loops count as one iteration (loops.h), branches as taken.
 
@@ -44,6 +44,7 @@ struct ImportedGraph {
   std::vector<VariableWait> variable_waits;           // which the order assumes: a rewrite makes edges of them
   std::vector<SumWait> sum_waits;                     // likewise
   std::string device;                                 // the one that is planned
+  std::vector<std::string> other_devices;             // that could be, most bytes first
   int region = 0;                                     // of the index: the one that is planned
   std::vector<Loops::Hold> holds;                     // edges that a rewrite adds, and the plan relies on
   int hidden_ops = 0;                                 // in loops that hold tensor lists of unknown size
@@ -56,13 +57,14 @@ struct ImportedGraph {
 // `index` belongs to the item's graph. Fails, and says why, where the graph cannot be put in order or is unsound.
 // Throws TooMuch where the deadline passes, and where what nodes wait for would fill the memory.
 absl::Status ImportGraph(const tensorflow::grappler::GrapplerItem& item, const GraphIndex& index,
-                         const TensorSizes& sizes, ImportedGraph* imported, const Deadline& deadline = Deadline());
+                         const TensorSizes& sizes, ImportedGraph* imported, const Deadline& deadline = Deadline(),
+                         const std::string& device = "");
 
 // The same with that region for the planned one. `hold`: as it will be when the rewrite has added edges that keep the
 // iterations apart, of the region's loop and of others that hold much while they overlap.
 absl::Status ImportRegion(const tensorflow::grappler::GrapplerItem& item, const GraphIndex& index,
                           const TensorSizes& sizes, int region, bool hold, ImportedGraph* imported,
-                          const Deadline& deadline = Deadline());
+                          const Deadline& deadline = Deadline(), const std::string& device = "");
 
 // Fills in the ops' costs, once `sizes` has them: of swaps what the link takes for their bytes (nothing where it is not
 // usable).

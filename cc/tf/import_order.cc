@@ -1,5 +1,6 @@
 #include "cc/tf/import_order.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <string>
 #include <unordered_map>
@@ -8,6 +9,7 @@
 
 #include "cc/core/deadline.h"
 #include "cc/core/schedule.h"
+#include "cc/tf/collectives.h"
 #include "cc/tf/op_traits.h"
 #include "cc/tf/sum_holders.h"
 #include "cc/tf/swap_ops.h"
@@ -53,6 +55,16 @@ void AddLoopEnds(const ImportState& state, int node, int input, const std::vecto
     pace->Step();
     if (op_of[end] != kNone) once->Add(op_of[end], op_of[node], deps);
   }
+}
+
+// Leaves the waits between two nodes of the planned device.
+template <typename Wait, typename From>
+void KeepThoseOfTheDevice(const ImportState& state, const From& from, std::vector<Wait>* waits) {
+  const auto elsewhere = [&](const Wait& wait) {
+    const auto [node, waits_for] = from(wait);
+    return !state.OnDevice(node) || !state.OnDevice(waits_for);
+  };
+  waits->erase(std::remove_if(waits->begin(), waits->end(), elsewhere), waits->end());
 }
 
 }  // namespace
@@ -107,10 +119,18 @@ absl::Status AddOps(ImportState* state) {
     if (edges > kMostEdges) throw TooMuch("more than " + std::to_string(kMostEdges) + " dependencies");
     unordered.ops.push_back(std::move(op));
   }
+  const Collectives collectives = FindCollectives(state->graph, state->index);
+  AddBarriers(collectives, op_of, &unordered);
   std::vector<OpId> order;
   // Waits that keep bits come first; where some close a cycle together, the order goes without them.
   state->out.sum_waits = FindSumWaits(state->graph, state->index, tensorflow::IsMKLEnabled(), state->deadline);
   state->out.variable_waits = FindVariableWaits(state->graph, state->index, state->deadline);
+  if (state->one_of_several || !collectives.instances.empty()) {
+    const auto of_sum = [](const SumWait& wait) { return std::make_pair(wait.node, wait.waits_for); };
+    const auto of_variable = [](const VariableWait& wait) { return std::make_pair(wait.update, wait.reader); };
+    KeepThoseOfTheDevice(*state, of_sum, &state->out.sum_waits);
+    KeepThoseOfTheDevice(*state, of_variable, &state->out.variable_waits);
+  }
   for (;;) {
     MemGraph waiting = unordered;
     for (const SumWait& wait : state->out.sum_waits) {

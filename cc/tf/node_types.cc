@@ -1,5 +1,6 @@
 #include "cc/tf/node_types.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -91,8 +92,8 @@ TensorSize SizeOfPort(const tensorflow::GraphDef& graph, const GraphIndex& index
   return port < static_cast<int>(outputs.size()) ? outputs[port] : TensorSize();
 }
 
-std::string DeviceToPlan(const tensorflow::GraphDef& graph, const GraphIndex& index, const TensorSizes& sizes,
-                         const std::vector<NodeTypes>& types) {
+std::vector<std::string> DevicesToPlan(const tensorflow::GraphDef& graph, const GraphIndex& index,
+                                       const TensorSizes& sizes, const std::vector<NodeTypes>& types) {
   std::map<std::string, int64_t> bytes;
   bool any_gpu = false;
   for (int i = 0; i < index.size(); ++i) {
@@ -104,16 +105,13 @@ std::string DeviceToPlan(const tensorflow::GraphDef& graph, const GraphIndex& in
       sum += SizeOfPort(graph, index, sizes, i, static_cast<int>(port)).bytes;
     }
   }
-  std::string chosen;
-  int64_t most = -1;
+  std::vector<std::string> devices;
   for (const auto& [device, sum] : bytes) {
-    if (any_gpu && DeviceType(device) != "GPU") continue;
-    if (sum > most) {
-      most = sum;
-      chosen = device;
-    }
+    if (!any_gpu || DeviceType(device) == "GPU") devices.push_back(device);
   }
-  return chosen;
+  std::stable_sort(devices.begin(), devices.end(),
+                   [&bytes](const std::string& a, const std::string& b) { return bytes.at(a) > bytes.at(b); });
+  return devices;
 }
 
 }  // namespace lms

@@ -1,5 +1,5 @@
 // What each node takes and makes: its op, the types of its inputs and outputs, and which outputs are in host memory.
-// And, from that, the device that is planned.
+// And, from that, the devices that may be planned.
 //
 // Linear in nodes and ports.
 
@@ -47,9 +47,9 @@ absl::Status ReadNodeTypes(const tensorflow::GraphDef& graph, const GraphIndex& 
 TensorSize SizeOfPort(const tensorflow::GraphDef& graph, const GraphIndex& index, const TensorSizes& sizes, int node,
                       int port);
 
-// The device whose live nodes make the most bytes: of GPUs, where there are any. "" in a graph without live nodes.
-std::string DeviceToPlan(const tensorflow::GraphDef& graph, const GraphIndex& index, const TensorSizes& sizes,
-                         const std::vector<NodeTypes>& types);
+// The devices of the live nodes, those whose nodes make the most bytes first: GPUs alone, where there are any.
+std::vector<std::string> DevicesToPlan(const tensorflow::GraphDef& graph, const GraphIndex& index,
+                                       const TensorSizes& sizes, const std::vector<NodeTypes>& types);
 
 }  // namespace lms
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <deque>
 #include <exception>
 #include <utility>
 
@@ -35,8 +36,6 @@ std::string Join(const std::vector<std::string>& lines) {
 // When a share of its own peak cannot be met, a small function beside the training step is no news, nor is one in which
 // there is nothing to recompute (`relative`: that is what was asked).
 constexpr int64_t kNewsBytes = 16 << 20;
-// What the reasons of graphs begin with that are too large, or hard in some other way.
-const char* const kTooMuch = "too much for planning: ";
 
 // Does it "fit" by a margin that what was assumed or left out may well eat up?
 bool MayNotFit(const Report& report) {
@@ -76,7 +75,8 @@ void Log(const Report& report, bool relative) {
 
 // The stages, on the graph with its sums held to stock TensorFlow's order. False: the graph is to stay as it came.
 bool Rewrite(const Options& options, grappler::Cluster* cluster, const grappler::GrapplerItem& item, int threads,
-             tensorflow::GraphDef* output, StageWatch* stages, Report* report) {
+             tensorflow::GraphDef* output, StageWatch* stages, std::deque<Report>* reports) {
+  Report* const report = &reports->back();
   report->nodes_before = report->nodes_after = item.graph.node_size();
   const std::string too_large = WhyTooLarge(item, GraphWork::kRead, GraphBounds(options.planner_seconds));
   if (!too_large.empty()) throw TooMuch(too_large);
@@ -88,7 +88,7 @@ bool Rewrite(const Options& options, grappler::Cluster* cluster, const grappler:
     return false;
   }
   stages->Enter("sums");
-  if (!AddsInOrderOfArrival(item.graph)) return RunStepPass(options, cluster, item, threads, output, stages, report);
+  if (!AddsInOrderOfArrival(item.graph)) return RunStepPass(options, cluster, item, threads, output, stages, reports);
   grappler::GrapplerItem held = item;
   SumOrder sums;
   const absl::Status status = HoldSums(&held, stages->deadline(), &sums);
@@ -97,11 +97,12 @@ bool Rewrite(const Options& options, grappler::Cluster* cluster, const grappler:
     report->reason = report->stage + ": " + std::string(status.message());
     return false;
   }
-  const bool changed = RunStepPass(options, cluster, held, threads, output, stages, report);
+  const bool changed = RunStepPass(options, cluster, held, threads, output, stages, reports);
   if (changed && sums.hidden > 0) {
-    report->warnings.push_back(std::to_string(sums.hidden) +
-                               " sums across loops or branches are added up in the order of arrival, in which their "
-                               "last bits may differ from those without lms");
+    reports->front().warnings.push_back(
+        std::to_string(sums.hidden) +
+        " sums across loops or branches are added up in the order of arrival, in which their "
+        "last bits may differ from those without lms");
   }
   return changed;
 }
@@ -171,11 +172,11 @@ absl::Status LmsOptimizer::Optimize(grappler::Cluster* cluster, const grappler::
     FailIfInjected("before");
     if (!LastIteration(item.id)) return absl::AbortedError("lms waits for the last iteration");
     if (!options_.time_ops.empty() && problems_.empty()) return Time(cluster, item, optimized_graph);
-    Report report;
-    const bool changed = Act(cluster, item, optimized_graph, &report);
-    // From here on the graph is what it will be, whatever becomes of the report.
+    std::deque<Report> reports;
+    const bool changed = Act(cluster, item, optimized_graph, &reports);
+    // From here on the graph is what it will be, whatever becomes of the reports.
     if (!changed) optimized_graph->Clear();
-    Tell(std::move(report));
+    for (Report& report : reports) Tell(std::move(report));
     return changed ? absl::OkStatus() : unchanged_;
   } catch (...) {
     try {
@@ -187,40 +188,42 @@ absl::Status LmsOptimizer::Optimize(grappler::Cluster* cluster, const grappler::
   return unchanged_;
 }
 
-// Runs the stages, and fills in the report whatever happens. True where the graph has been changed.
+// Runs the stages, and makes a report for each device, one at least, whatever happens. True where the graph has been changed.
 bool LmsOptimizer::Act(grappler::Cluster* cluster, const grappler::GrapplerItem& item, tensorflow::GraphDef* output,
-                       Report* report) {
+                       std::deque<Report>* reports) {
   bool changed = false;
-  report->function = item.id;
-  report->budget = options_.memory_budget.ToString();
+  reports->emplace_back();
+  reports->back().function = item.id;
+  reports->back().budget = options_.memory_budget.ToString();
   const double start = Now();
+  const auto fail = [reports](const std::string& reason) {
+    reports->back().status = ReportStatus::kFailed;
+    reports->back().reason = reports->back().stage + ": " + reason;
+  };
   try {
     if (problems_.empty() && !unreadable_) {
       options_.intra_op_threads = config_proto_.intra_op_parallelism_threads();
-      StageWatch stages(Deadline(GraphBounds(options_.planner_seconds).DeadlineSeconds()), report);
-      changed = Rewrite(options_, cluster, item, InterOpThreads(config_proto_), output, &stages, report);
+      StageWatch stages(Deadline(GraphBounds(options_.planner_seconds).DeadlineSeconds()), &reports->back());
+      changed = Rewrite(options_, cluster, item, InterOpThreads(config_proto_), output, &stages, reports);
     } else {
-      report->stage = "options";
-      report->status = ReportStatus::kFailed;
-      report->reason = "options: " + Join(problems_);
+      reports->back().stage = "options";
+      fail(Join(problems_));
     }
   } catch (const TooMuch& e) {
-    report->status = ReportStatus::kSkipped;
-    report->reason =
-        kTooMuch + (report->stage.empty() ? std::string() : "in stage '" + report->stage + "' ") + e.what();
+    NoteTooMuch(e, &reports->back());
   } catch (const std::exception& e) {
-    report->status = ReportStatus::kFailed;
-    report->reason = report->stage + ": " + e.what();
+    fail(e.what());
   } catch (...) {
-    report->status = ReportStatus::kFailed;
-    report->reason = report->stage + ": unknown exception";
+    fail("unknown exception");
   }
-  if (!changed) {
-    // What was found out before is of no plan.
-    report->peak_after_bytes = report->peak_before_bytes;
-    report->nodes_after = report->nodes_before;
+  for (Report& report : *reports) {
+    if (report.status != ReportStatus::kRewritten && report.status != ReportStatus::kInfeasible) {
+      // What was found out before is of no plan.
+      report.peak_after_bytes = report.peak_before_bytes;
+      report.nodes_after = report.nodes_before;
+    }
+    report.optimizer_seconds = Now() - start;
   }
-  report->optimizer_seconds = Now() - start;
   return changed;
 }
 
@@ -246,8 +249,8 @@ absl::Status LmsOptimizer::Time(grappler::Cluster* cluster, const grappler::Grap
                                 tensorflow::GraphDef* optimized_graph) {
   options_.strict = false;
   options_.dump_graphs.clear();
-  Report report;
-  const bool changed = Act(cluster, item, optimized_graph, &report);
+  std::deque<Report> reports;
+  const bool changed = Act(cluster, item, optimized_graph, &reports);
   return TimeOps(options_, cluster, item, changed, optimized_graph);
 }
 

@@ -9,6 +9,7 @@
 #ifndef LMS_CC_TF_OPTIMIZER_H_
 #define LMS_CC_TF_OPTIMIZER_H_
 
+#include <deque>
 #include <map>
 #include <string>
 #include <vector>
@@ -39,7 +40,7 @@ class LmsOptimizer : public tensorflow::grappler::CustomGraphOptimizer {
   bool LastIteration(const std::string& item_id);
   void NoteProblem(const char* what);
   bool Act(tensorflow::grappler::Cluster* cluster, const tensorflow::grappler::GrapplerItem& item,
-           tensorflow::GraphDef* output, Report* report);
+           tensorflow::GraphDef* output, std::deque<Report>* reports);
   void Tell(Report report) const;
   absl::Status Time(tensorflow::grappler::Cluster* cluster, const tensorflow::grappler::GrapplerItem& item,
                     tensorflow::GraphDef* optimized_graph);

@@ -6,6 +6,12 @@
 
 namespace lms {
 
+void NoteTooMuch(const TooMuch& why, Report* report) {
+  report->status = ReportStatus::kSkipped;
+  report->reason =
+      kTooMuch + (report->stage.empty() ? std::string() : "in stage '" + report->stage + "' ") + why.what();
+}
+
 void StageWatch::Enter(const std::string& stage) {
   NoteTime();
   report_.stage = stage;

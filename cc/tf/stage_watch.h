@@ -10,6 +10,12 @@
 
 namespace lms {
 
+// What the reasons begin with of graphs that are too large, or hard in some other way.
+inline constexpr char kTooMuch[] = "too much for planning: ";
+
+// Makes the report one of a graph that is left alone for that reason.
+void NoteTooMuch(const TooMuch& why, Report* report);
+
 class StageWatch {
  public:
   // The report must outlive this.

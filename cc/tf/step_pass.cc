@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <chrono>
+#include <deque>
+#include <exception>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -15,6 +18,7 @@
 #include "cc/core/swap_filters.h"
 #include "cc/core/swap_limits.h"
 #include "cc/core/transfers.h"
+#include "cc/core/twins.h"
 #include "cc/tf/budget.h"
 #include "cc/tf/dimensions.h"
 #include "cc/tf/execution.h"
@@ -45,23 +49,45 @@ constexpr int kMostAttempts = 5;
 
 double Now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
+// A plan that was accepted, for devices that hold the same part of a model to follow.
+struct Model {
+  ImportedGraph imported;  // in the order that was planned
+  std::vector<bool> part;  // per op: on the device
+  PlannerResult planned;
+  int64_t order_limit = 0;  // above what is resident; 0: no order
+};
+
+// What the passes for the devices of one step share: sizes and costs are those of the graph as it came.
+struct StepFacts {
+  StepFacts(const grappler::GrapplerItem& item, const Options& options) : dimensions(item, options), sizes(&dimensions) {}
+
+  Dimensions dimensions;
+  TensorSizes sizes;
+  bool inferred = false;
+  std::optional<Model> model;  // of the first device
+};
+
 class StepPass {
  public:
+  // Plans `device`, or where that is "" the one that holds most.
   StepPass(const Options& options, grappler::Cluster* cluster, const grappler::GrapplerItem& item, int threads,
-           StageWatch* stages, Report* report)
+           const std::string& device, StepFacts* facts, StageWatch* stages, Report* report)
       : options_(options),
         cluster_(cluster),
         item_(item),
         threads_(threads),
+        device_(device),
+        facts_(*facts),
         stages_(*stages),
         bounds_(options.planner_seconds),
-        dimensions_(item, options),
-        sizes_(&dimensions_),
+        sizes_(facts->sizes),
         report_(*report) {}
 
   bool Run(tensorflow::GraphDef* output) {
-    for (const auto& node : item_.graph.node()) {
-      if (IsOwnName(node.name())) return Skip("already rewritten");
+    if (device_.empty()) {
+      for (const auto& node : item_.graph.node()) {
+        if (IsOwnName(node.name())) return Skip("already rewritten");
+      }
     }
     if (!Read()) return false;
     if (imported_.graph.ops.empty()) return Skip("no op of the graph runs");
@@ -100,16 +126,21 @@ class StepPass {
     absl::Status status = index_.Build(item_, stages_.deadline());
     if (!status.ok()) return Fail(status);
     Enter("sizes");
-    report_.sizes = dimensions_.lines();
-    if (!dimensions_.problems().empty()) return Fail(absl::InvalidArgumentError(dimensions_.problems().front()));
-    if (!dimensions_.warning().empty()) report_.warnings.push_back(dimensions_.warning());
-    status = sizes_.Infer(stages_.deadline());
-    if (status.ok()) status = sizes_.InferLists(index_);
-    if (!status.ok()) return Fail(status);
+    const Dimensions& dimensions = facts_.dimensions;
+    report_.sizes = dimensions.lines();
+    if (!dimensions.problems().empty()) return Fail(absl::InvalidArgumentError(dimensions.problems().front()));
+    if (!dimensions.warning().empty()) report_.warnings.push_back(dimensions.warning());
+    if (!facts_.inferred) {
+      status = sizes_.Infer(stages_.deadline());
+      if (status.ok()) status = sizes_.InferLists(index_);
+      if (!status.ok()) return Fail(status);
+      facts_.inferred = true;
+    }
     Enter("import");
-    status = ImportGraph(item_, index_, sizes_, &imported_, stages_.deadline());
+    status = ImportGraph(item_, index_, sizes_, &imported_, stages_.deadline(), device_);
     if (!status.ok()) return Fail(status);
     report_.device = imported_.device;
+    report_.other_devices = imported_.other_devices;
     report_.nodes_before = report_.nodes_after = item_.graph.node_size();
     if (imported_.assumed_tensors > 0 && options_.unknown_dim.everywhere == 0) {
       report_.warnings.push_back(std::to_string(imported_.assumed_tensors) +
@@ -241,7 +272,7 @@ class StepPass {
   bool PlanAndRewrite(tensorflow::GraphDef* output) {
     const std::string too_large = WhyTooLarge(item_, GraphWork::kPlan, bounds_);
     if (!too_large.empty()) throw TooMuch(too_large);
-    const std::string waits = HiddenWait(item_, index_);
+    const std::string waits = UnknownWait(item_, index_);
     if (!waits.empty()) return Skip(waits + " may wait for another op of the step: lms changes no order around it" + hidden_);
     Enter("import");
     const absl::Status held = HoldIterations();
@@ -249,6 +280,7 @@ class StepPass {
     report_.step_time_us = imported_.graph.TotalCostUs();
     ChooseWhereToSwap();
     report_.kept = SummariseKept(imported_.graph, swap_.link.usable());
+    if (FollowModel(output)) return true;
     const bool least = options_.memory_budget.kind == Budget::Kind::kMin;
     int64_t limit = Limit();
     for (int attempt = 0; attempt < kMostAttempts; ++attempt) {
@@ -271,6 +303,7 @@ class StepPass {
       const bool ordered = as_it_is || !strategy.order.empty();
       // Where edges for the limit alone have not been enough, the order is held all along.
       order_limit_ = !ordered ? 0 : least || attempt > 0 ? planned.peak_bytes : limit;
+      in_order_ = ordered;
       if (ordered) ordered_ = as_it_is ? imported_ : InOrder(imported_, strategy.order);
       MemoryProfile profile;
       grappler::GrapplerItem rewritten = item_;
@@ -310,6 +343,47 @@ class StepPass {
     return Infeasible(none, output);
   }
 
+  // Replicas of a model get one plan. False where this device's part is not that of the first device, or the plan does
+  // not do for it: then it is planned by itself.
+  bool FollowModel(tensorflow::GraphDef* output) {
+    if (device_.empty() || !facts_.model) return false;
+    Enter("plan");
+    const Model& model = *facts_.model;
+    std::vector<OpId> twins = PairOps(model.imported.graph, model.part, imported_.graph, PartOnDevice(imported_));
+    const auto order = OrderLikeTwins(twins, imported_.graph);
+    if (!order) return false;
+    ordered_ = InOrder(imported_, *order);
+    in_order_ = true;
+    for (OpId& twin : twins) {
+      if (twin != kNone) twin = ordered_.op_of_node[imported_.node_of_op[twin]];
+    }
+    const auto plan = PlanLikeTwins(model.imported.graph, model.planned.plan, twins, ordered_.graph);
+    if (!plan) return false;
+    PlannerResult planned = model.planned;
+    planned.plan = *plan;
+    planned.work = 0;
+    order_limit_ = model.order_limit == 0 ? 0 : model.order_limit + report_.resident_bytes;
+    MemoryProfile profile;
+    grappler::GrapplerItem rewritten = item_;
+    const Report before = report_;
+    if (!Rewrite(planned.plan, &rewritten, &profile)) {
+      report_ = before;
+      return false;
+    }
+    const bool least = options_.memory_budget.kind == Budget::Kind::kMin;
+    if (least ? profile.peak_bytes >= report_.peak_before_bytes : profile.peak_bytes > Allowed()) return false;
+    if (least) report_.budget_bytes = report_.min_budget_bytes = profile.peak_bytes;
+    Accept(planned, profile, &rewritten, output);
+    report_.reason += "; the same plan as for " + model.imported.device;
+    return true;
+  }
+
+  std::vector<bool> PartOnDevice(const ImportedGraph& imported) const {
+    std::vector<bool> part;
+    for (const int node : imported.node_of_op) part.push_back(item_.graph.node(node).device() == imported.device);
+    return part;
+  }
+
   // Asked only now, as a link that nobody has measured yet is measured here.
   void ChooseWhereToSwap() {
     if (!options_.swap) return;
@@ -328,7 +402,7 @@ class StepPass {
     if (index_.frames() < 2 || !options_.schedule) return absl::OkStatus();
     const int region = imported_.region;
     const absl::Status status =
-        ImportRegion(item_, index_, sizes_, region, /*hold=*/true, &imported_, stages_.deadline());
+        ImportRegion(item_, index_, sizes_, region, /*hold=*/true, &imported_, stages_.deadline(), device_);
     if (!status.ok()) return status;
     ImportCosts(item_, sizes_, swap_.link, &imported_);
     DumpGraph();
@@ -357,7 +431,7 @@ class StepPass {
   }
 
   // The graph in the order that is being enforced.
-  const ImportedGraph& Planned() const { return order_limit_ > 0 ? ordered_ : imported_; }
+  const ImportedGraph& Planned() const { return in_order_ ? ordered_ : imported_; }
 
   bool Rewrite(const Plan& plan, grappler::GrapplerItem* rewritten, MemoryProfile* profile) {
     Enter("rewrite");
@@ -373,7 +447,8 @@ class StepPass {
     absl::Status status = RewriteGraph(Planned(), index_, plan, ways, &rewritten->graph, &applied_);
     if (!status.ok()) return Fail(status);
     Enter("verify");
-    status = VerifyRewrite(item_, *rewritten, sizes_, threads_, swap_.link, profile, stages_.deadline());
+    const std::string device = imported_.other_devices.empty() ? "" : imported_.device;
+    status = VerifyRewrite(item_, *rewritten, sizes_, threads_, swap_.link, profile, stages_.deadline(), device);
     return status.ok() || Fail(status);
   }
 
@@ -405,9 +480,13 @@ class StepPass {
     FailIfInjected("describe");
     DescribeApplied({Planned(), planned, applied_, swap_.link, order_limit_ > 0}, index_, sizes_, &report_);
     Dump([&] {
-      const std::string problem = order_limit_ > 0 ? DumpFile().Write(Planned().graph) : "";
+      const std::string problem = in_order_ ? DumpFile().Write(Planned().graph) : "";
       return problem.empty() ? DumpFile().Write(Planned().graph, planned.plan) : problem;
     });
+    if (device_.empty() && !imported_.other_devices.empty()) {
+      const int64_t limit = order_limit_ == 0 ? 0 : order_limit_ - report_.resident_bytes;
+      facts_.model = Model{Planned(), PartOnDevice(Planned()), planned, limit};
+    }
     output->Swap(&rewritten->graph);
   }
 
@@ -483,15 +562,17 @@ class StepPass {
   grappler::Cluster* cluster_;
   const grappler::GrapplerItem& item_;
   const int threads_;  // inter-op
+  const std::string device_;
+  StepFacts& facts_;
   StageWatch& stages_;
   const GraphBounds bounds_;
-  Dimensions dimensions_;
-  TensorSizes sizes_;
+  TensorSizes& sizes_;
   Report& report_;
   GraphIndex index_;
   ImportedGraph imported_;
-  ImportedGraph ordered_;    // the same in another order, where the strategy wants one
-  int64_t order_limit_ = 0;  // then: where order need not be enforced
+  bool in_order_ = false;
+  ImportedGraph ordered_;    // then: the same in another order
+  int64_t order_limit_ = 0;  // of bytes up to which the order need not be enforced; 0: it is the executor's own
   ChosenSwap swap_;          // where tensors may go, and over which link
   SwapTarget target_;
   RewriteResult applied_;
@@ -501,10 +582,10 @@ class StepPass {
   std::string hidden_;          // words on what no figure includes
 };
 
-}  // namespace
-
-bool RunStepPass(const Options& options, grappler::Cluster* cluster, const grappler::GrapplerItem& item, int threads,
-                 tensorflow::GraphDef* output, StageWatch* stages, Report* report) {
+// The step on one device. False: the graph is to stay as it is.
+bool PlanDevice(const Options& options, grappler::Cluster* cluster, const grappler::GrapplerItem& item, int threads,
+                const std::string& device, StepFacts* facts, tensorflow::GraphDef* output, StageWatch* stages,
+                Report* report) {
   const Report blank = *report;
   // Where no plan makes up for all that steps have been seen to take more, one that makes up for a part is better than
   // the graph as it came.
@@ -517,12 +598,53 @@ bool RunStepPass(const Options& options, grappler::Cluster* cluster, const grapp
     std::vector<std::pair<std::string, double>> seconds = std::move(report->stage_seconds);
     *report = blank;
     report->stage_seconds = std::move(seconds);
-    const bool changed = StepPass(tried, cluster, item, threads, stages, report).Run(output);
+    const bool changed = StepPass(tried, cluster, item, threads, device, facts, stages, report).Run(output);
     if (report->status == ReportStatus::kInfeasible && !last) continue;
     if (!options.planned_again.empty()) report->reason += "; planned again: " + options.planned_again;
     return changed;
   }
   return false;
+}
+
+// Are there plans for other devices to be made, after what became of the first?
+bool GoOn(const Report& first, bool changed) {
+  // A step that fails on purpose (strict) has failed for all.
+  if (changed) return first.status == ReportStatus::kRewritten;
+  return first.status == ReportStatus::kFits || first.status == ReportStatus::kInfeasible;
+}
+
+}  // namespace
+
+bool RunStepPass(const Options& options, grappler::Cluster* cluster, const grappler::GrapplerItem& item, int threads,
+                 tensorflow::GraphDef* output, StageWatch* stages, std::deque<Report>* reports) {
+  const Report blank = reports->back();
+  StepFacts facts(item, options);
+  bool changed = PlanDevice(options, cluster, item, threads, "", &facts, output, stages, &reports->back());
+  if (!GoOn(reports->back(), changed)) return changed;
+  // Each in the graph that the ones before have left. What goes wrong here leaves their work as it is.
+  const std::vector<std::string> others = reports->back().other_devices;
+  for (const std::string& device : others) {
+    grappler::GrapplerItem next = item;
+    if (changed) next.graph = *output;
+    Report& report = reports->emplace_back(blank);
+    report.device = device;
+    tensorflow::GraphDef more;
+    bool changed_more = false;
+    try {
+      StageWatch own(stages->deadline(), &report);
+      changed_more = PlanDevice(options, cluster, next, threads, device, &facts, &more, &own, &report);
+    } catch (const TooMuch& e) {
+      NoteTooMuch(e, &report);
+    } catch (const std::exception& e) {
+      report.status = ReportStatus::kFailed;
+      report.reason = report.stage + ": " + e.what();
+    }
+    if (!changed_more) continue;
+    output->Swap(&more);
+    changed = true;
+    if (report.status != ReportStatus::kRewritten) break;
+  }
+  return changed;
 }
 
 }  // namespace lms

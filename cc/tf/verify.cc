@@ -169,20 +169,20 @@ class Comparison {
   mutable Pace pace_;
 };
 
-// The region of the first node that was added, or 0.
-int RegionOfTheAdded(const GraphDef& graph, const GraphIndex& index) {
-  for (int i = 0; i < index.size(); ++i) {
-    if (IsOwnName(graph.node(i).name()) && index[i].live) return index[i].region;
+// The region of the first node that was added (behind `originals` others), or 0.
+int RegionOfTheAdded(const GraphIndex& index, int originals) {
+  for (int i = originals; i < index.size(); ++i) {
+    if (index[i].live) return index[i].region;
   }
   return 0;
 }
 
 // All copies are of one region, and none runs into the next iteration.
-absl::Status CheckRegion(const GraphDef& graph, const GraphIndex& index, int region) {
+absl::Status CheckRegion(const GraphDef& graph, const GraphIndex& index, int originals, int region) {
   const Loops loops(graph, index);
-  for (int i = 0; i < index.size(); ++i) {
+  for (int i = originals; i < index.size(); ++i) {
     const std::string& name = graph.node(i).name();
-    if (!IsOwnName(name) || !index[i].live) continue;
+    if (!index[i].live) continue;
     if (index[i].region != region) return absl::InternalError(name + " is in another loop or branch than other copies");
     if (loops.Straggles(i)) return absl::InternalError(name + " may still run when the next iteration begins");
   }
@@ -212,16 +212,18 @@ absl::Status CheckVariableOrder(const GraphDef& graph, const ImportedGraph& impo
 
 absl::Status VerifyRewrite(const tensorflow::grappler::GrapplerItem& original,
                            const tensorflow::grappler::GrapplerItem& rewritten, const TensorSizes& sizes, int threads,
-                           const SwapLink& link, MemoryProfile* profile, const Deadline& deadline) {
+                           const SwapLink& link, MemoryProfile* profile, const Deadline& deadline,
+                           const std::string& device) {
   GraphIndex old_index;
   GraphIndex index;
   absl::Status status = old_index.Build(original, deadline);
   if (status.ok()) status = index.Build(rewritten, deadline);
   if (status.ok()) status = Comparison(original.graph, old_index, rewritten.graph, index, deadline).Check();
   ImportedGraph imported;
-  const int region = status.ok() ? RegionOfTheAdded(rewritten.graph, index) : 0;
-  if (status.ok()) status = CheckRegion(rewritten.graph, index, region);
-  if (status.ok()) status = ImportRegion(rewritten, index, sizes, region, /*hold=*/false, &imported, deadline);
+  const int originals = original.graph.node_size();
+  const int region = status.ok() ? RegionOfTheAdded(index, originals) : 0;
+  if (status.ok()) status = CheckRegion(rewritten.graph, index, originals, region);
+  if (status.ok()) status = ImportRegion(rewritten, index, sizes, region, /*hold=*/false, &imported, deadline, device);
   if (status.ok()) status = CheckVariableOrder(rewritten.graph, imported, deadline);
   if (status.ok()) status = CheckSwappable(imported);
   if (!status.ok()) return status;

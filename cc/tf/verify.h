@@ -30,7 +30,8 @@ namespace lms {
 // where the deadline passes.
 absl::Status VerifyRewrite(const tensorflow::grappler::GrapplerItem& original,
                            const tensorflow::grappler::GrapplerItem& rewritten, const TensorSizes& sizes, int threads,
-                           const SwapLink& link, MemoryProfile* profile, const Deadline& deadline = Deadline());
+                           const SwapLink& link, MemoryProfile* profile, const Deadline& deadline = Deadline(),
+                           const std::string& device = "");
 
 }  // namespace lms
 

@@ -102,6 +102,8 @@ class Step:
             plan is not None
             and plan["status"] in ("rewritten", "fits", "infeasible")
             and "GPU:" not in plan["device"]
+            # Nor does the process's memory say which of several CPU devices it is of.
+            and plan["devices"] == 1
         )
 
     def _judge(self, rise: int) -> None:

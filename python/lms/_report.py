@@ -101,6 +101,7 @@ class Report:
     nodes_after: int
     sizes: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
+    other_devices: tuple[str, ...] = ()
     profile: str = ""
     profiled_share: float = 0.0
     swap_tier: str = ""
@@ -273,6 +274,7 @@ class Report:
             ("reason", self.reason),
             ("stage", self.stage if self.status == "failed" else ""),
             ("device", self.device),
+            ("other devices of the step", ", ".join(self.other_devices)),
             ("budget", self._budget()),
             ("resident before the step", format_bytes(self.resident_bytes)),
             ("predicted peak, before", format_bytes(self.peak_before_bytes)),
