@@ -142,7 +142,8 @@ class StepPass {
     const std::string calls = UnseenCalls(item_, index_);
     if (calls.empty()) return;
     hidden_ += ", not counting " + calls;
-    report_.warnings.push_back("of " + calls + ", lms sees nothing: what is held there is neither predicted nor lowered");
+    report_.warnings.push_back("of " + calls +
+                               ", lms sees nothing: what is held there is neither predicted nor lowered");
   }
 
   void Measure() {
@@ -235,7 +236,8 @@ class StepPass {
 
   bool PlanAndRewrite(tensorflow::GraphDef* output) {
     const std::string waits = HiddenWait(item_, index_);
-    if (!waits.empty()) return Skip(waits + " may wait for another op of the step: lms changes no order around it" + hidden_);
+    if (!waits.empty())
+      return Skip(waits + " may wait for another op of the step: lms changes no order around it" + hidden_);
     Enter("import");
     const absl::Status held = HoldIterations();
     if (!held.ok()) return Fail(held);
@@ -400,7 +402,8 @@ class StepPass {
     for (const MemBuffer& buffer : imported_.graph.buffers) {
       if (buffer.escapes && !buffer.resident) returned += buffer.bytes;
     }
-    if (returned < kLeastActivationBytes || returned < (report_.peak_before_bytes - report_.resident_bytes) / 2) return "";
+    if (returned < kLeastActivationBytes || returned < (report_.peak_before_bytes - report_.resident_bytes) / 2)
+      return "";
     return "; " + FormatBytes(returned) +
            " of it are results that the function returns, which cannot be dropped: where they are activations for a "
            "backward pass that runs outside of it, put forward and backward pass into one tf.function";
