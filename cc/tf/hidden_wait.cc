@@ -43,7 +43,9 @@ bool CallsFunction(const NodeDef& node) {
   return false;
 }
 
-bool DescribesDataset(const std::string& op) { return op.find("Dataset") != std::string::npos && op != "ReduceDataset"; }
+bool DescribesDataset(const std::string& op) {
+  return op.find("Dataset") != std::string::npos && op != "ReduceDataset";
+}
 
 bool IsCall(const std::string& op) { return op == "PartitionedCall" || op == "StatefulPartitionedCall"; }
 

@@ -156,7 +156,8 @@ bool IsPassThrough(const tensorflow::NodeDef& node) {
 
 bool IsViewOfInput(const tensorflow::NodeDef& node, int input) {
   if (IsControlFlow(node.op())) return false;
-  return node.op() == "IdentityN" || node.op() == "OptionalGetValue" || HoldsOneValue(node) || (input == 0 && Views().count(node.op()) != 0);
+  return node.op() == "IdentityN" || node.op() == "OptionalGetValue" || HoldsOneValue(node) ||
+         (input == 0 && Views().count(node.op()) != 0);
 }
 
 bool MayForwardInput(const std::string& op_type) { return Forwarders().count(op_type) != 0; }

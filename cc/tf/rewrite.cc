@@ -119,8 +119,8 @@ class Rewriter {
 
   bool CanTrigger(OpId op) const { return (imported_.graph.ops[op].anchor || ends_flow_[op]) && !late_[op]; }
 
-  // Does the op end a loop, or a branch, in the planned region? What comes right behind it has nothing else to wait for:
-  // all before it would let copies run before the loop does.
+  // Does the op end a loop, or a branch, in the planned region? What comes right behind it has nothing else to wait
+  // for: all before it would let copies run before the loop does.
   bool EndsFlow(OpId op) const {
     const int node = imported_.node_of_op[op];
     const std::string& type = Original(node).op();

@@ -175,7 +175,8 @@ class StepPass {
     const std::string calls = UnseenCalls(item_, index_);
     if (calls.empty()) return;
     hidden_ += ", not counting " + calls;
-    report_.warnings.push_back("of " + calls + ", lms sees nothing: what is held there is neither predicted nor lowered");
+    report_.warnings.push_back("of " + calls +
+                               ", lms sees nothing: what is held there is neither predicted nor lowered");
   }
 
   void Measure() {
@@ -501,7 +502,8 @@ class StepPass {
     for (const MemBuffer& buffer : imported_.graph.buffers) {
       if (buffer.escapes && !buffer.resident) returned += buffer.bytes;
     }
-    if (returned < kLeastActivationBytes || returned < (report_.peak_before_bytes - report_.resident_bytes) / 2) return "";
+    if (returned < kLeastActivationBytes || returned < (report_.peak_before_bytes - report_.resident_bytes) / 2)
+      return "";
     return "; " + FormatBytes(returned) +
            " of it are results that the function returns, which cannot be dropped: where they are activations for a "
            "backward pass that runs outside of it, put forward and backward pass into one tf.function";

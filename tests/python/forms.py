@@ -1,4 +1,4 @@
-"""Forms of programs: what lms does with each, and that it computes the same in as few bytes as it says."""
+"""Forms of programs: what lms does with each, the same values, and no more bytes than it says."""
 
 from __future__ import annotations
 

@@ -32,8 +32,7 @@ def test_prints_and_summaries_happen_once(capfd, tmp_path):
 
     def look(y, i):
         tf.print("layer", i, tf.reduce_sum(y) > -1e9)
-        tf.summary.scalar(f"mean_{i}", tf.reduce_mean(y), step=0)
-        tf.summary.histogram(f"all_{i}", y, step=0)
+        tf.summary.write(f"mean_{i}", tf.reduce_mean(y), step=0)
         return y
 
     train = trained(look)
@@ -58,7 +57,13 @@ def test_checks_of_activations_hold_them():
         tf.debugging.assert_less_equal(tf.abs(y), 1.0)
         return y
 
-    report = alone(trained(checked), inputs(), status="fits", reason="no plan lowers")
+    _, _, report = compare(trained(checked), inputs())
+    assert report.status in ("fits", "rewritten"), str(report)  # at most in another order
+    assert not [
+        d
+        for d in report.decisions
+        if d["op_type"] in ("MatMul", "Tanh") and d["kind"] == "recompute"
+    ]
     kept = {item["reason"] for item in report.kept}
     assert any("CheckNumerics" in reason or "control flow" in reason for reason in kept), kept
 
@@ -74,7 +79,7 @@ def test_checks_of_single_numbers():
 @pytest.mark.parametrize("wrap", ["py_function", "numpy_function"])
 def test_python_that_looks_at_activations(wrap):
     """Called once for each layer and step, with the tensor of the step."""
-    seen, sums = [], []
+    seen = []
 
     def look(y):
         seen.append(float(np.asarray(y)[0, 0]))
@@ -83,10 +88,8 @@ def test_python_that_looks_at_activations(wrap):
     call = getattr(tf, wrap)
 
     def act(y, i):
-        half = call(look, [y], tf.float32)
-        half.set_shape([])
-        sums.append(half)
-        return y + tf.stop_gradient(half)
+        # set_shape() would tell Python of the shape, but not the graph.
+        return y + tf.reshape(call(look, [tf.stop_gradient(y)], tf.float32), [])
 
     rewritten(trained(act), inputs())
     assert len(seen) == 4 * LAYERS and seen[: 2 * LAYERS] == seen[2 * LAYERS :]

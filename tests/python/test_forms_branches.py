@@ -1,0 +1,90 @@
+"""Branches: training inside of them, gradients through them."""
+
+from __future__ import annotations
+
+import lms
+import pytest
+import tensorflow as tf
+from forms import compare, rewritten
+from loops import train
+from steps import BATCH, WIDTH, chain, descend, inputs, weights
+
+
+def batches(count: int = 4) -> tf.Tensor:
+    return tf.random.Generator.from_seed(8).normal([count, BATCH, WIDTH])
+
+
+def mean_square(y: tf.Tensor) -> tf.Tensor:
+    return tf.reduce_mean(y * y)
+
+
+@pytest.mark.parametrize("taken", [True, False])
+def test_training_on_both_sides_of_a_branch(taken):
+    """One of them is planned. Stock's peak is the same in both."""
+    layers = weights()
+
+    def step(x, flag):
+        short = lambda: train(layers[:3], x)  # noqa: E731
+        return tf.cond(flag, lambda: train(layers * 2, x), short)
+
+    stock, ours, report = compare(step, inputs(), tf.constant(taken))
+    assert report.status == "rewritten" and "in a branch" in report.reason
+    assert ours.peak < stock.peak or not taken
+
+
+@pytest.mark.parametrize("index", [0, 1, 7])
+def test_training_in_a_switch_case(index):
+    """The dearest case is planned, the others cost what they did."""
+    layers = weights()
+
+    def step(x, index):
+        cases = [lambda: train(layers, x), lambda: train(layers * 2, x), lambda: 0.0]
+        return tf.switch_case(index, cases, default=lambda: train(layers[:2], x))
+
+    stock, ours, report = compare(step, inputs(), tf.constant(index))
+    assert report.status == "rewritten" and "in a branch" in report.reason
+    assert ours.peak < stock.peak or index != 1
+
+
+def test_training_in_a_case():
+    """Branches in branches: a copy that nothing in its branch timed made this step "failed"."""
+    layers = weights()
+
+    def step(x, k):
+        cases = [(k < 0.0, lambda: train(layers, x)), (k < 1.0, lambda: train(layers * 2, x))]
+        return tf.case(cases, default=lambda: 0.0)
+
+    assert "in a branch" in rewritten(step, inputs(), tf.constant(0.5)).reason
+
+
+def test_a_gradient_through_a_branch_is_predicted():
+    """What a branch hands to its gradient travels in Optionals, which once counted nothing."""
+    layers = weights()
+
+    def step(x, flag):
+        with tf.GradientTape() as tape:
+            y = tf.cond(flag, lambda: chain(x, layers), lambda: tf.sin(x))
+            loss = mean_square(y)
+        descend(tape, loss, layers)
+        return loss
+
+    stock, _, report = compare(step, inputs(), tf.constant(True))
+    predicted = report.peak_before_bytes - report.resident_bytes
+    assert stock.peak <= 1.05 * predicted
+    assert report.status == "fits" and "no plan lowers the predicted peak" in report.reason
+
+
+def test_a_branch_in_a_loop():
+    layers = weights()
+
+    def step(x):
+        total = 0.0
+        for i in tf.range(4):
+            if i % 2 == 0:
+                total += train(layers, x[i])
+            else:
+                total -= 1.0
+        return total
+
+    rewritten(step, batches())
+    assert "failed" not in {report.status for report in lms.reports()}
