@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <exception>
+#include <optional>
 #include <utility>
 
 #include "cc/core/report_store.h"
@@ -15,6 +16,7 @@
 #include "tensorflow/core/grappler/optimizers/custom_graph_optimizer_registry.h"
 #include "tensorflow/core/platform/logging.h"
 #include "tensorflow/core/protobuf/rewriter_config.pb.h"
+#include "tensorflow/core/util/env_var.h"
 
 namespace lms {
 namespace {
@@ -27,6 +29,14 @@ std::string Join(const std::vector<std::string>& lines) {
   std::string text;
   for (const std::string& line : lines) text += (text.empty() ? "" : "; ") + line;
   return text;
+}
+
+// How many threads share an op, where that was set; else 0.
+int OpThreads(const tensorflow::ConfigProto& config) {
+  if (config.intra_op_parallelism_threads() > 0) return config.intra_op_parallelism_threads();
+  int64_t threads = 0;
+  const bool read = tensorflow::ReadInt64FromEnvVar("TF_NUM_INTRAOP_THREADS", 0, &threads).ok();
+  return read && threads > 0 ? static_cast<int>(threads) : 0;
 }
 
 // When a share of its own peak cannot be met, a small function beside the training step is no news, nor is one in which
@@ -151,8 +161,15 @@ absl::Status LmsOptimizer::Optimize(grappler::Cluster* cluster, const grappler::
         options_.strict = false;
         options_.dump_graphs.clear();
       }
-      changed = Rewrite(options_, cluster, item, InterOpThreads(config_proto_), optimized_graph, &report);
-      if (!options_.time_ops.empty()) return TimeOps(options_, cluster, item, changed, optimized_graph);
+      // Grappler's item always has the default here.
+      std::optional<grappler::GrapplerItem> told;
+      const int op_threads = OpThreads(config_proto_);
+      if (op_threads > 0 && op_threads != item.optimization_options().intra_op_parallelism_threads) {
+        told.emplace(item).optimization_options().intra_op_parallelism_threads = op_threads;
+      }
+      const grappler::GrapplerItem& whole = told ? *told : item;
+      changed = Rewrite(options_, cluster, whole, InterOpThreads(config_proto_), optimized_graph, &report);
+      if (!options_.time_ops.empty()) return TimeOps(options_, cluster, whole, changed, optimized_graph);
     } else {
       report.stage = "options";
       report.status = ReportStatus::kFailed;
