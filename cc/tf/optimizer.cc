@@ -19,6 +19,7 @@
 #include "tensorflow/core/grappler/optimizers/custom_graph_optimizer_registry.h"
 #include "tensorflow/core/platform/logging.h"
 #include "tensorflow/core/protobuf/rewriter_config.pb.h"
+#include "tensorflow/core/util/env_var.h"
 
 namespace lms {
 namespace {
@@ -31,6 +32,14 @@ std::string Join(const std::vector<std::string>& lines) {
   std::string text;
   for (const std::string& line : lines) text += (text.empty() ? "" : "; ") + line;
   return text;
+}
+
+// How many threads share an op, where that was set; else 0.
+int OpThreads(const tensorflow::ConfigProto& config) {
+  if (config.intra_op_parallelism_threads() > 0) return config.intra_op_parallelism_threads();
+  int64_t threads = 0;
+  const bool read = tensorflow::ReadInt64FromEnvVar("TF_NUM_INTRAOP_THREADS", 0, &threads).ok();
+  return read && threads > 0 ? static_cast<int>(threads) : 0;
 }
 
 // When a share of its own peak cannot be met, a small function beside the training step is no news, nor is one in which
@@ -74,8 +83,10 @@ void Log(const Report& report, bool relative) {
 }
 
 // The stages, on the graph with its sums held to stock TensorFlow's order. False: the graph is to stay as it came.
-bool Rewrite(const Options& options, grappler::Cluster* cluster, const grappler::GrapplerItem& item, int threads,
-             tensorflow::GraphDef* output, StageWatch* stages, std::deque<Report>* reports) {
+bool Rewrite(const Options& options, grappler::Cluster* cluster, const grappler::GrapplerItem& item,
+             const tensorflow::ConfigProto& config, tensorflow::GraphDef* output, StageWatch* stages,
+             std::deque<Report>* reports) {
+  const int threads = InterOpThreads(config);
   Report* const report = &reports->back();
   report->nodes_before = report->nodes_after = item.graph.node_size();
   const std::string too_large = WhyTooLarge(item, GraphWork::kRead, GraphBounds(options.planner_seconds));
@@ -88,8 +99,14 @@ bool Rewrite(const Options& options, grappler::Cluster* cluster, const grappler:
     return false;
   }
   stages->Enter("sums");
-  if (!AddsInOrderOfArrival(item.graph)) return RunStepPass(options, cluster, item, threads, output, stages, reports);
+  // Grappler's item always has the default here.
+  const int op_threads = OpThreads(config);
+  const bool told = op_threads <= 0 || op_threads == item.optimization_options().intra_op_parallelism_threads;
+  const bool sums_arrive = AddsInOrderOfArrival(item.graph);
+  if (told && !sums_arrive) return RunStepPass(options, cluster, item, threads, output, stages, reports);
   grappler::GrapplerItem held = item;
+  if (!told) held.optimization_options().intra_op_parallelism_threads = op_threads;
+  if (!sums_arrive) return RunStepPass(options, cluster, held, threads, output, stages, reports);
   SumOrder sums;
   const absl::Status status = HoldSums(&held, stages->deadline(), &sums);
   if (!status.ok()) {
@@ -204,7 +221,7 @@ bool LmsOptimizer::Act(grappler::Cluster* cluster, const grappler::GrapplerItem&
     if (problems_.empty() && !unreadable_) {
       options_.intra_op_threads = config_proto_.intra_op_parallelism_threads();
       StageWatch stages(Deadline(GraphBounds(options_.planner_seconds).DeadlineSeconds()), &reports->back());
-      changed = Rewrite(options_, cluster, item, InterOpThreads(config_proto_), output, &stages, reports);
+      changed = Rewrite(options_, cluster, item, config_proto_, output, &stages, reports);
     } else {
       reports->back().stage = "options";
       fail(Join(problems_));

@@ -253,7 +253,9 @@ int64_t TensorSizes::WorkspaceOf(const tensorflow::NodeDef& node,
   const CallBody* body = dimensions_ == nullptr ? nullptr : dimensions_->calls().Of(node.name());
   if (body == nullptr) {
     if (!HasWorkspace(node)) return 0;
-    return OpWorkspace({&node, BoundInputsOf(node.name()), Bound(OutputsOf(node.name()), unknown_dim_)});
+    const SizedOp op = {&node, BoundInputsOf(node.name()), Bound(OutputsOf(node.name()), unknown_dim_)};
+    // The item says how many threads there are (optimizer.cc).
+    return OpWorkspace(op, CpuKernels::Here(original_.optimization_options().intra_op_parallelism_threads));
   }
   if (!body->compiled) return 0;
   std::vector<SizedOp> ops;

@@ -6,33 +6,10 @@
 #include <tuple>
 #include <unordered_map>
 
-#include "tensorflow/core/framework/attr_value.pb.h"
-#include "tensorflow/core/framework/types.h"
-
 namespace lms {
 namespace {
 
 using tensorflow::NodeDef;
-using Tensor = tensorflow::OpInfo::TensorProperties;
-
-// Shapes whose products might overflow are no real tensors'.
-constexpr int64_t kMostBytes = int64_t{1} << 43;
-
-int64_t Product(int64_t a, int64_t b) { return b > 0 && a > kMostBytes / b ? 0 : a * b; }
-
-// 0 where the shape is not known.
-int64_t BytesOf(const Tensor& tensor) {
-  if (tensor.shape().unknown_rank()) return 0;
-  int64_t bytes = tensorflow::DataTypeSize(tensor.dtype());
-  for (const auto& dim : tensor.shape().dim()) bytes = Product(bytes, std::max<int64_t>(dim.size(), 0));
-  return bytes;
-}
-
-std::string TextAttr(const NodeDef& node, const char* name) {
-  const auto found = node.attr().find(name);
-  return found == node.attr().end() ? std::string() : found->second.s();
-}
-
 // The gradient of a filter, by XLA on the CPU (2.21, by the allocator; batches, sides, 96 to 768 channels, filters of 3
 // and 7, strides of 1 and 2, groups of 1 to all channels). It holds transposed copies of the gradient and of the input
 // (the latter in the storage of the input's gradient, where that is computed as well), and a filter. Of a depthwise
@@ -125,9 +102,11 @@ int64_t Einsum(const SizedOp& op) {
 
 }  // namespace
 
-bool HasWorkspace(const NodeDef& node) { return node.op() == "Einsum"; }
+bool HasWorkspace(const NodeDef& node) { return node.op() == "Einsum" || HasKernelWorkspace(node.op()); }
 
-int64_t OpWorkspace(const SizedOp& op) { return op.node->op() == "Einsum" ? Einsum(op) : 0; }
+int64_t OpWorkspace(const SizedOp& op, const CpuKernels& kernels) {
+  return op.node->op() == "Einsum" ? Einsum(op) : KernelWorkspace(op, kernels);
+}
 
 int64_t CompiledWorkspace(const std::vector<SizedOp>& body) {
   const bool with_input_gradient =

@@ -9,23 +9,17 @@
 #include <cstdint>
 #include <vector>
 
+#include "cc/tf/kernel_workspace.h"
+#include "cc/tf/sized_op.h"
 #include "tensorflow/core/framework/node_def.pb.h"
-#include "tensorflow/core/grappler/costs/op_performance_data.pb.h"
 
 namespace lms {
-
-// An op and its tensors, of which no dimension may be unknown.
-struct SizedOp {
-  const tensorflow::NodeDef* node;
-  std::vector<tensorflow::OpInfo::TensorProperties> inputs;
-  std::vector<tensorflow::OpInfo::TensorProperties> outputs;
-};
 
 // May OpWorkspace() be above 0? Does not look at shapes.
 bool HasWorkspace(const tensorflow::NodeDef& node);
 
 // Of a kernel of its own.
-int64_t OpWorkspace(const SizedOp& op);
+int64_t OpWorkspace(const SizedOp& op, const CpuKernels& kernels);
 
 // Of a function that XLA compiled as one kernel.
 int64_t CompiledWorkspace(const std::vector<SizedOp>& body);

@@ -3,7 +3,8 @@
 On a CPU these are the bytes asked of TensorFlow's allocator, counted allocation by
 allocation from the first call of any function here on; what was allocated before then is not
 counted, until it is replaced (an update of a variable that is being read copies it: the copy
-counts). Call reset_peak() before making a model to have all of it in bytes_in_use(). On a GPU they are what TensorFlow's own allocator reports (get_memory_info).
+counts). Call reset_peak() before making a model to have all of it in bytes_in_use(). On a GPU
+they are what TensorFlow's own allocator reports (get_memory_info).
 
 The device is "CPU" or "GPU:<number>", with or without the prefixes "/", "/device:" and the
 like; None is the first GPU where there is one, else the CPU.

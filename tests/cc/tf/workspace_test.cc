@@ -57,7 +57,7 @@ int64_t Einsum(const std::string& equation, const std::vector<Dims>& inputs, con
   SizedOp op{&node, {}, {Floats(output)}};
   for (const Dims& input : inputs) op.inputs.push_back(Floats(input));
   EXPECT_TRUE(HasWorkspace(node));
-  return OpWorkspace(op);
+  return OpWorkspace(op, CpuKernels());
 }
 
 TEST(Workspace, EinsumCopiesOperandsThatAreNotInOrderAndItsProduct) {
@@ -78,7 +78,7 @@ TEST(Workspace, WhatIsNotKnownCountsNothing) {
   tensorflow::NodeDef node;
   node.set_op("Tanh");
   EXPECT_FALSE(HasWorkspace(node));
-  EXPECT_EQ(OpWorkspace({&node, {Floats({4})}, {Floats({4})}}), 0);
+  EXPECT_EQ(OpWorkspace({&node, {Floats({4})}, {Floats({4})}}, CpuKernels()), 0);
 }
 
 }  // namespace

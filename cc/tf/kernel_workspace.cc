@@ -1,0 +1,205 @@
+#include "cc/tf/kernel_workspace.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <unordered_map>
+#include <vector>
+
+#include "tensorflow/core/framework/tensor.h"
+#include "tensorflow/core/framework/types.h"
+#include "tensorflow/core/util/util.h"
+
+namespace lms {
+namespace {
+
+using tensorflow::DataType;
+using tensorflow::NodeDef;
+using Tensor = tensorflow::OpInfo::TensorProperties;
+
+bool Has(const SizedOp& op, size_t inputs, size_t outputs) {
+  return op.inputs.size() >= inputs && op.outputs.size() >= outputs;
+}
+
+bool RankIs(const Tensor& tensor, int rank) {
+  return !tensor.shape().unknown_rank() && tensor.shape().dim_size() == rank;
+}
+
+bool ChannelsFirst(const NodeDef& node) { return TextAttr(node, "data_format").rfind("NC", 0) == 0; }
+
+// Both gradients of a convolution multiply matrices of patches: of one image after the other, or of so many at a time
+// as make up 30 MB, were there ever so few. The sizes are numbers of elements.
+struct PatchSizes {
+  int64_t patches;  // of one image: places in the output x elements of a filter
+  int64_t work;     // that, and the two other matrices
+
+  PatchSizes(const Tensor& filter, const Tensor& gradient) {
+    const auto& f = filter.shape();
+    const auto& g = gradient.shape();
+    const int64_t places = Product(g.dim(1).size(), g.dim(2).size());
+    const int64_t filter_elements = Product(Product(f.dim(0).size(), f.dim(1).size()), f.dim(2).size());
+    patches = Product(places, filter_elements);
+    work = patches + Product(places, g.dim(3).size()) + Product(filter_elements, g.dim(3).size());
+  }
+
+  int64_t Bytes(int64_t images, int64_t size) const { return Product(Product(images, patches), size); }
+  int64_t ImagesAtATime(int64_t size) const {
+    constexpr int64_t kWorkingSet = int64_t{30} << 20;
+    return (kWorkingSet / size + work - 1) / work;
+  }
+};
+
+// Whose filter and gradient of the output are given; {} where it is not TensorFlow's own kernel that runs.
+bool OwnConvolution(const SizedOp& op, const Tensor& filter, const Tensor& gradient, const CpuKernels& kernels) {
+  if (kernels.OneDnn(gradient.dtype()) || !RankIs(filter, 4) || !RankIs(gradient, 4)) return false;
+  return tensorflow::DataTypeSize(gradient.dtype()) > 0 && !ChannelsFirst(*op.node) &&
+         PatchSizes(filter, gradient).work > 0;
+}
+
+int64_t FilterGradient(const SizedOp& op, const CpuKernels& kernels) {
+  if (!Has(op, 3, 1) || !OwnConvolution(op, op.outputs[0], op.inputs[2], kernels)) return 0;
+  const PatchSizes sizes(op.outputs[0], op.inputs[2]);
+  const int64_t size = tensorflow::DataTypeSize(op.inputs[2].dtype());
+  return sizes.Bytes(sizes.ImagesAtATime(size), size);
+}
+
+// One image at a time where there is but one, or where each thread has enough to do with that (256 KB).
+int64_t InputGradient(const SizedOp& op, const CpuKernels& kernels) {
+  if (!Has(op, 3, 1) || !OwnConvolution(op, op.inputs[1], op.inputs[2], kernels)) return 0;
+  const PatchSizes sizes(op.inputs[1], op.inputs[2]);
+  const int64_t size = tensorflow::DataTypeSize(op.inputs[2].dtype());
+  const bool one = op.inputs[2].shape().dim(0).size() == 1 ||
+                   sizes.work / std::max(kernels.threads, 1) >= (int64_t{256} << 10) / size;
+  return sizes.Bytes(one ? 1 : sizes.ImagesAtATime(size), size);
+}
+
+// oneDNN's kernel, where channels come first: the input and the output with channels last.
+int64_t Convolution(const SizedOp& op, const CpuKernels& kernels) {
+  if (!Has(op, 2, 1) || !ChannelsFirst(*op.node) || !kernels.onednn_float) return 0;
+  if (op.inputs[0].dtype() != tensorflow::DT_FLOAT) return 0;
+  return BytesOf(op.inputs[0]) + BytesOf(op.outputs[0]);
+}
+
+// Products of half and bfloat16 are computed in float.
+int64_t MatrixProduct(const SizedOp& op, const CpuKernels& kernels) {
+  if (!Has(op, 2, 1)) return 0;
+  const DataType type = op.inputs[0].dtype();
+  const bool short_floats = type == tensorflow::DT_HALF || type == tensorflow::DT_BFLOAT16;
+  if (!short_floats || op.inputs[1].dtype() != type || kernels.OneDnn(type)) return 0;
+  const int64_t elements = ElementsOf(op.inputs[0]) + ElementsOf(op.inputs[1]) + ElementsOf(op.outputs[0]);
+  return Product(elements, sizeof(float));
+}
+
+// oneDNN notes where in its window each maximum was.
+int64_t MaxPool(const SizedOp& op, const CpuKernels& kernels) {
+  if (!Has(op, 1, 1) || !kernels.OneDnn(op.inputs[0].dtype())) return 0;
+  int64_t window = 1;
+  for (const int64_t side : IntsAttr(*op.node, "ksize")) window = Product(window, side);
+  return Product(ElementsOf(op.outputs[0]), window < 256 ? 1 : 4);
+}
+
+// The result once more, with the place of each maximum as an int64.
+int64_t MaxPoolGrad(const SizedOp& op, const CpuKernels& /*kernels*/) {
+  if (!Has(op, 3, 1)) return 0;
+  return BytesOf(op.inputs[1]) + Product(ElementsOf(op.inputs[1]), sizeof(int64_t));
+}
+
+// Where channels come first, what is read and made also with channels last.
+int64_t BatchNorm(const SizedOp& op, const CpuKernels& kernels) {
+  if (!Has(op, 1, 1) || kernels.OneDnn(op.inputs[0].dtype()) || !ChannelsFirst(*op.node)) return 0;
+  return 2 * BytesOf(op.inputs[0]);
+}
+
+// Short floats: the gradient in float as well.
+int64_t BatchNormGrad(const SizedOp& op, const CpuKernels& kernels) {
+  if (!Has(op, 2, 1) || kernels.OneDnn(op.inputs[1].dtype())) return 0;
+  const bool wide = op.inputs[1].dtype() == tensorflow::DT_FLOAT;
+  return (wide ? 0 : Product(ElementsOf(op.inputs[1]), sizeof(float))) +
+         (ChannelsFirst(*op.node) ? 3 * BytesOf(op.inputs[1]) : 0);
+}
+
+// Kernels know up to three runs of axes, reduced and kept in turn. With more they reduce a transposed copy.
+int64_t Reduction(const SizedOp& op, const CpuKernels& /*kernels*/) {
+  if (!Has(op, 2, 1) || op.inputs[0].shape().unknown_rank() || !op.inputs[1].has_value()) return 0;
+  tensorflow::Tensor axes;
+  if (!axes.FromProto(op.inputs[1].value())) return 0;
+  const int rank = op.inputs[0].shape().dim_size();
+  std::vector<bool> reduced(rank, false);
+  for (int64_t i = 0; i < axes.NumElements(); ++i) {
+    int64_t axis = 0;
+    if (axes.dtype() == tensorflow::DT_INT32) {
+      axis = axes.flat<int32_t>()(i);
+    } else if (axes.dtype() == tensorflow::DT_INT64) {
+      axis = axes.flat<int64_t>()(i);
+    }
+    if (axis < -rank || axis >= rank) return 0;
+    reduced[axis < 0 ? axis + rank : axis] = true;
+  }
+  int runs = 0;
+  bool last = false;
+  for (int i = 0; i < rank; ++i) {
+    if (op.inputs[0].shape().dim(i).size() == 1) continue;
+    if (runs == 0 || reduced[i] != last) ++runs;
+    last = reduced[i];
+  }
+  return runs > 3 ? BytesOf(op.inputs[0]) : 0;
+}
+
+int64_t CopyOfInput(const SizedOp& op, const CpuKernels& /*kernels*/) {
+  return Has(op, 1, 1) ? BytesOf(op.inputs[0]) : 0;
+}
+
+using Rule = int64_t (*)(const SizedOp&, const CpuKernels&);
+
+const std::unordered_map<std::string, Rule>& Rules() {
+  static const auto* const rules = new std::unordered_map<std::string, Rule>{
+      {"Conv2D", Convolution},
+      {"Conv2DBackpropFilter", FilterGradient},
+      {"Conv2DBackpropInput", InputGradient},
+      {"MatMul", MatrixProduct},
+      {"BatchMatMul", MatrixProduct},
+      {"BatchMatMulV2", MatrixProduct},
+      {"MaxPool", MaxPool},
+      {"MaxPool3D", MaxPool},
+      {"MaxPoolGrad", MaxPoolGrad},
+      {"FusedBatchNorm", BatchNorm},
+      {"FusedBatchNormV2", BatchNorm},
+      {"FusedBatchNormV3", BatchNorm},
+      {"FusedBatchNormGrad", BatchNormGrad},
+      {"FusedBatchNormGradV2", BatchNormGrad},
+      {"FusedBatchNormGradV3", BatchNormGrad},
+      {"Sum", Reduction},
+      {"Mean", Reduction},
+      {"Max", Reduction},
+      {"Min", Reduction},
+      {"Prod", Reduction},
+      {"All", Reduction},
+      {"Any", Reduction},
+      {"MirrorPadGrad", CopyOfInput},
+  };
+  return *rules;
+}
+
+}  // namespace
+
+CpuKernels CpuKernels::Here(int threads) {
+  // What the processor can do is looked up once.
+  static const bool onednn = tensorflow::IsMKLEnabled();
+  static const bool bfloat16 = onednn && tensorflow::IsDataTypeSupportedByOneDNNOnThisCPU(tensorflow::DT_BFLOAT16);
+  static const bool half = onednn && tensorflow::IsDataTypeSupportedByOneDNNOnThisCPU(tensorflow::DT_HALF);
+  return {threads, onednn, bfloat16, half};
+}
+
+bool CpuKernels::OneDnn(DataType type) const {
+  if (type == tensorflow::DT_BFLOAT16) return onednn_bfloat16;
+  if (type == tensorflow::DT_HALF) return onednn_half;
+  return type == tensorflow::DT_FLOAT && onednn_float;
+}
+
+bool HasKernelWorkspace(const std::string& op) { return Rules().count(op) > 0; }
+
+int64_t KernelWorkspace(const SizedOp& op, const CpuKernels& kernels) {
+  const auto rule = Rules().find(op.node->op());
+  return rule == Rules().end() ? 0 : rule->second(op, kernels);
+}
+
+}  // namespace lms

@@ -1,0 +1,200 @@
+#include "cc/tf/kernel_workspace.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tensorflow/core/framework/attr_value.pb.h"
+#include "tensorflow/core/framework/tensor.h"
+#include "tests/cc/tf/graph_builder.h"
+
+namespace lms {
+namespace {
+
+using tensorflow::DataType;
+using testing::Dims;
+
+constexpr DataType kFloat = tensorflow::DT_FLOAT;
+constexpr DataType kHalf = tensorflow::DT_HALF;
+constexpr DataType kBfloat16 = tensorflow::DT_BFLOAT16;
+constexpr DataType kDouble = tensorflow::DT_DOUBLE;
+
+// A processor whose oneDNN has bfloat16 and not half, as the one on which all figures were measured.
+CpuKernels Measured(int threads = 2) { return {threads, true, true, false}; }
+CpuKernels WithoutOneDnn() { return {2, false, false, false}; }
+
+class Op {
+ public:
+  explicit Op(const std::string& type) { node_.set_op(type); }
+
+  Op& In(DataType type, const Dims& dims) { return Add(type, dims, &op_.inputs); }
+  Op& Out(DataType type, const Dims& dims) { return Add(type, dims, &op_.outputs); }
+  Op& Format(const std::string& format) {
+    (*node_.mutable_attr())["data_format"].set_s(format);
+    return *this;
+  }
+  Op& Window(const std::vector<int64_t>& sides) {
+    for (const int64_t side : sides) (*node_.mutable_attr())["ksize"].mutable_list()->add_i(side);
+    return *this;
+  }
+  Op& Axes(const std::vector<int>& axes) {
+    tensorflow::Tensor value(tensorflow::DT_INT32, {static_cast<int64_t>(axes.size())});
+    for (size_t i = 0; i < axes.size(); ++i) value.flat<int32_t>()(i) = axes[i];
+    In(tensorflow::DT_INT32, {static_cast<int64_t>(axes.size())});
+    value.AsProtoTensorContent(op_.inputs.back().mutable_value());
+    return *this;
+  }
+  int64_t Workspace(const CpuKernels& kernels = Measured()) {
+    EXPECT_TRUE(HasKernelWorkspace(node_.op()));
+    op_.node = &node_;
+    return KernelWorkspace(op_, kernels);
+  }
+
+ private:
+  Op& Add(DataType type, const Dims& dims, std::vector<tensorflow::OpInfo::TensorProperties>* tensors) {
+    tensors->emplace_back();
+    tensors->back().set_dtype(type);
+    *tensors->back().mutable_shape() = testing::Shape("", dims).second.shape();
+    return *this;
+  }
+
+  tensorflow::NodeDef node_;
+  SizedOp op_;
+};
+
+Op FilterGradient(DataType type, const Dims& input, const Dims& filter, const Dims& gradient) {
+  return Op("Conv2DBackpropFilter").In(type, input).In(tensorflow::DT_INT32, {4}).In(type, gradient).Out(type, filter);
+}
+
+Op InputGradient(DataType type, const Dims& input, const Dims& filter, const Dims& gradient) {
+  return Op("Conv2DBackpropInput").In(tensorflow::DT_INT32, {4}).In(type, filter).In(type, gradient).Out(type, input);
+}
+
+// Patches of one image: 1,024 places x 144 = 147,456; with the other matrices 184,832. In halves 30 MiB are 15,728,640:
+// 86 images at a time.
+TEST(KernelWorkspace, GradientsOfConvolutionsHoldPatchesOfSoManyImagesAsMakeUp30Mb) {
+  const Dims input = {8, 32, 32, 16}, filter = {3, 3, 16, 32}, gradient = {8, 32, 32, 32};
+  EXPECT_EQ(FilterGradient(kHalf, input, filter, gradient).Workspace(), 86 * 147456 * 2);
+  EXPECT_EQ(FilterGradient(kHalf, {1, 32, 32, 16}, filter, {1, 32, 32, 32}).Workspace(), 86 * 147456 * 2);
+  EXPECT_EQ(InputGradient(kHalf, input, filter, gradient).Workspace(), 86 * 147456 * 2);
+  // A single image; a thread of its own that has more than 256 KB to do.
+  EXPECT_EQ(InputGradient(kHalf, {1, 32, 32, 16}, filter, {1, 32, 32, 32}).Workspace(), 147456 * 2);
+  EXPECT_EQ(InputGradient(kHalf, input, filter, gradient).Workspace(Measured(1)), 147456 * 2);
+  EXPECT_EQ(InputGradient(kDouble, input, filter, gradient).Workspace(), 147456 * 8);
+  EXPECT_EQ(FilterGradient(kDouble, input, filter, gradient).Workspace(), 22 * 147456 * 8);
+}
+
+TEST(KernelWorkspace, GradientsOfConvolutionsWithStridesAndLargeFilters) {
+  // Measured: 25.298, 28.440 - 0.048, 7.373 - 1.180, 18.364 - 3.211 MB.
+  EXPECT_EQ(FilterGradient(kHalf, {4, 64, 64, 3}, {7, 7, 3, 32}, {4, 32, 32, 32}).Workspace(), 25288704);
+  EXPECT_EQ(FilterGradient(kHalf, {16, 30, 30, 24}, {5, 5, 24, 40}, {16, 26, 26, 40}).Workspace(), 28392000);
+  EXPECT_EQ(FilterGradient(kHalf, {64, 8, 8, 256}, {3, 3, 256, 256}, {64, 8, 8, 256}).Workspace(), 6193152);
+  EXPECT_EQ(InputGradient(kHalf, {8, 56, 56, 64}, {1, 1, 64, 64}, {8, 28, 28, 64}).Workspace(), 15153152);
+}
+
+TEST(KernelWorkspace, GradientsOfConvolutionsByOneDnnTakeNothing) {
+  const Dims input = {8, 32, 32, 16}, filter = {3, 3, 16, 32}, gradient = {8, 32, 32, 32};
+  for (const DataType type : {kFloat, kBfloat16}) {
+    EXPECT_EQ(FilterGradient(type, input, filter, gradient).Workspace(), 0);
+    EXPECT_EQ(InputGradient(type, input, filter, gradient).Workspace(), 0);
+  }
+  // Without oneDNN: 43 images of floats, as an image is too little work for two threads in bfloat16 only.
+  EXPECT_EQ(FilterGradient(kFloat, input, filter, gradient).Workspace(WithoutOneDnn()), 43 * 147456 * 4);
+  EXPECT_EQ(InputGradient(kFloat, input, filter, gradient).Workspace(WithoutOneDnn()), 147456 * 4);
+  EXPECT_EQ(InputGradient(kBfloat16, input, filter, gradient).Workspace(WithoutOneDnn()), 86 * 147456 * 2);
+  // Empty tensors and unknown ranks.
+  EXPECT_EQ(FilterGradient(kHalf, {0, 32, 32, 16}, {3, 3, 0, 32}, {0, 0, 0, 0}).Workspace(), 0);
+  EXPECT_EQ(Op("Conv2DBackpropFilter").Workspace(), 0);
+}
+
+TEST(KernelWorkspace, ConvolutionsWithChannelsFirstAreTransposed) {
+  const auto convolution = [](DataType type, const char* format) {
+    return Op("Conv2D").In(type, {8, 64, 28, 28}).In(type, {3, 3, 64, 32}).Out(type, {8, 32, 14, 14}).Format(format);
+  };
+  EXPECT_EQ(convolution(kFloat, "NCHW").Workspace(), 8 * (64 * 28 * 28 + 32 * 14 * 14) * 4);
+  EXPECT_EQ(convolution(kFloat, "NHWC").Workspace(), 0);
+}
+
+TEST(KernelWorkspace, ProductsOfHalvesAreComputedInFloat) {
+  const auto product = [](DataType type) {
+    return Op("MatMul").In(type, {256, 512}).In(type, {512, 1024}).Out(type, {256, 1024});
+  };
+  EXPECT_EQ(product(kHalf).Workspace(), (256 * 512 + 512 * 1024 + 256 * 1024) * 4);
+  EXPECT_EQ(product(kFloat).Workspace(), 0);
+  EXPECT_EQ(product(kBfloat16).Workspace(), 0);
+  EXPECT_EQ(product(kBfloat16).Workspace(WithoutOneDnn()), (256 * 512 + 512 * 1024 + 256 * 1024) * 4);
+  EXPECT_EQ(Op("BatchMatMulV2").In(kHalf, {8, 128, 256}).In(kHalf, {256, 512}).Out(kHalf, {8, 128, 512}).Workspace(),
+            (8 * 128 * 256 + 256 * 512 + 8 * 128 * 512) * 4);
+}
+
+TEST(KernelWorkspace, PoolingNotesWhereTheMaximaWere) {
+  const auto pool = [](DataType type, int64_t window, const Dims& out) {
+    return Op("MaxPool").In(type, {4, 40, 40, 16}).Out(type, out).Window({1, window, window, 1});
+  };
+  EXPECT_EQ(pool(kFloat, 2, {4, 20, 20, 16}).Workspace(), 25600);
+  EXPECT_EQ(pool(kFloat, 17, {4, 10, 10, 16}).Workspace(), 25600);
+  EXPECT_EQ(pool(kHalf, 2, {4, 20, 20, 16}).Workspace(), 0);
+  EXPECT_EQ(pool(kFloat, 2, {4, 20, 20, 16}).Workspace(WithoutOneDnn()), 0);
+  const auto gradient = [](DataType type) {
+    return Op("MaxPoolGrad")
+        .In(type, {8, 56, 56, 64})
+        .In(type, {8, 28, 28, 64})
+        .In(type, {8, 28, 28, 64})
+        .Out(type, {8, 56, 56, 64});
+  };
+  EXPECT_EQ(gradient(kFloat).Workspace(), 401408 * (4 + 8));
+  EXPECT_EQ(gradient(kHalf).Workspace(), 401408 * (2 + 8));
+}
+
+TEST(KernelWorkspace, BatchNormOfShortFloatsAndOfChannelsFirst) {
+  constexpr int64_t kElements = 8 * 28 * 28 * 48;
+  const auto forward = [](DataType type, const char* format) {
+    return Op("FusedBatchNormV3").In(type, {8, 28, 28, 48}).Out(type, {8, 28, 28, 48}).Format(format);
+  };
+  const auto gradient = [](DataType type, const char* format) {
+    return Op("FusedBatchNormGradV3")
+        .In(type, {8, 28, 28, 48})
+        .In(type, {8, 28, 28, 48})
+        .Out(type, {8, 28, 28, 48})
+        .Format(format);
+  };
+  EXPECT_EQ(forward(kHalf, "NHWC").Workspace(), 0);
+  EXPECT_EQ(forward(kHalf, "NCHW").Workspace(), kElements * 2 * 2);
+  EXPECT_EQ(gradient(kHalf, "NHWC").Workspace(), kElements * 4);
+  EXPECT_EQ(gradient(kHalf, "NCHW").Workspace(), kElements * (4 + 3 * 2));
+  EXPECT_EQ(gradient(kBfloat16, "NHWC").Workspace(), 0);
+  EXPECT_EQ(gradient(kFloat, "NCHW").Workspace(), 0);
+  EXPECT_EQ(gradient(kFloat, "NHWC").Workspace(WithoutOneDnn()), 0);
+  EXPECT_EQ(gradient(kFloat, "NCHW").Workspace(WithoutOneDnn()), kElements * 3 * 4);
+  EXPECT_EQ(forward(kFloat, "NCHW").Workspace(WithoutOneDnn()), kElements * 2 * 4);
+}
+
+TEST(KernelWorkspace, ReductionsOfMoreThanThreeRunsOfAxesAreTransposedFirst) {
+  const auto sum = [](const Dims& dims, const std::vector<int>& axes) {
+    return Op("Sum").In(kFloat, dims).Axes(axes).Out(kFloat, {}).Workspace();
+  };
+  const Dims five = {8, 14, 20, 6, 16};
+  constexpr int64_t kBytes = 8 * 14 * 20 * 6 * 16 * 4;
+  for (const std::vector<int>& axes : std::vector<std::vector<int>>{{0}, {1}, {2}, {0, 4}, {1, 2}, {0, 1, 2, 3, 4}}) {
+    EXPECT_EQ(sum(five, axes), 0);
+  }
+  for (const std::vector<int>& axes : std::vector<std::vector<int>>{{0, 2}, {1, 3}, {1, 2, 4}, {0, 2, 4}, {1, -1}}) {
+    EXPECT_EQ(sum(five, axes), kBytes);
+  }
+  EXPECT_EQ(sum({1, 900, 80, 16}, {0, 2}), 0);  // kept, reduced, kept
+  EXPECT_EQ(sum({8, 1, 20, 16}, {0, 2}), 0);
+  EXPECT_EQ(sum(five, {0, 7}), 0);
+  // Axes that are not known.
+  EXPECT_EQ(Op("Sum").In(kFloat, five).In(tensorflow::DT_INT32, {2}).Out(kFloat, {}).Workspace(), 0);
+}
+
+TEST(KernelWorkspace, OfOtherOpsAndTypesNothingIsKnown) {
+  EXPECT_EQ(CpuKernels::Here(3).threads, 3);
+  EXPECT_FALSE(CpuKernels::Here(3).OneDnn(kDouble));
+  EXPECT_FALSE(HasKernelWorkspace("Tanh"));
+}
+
+}  // namespace
+}  // namespace lms
