@@ -62,14 +62,11 @@ WRITTEN: dict[str, tuple[str, ...]] = {
         "lstm_stacked", "gru_tagger", "bidirectional", "rnn_unrolled", "conv_lstm", "seq2seq",
         "teacher_forcing",
     ),
-    "images": (
-        "residual", "segmentation", "volumes", "gan", "vae", "diffusion", "detector",
-        "contrastive", "mixed_float16", "mixed_bfloat16", "compiled", "recomputed_by_hand",
-    ),
-    "series": (
-        "wavenet", "text_cnn", "wide_and_deep", "graph_convolution", "accumulated", "speech",
-        "word_vectors", "policy_gradient",
-    ),
+    "images": ("residual", "segmentation", "volumes", "detector", "contrastive"),
+    "generative": ("gan", "vae", "diffusion"),
+    "ways": ("mixed_float16", "mixed_bfloat16", "compiled", "recomputed_by_hand", "accumulated"),
+    "series": ("wavenet", "speech", "text_cnn", "word_vectors"),
+    "tables": ("wide_and_deep", "graph_convolution", "policy_gradient"),
 }  # fmt: skip
 
 # Small, and of different kinds: convolutions with several losses, a loop, sparse gradients.
