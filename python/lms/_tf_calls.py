@@ -84,7 +84,7 @@ def _wrap_call_function(original: Any) -> Any:
             if step is not None:
                 feedback = step.parameter
                 # A smaller batch than planned for tells nothing of the plan.
-                full = step.done or known is None or sizes == shown and known.full(tensor_inputs)
+                full = step.done or known is None or (sizes == shown and known.full(tensor_inputs))
                 if not step.done and full and step.begin(sizes, len(_in_flight) == 1):
                     measured = step
             _local.seen_sizes, _local.feedback = sizes, feedback
