@@ -96,7 +96,7 @@ def _begin(context: Any, entry: Entry, name: bytes, inputs: Any) -> _feedback.St
             return None
         _local.feedback = step.parameter
         # A smaller batch than planned for tells nothing of the plan.
-        full = step.done or known is None or sizes == shown and known.full(inputs)
+        full = step.done or known is None or (sizes == shown and known.full(inputs))
         if not step.done and full and step.begin(sizes, len(_in_flight) == 1):
             return step
     return None

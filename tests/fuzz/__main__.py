@@ -38,8 +38,8 @@ MOST_STORED = 20  # cases of one kind in one run
 sys.path.insert(0, str(HERE))
 sys.path.insert(0, str(ROOT / "benchmarks"))
 
-import reduce
-from _machine import machine_facts
+import reduce  # noqa: E402
+from _machine import machine_facts  # noqa: E402
 
 
 class Fuzzer:

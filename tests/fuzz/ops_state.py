@@ -1,4 +1,4 @@
-"""Ops with effects: variables that change in the middle of a step, random numbers, sums in place."""
+"""Ops with effects: variables that change within a step, random numbers, sums in place."""
 
 from __future__ import annotations
 

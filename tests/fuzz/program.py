@@ -110,7 +110,7 @@ class _Trainer:
     # ---- Ways to train; each returns what the step does ----
 
     def step(self, tensors: Any) -> Any:
-        return self.WAYS[self.how](self, tensors)
+        return _WAYS[self.how](self, tensors)
 
     def plain(self, tensors: Any) -> Any:
         watched = self.param(2)
@@ -237,18 +237,6 @@ class _Trainer:
         self.apply(variables, gradients)
         return [loss, *self.fetched(values)]
 
-    WAYS: dict[str, Callable[..., Any]] = {
-        "plain": plain,
-        "two losses": two_losses,
-        "penalty": penalty,
-        "micro batches": micro_batches,
-        "branch": branch,
-        "several steps": several_steps,
-        "two parts": two_parts,
-        "none": none,
-        "tf.gradients": graph_gradients,
-    }
-
     # ---- Updates ----
 
     @staticmethod
@@ -296,3 +284,16 @@ class _Trainer:
                 var=v.handle, accum=slot.handle, lr=rate, grad=gradient,
                 momentum=tf.cast(0.9, v.dtype), use_nesterov=bool(number % 2),
             )  # fmt: skip
+
+
+_WAYS: dict[str, Callable[[_Trainer, Any], Any]] = {
+    "plain": _Trainer.plain,
+    "two losses": _Trainer.two_losses,
+    "penalty": _Trainer.penalty,
+    "micro batches": _Trainer.micro_batches,
+    "branch": _Trainer.branch,
+    "several steps": _Trainer.several_steps,
+    "two parts": _Trainer.two_parts,
+    "none": _Trainer.none,
+    "tf.gradients": _Trainer.graph_gradients,
+}

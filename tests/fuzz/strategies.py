@@ -46,10 +46,11 @@ _ops = st.integers(3, 14).flatmap(lambda n: st.lists(_any, min_size=n, max_size=
 
 _budget = st.one_of(
     st.just("min"),
-    st.sampled_from(["90%", "75%", "60%", "50%", "40%", "30%"]),
-    st.sampled_from(["70%", "55%", "45%", "80%"]),
+    st.just("min"),
+    st.sampled_from(["90%", "80%", "75%", "70%", "60%", "50%", "40%"]),
+    st.sampled_from(["95%", "90%", "85%", "80%", "75%", "65%"]),
     st.integers(20, 100).map(lambda n: f"{n}%"),
-    st.sampled_from([0.5, 0.6, 0.7, 0.8, 0.9, 1.1]),
+    st.sampled_from([0.6, 0.7, 0.8, 0.9, 0.95, 1.1]),
 )
 _swap = st.fixed_dictionaries(
     {"swap_to": st.just("directory")},
@@ -67,9 +68,8 @@ _swap = st.fixed_dictionaries(
 
 def _options(budget: str | float, rest: dict[str, Any], swap: dict[str, Any]) -> dict[str, Any]:
     result: dict[str, Any] = {"memory_budget": budget, **rest, **swap}
-    if budget == "min":  # which leaves nothing to lower the peak with
-        if not (result.get("recompute", True) or result.get("schedule", True)):
-            del result["schedule"]
+    if not (result.get("recompute", True) or result.get("schedule", True)):
+        del result["schedule"]  # or nothing would be left to lower the peak with
     if result.get("swap_sync") in ("in", "both"):  # which begins nothing ahead
         result.pop("swap_in_ahead", None)
     if not result.get("schedule", True):  # which leaves all order as it is

@@ -217,7 +217,7 @@ def fitted(value: Value, like: Value) -> Value:
 def broadcast(value: Value, like: Value) -> Value:
     """`value` in a shape that broadcasts to that of `like`."""
     value = as_type(value, like.tensor.dtype)
-    if value.shape == like.shape and value.open == like.open or not like.shape:
+    if (value.shape == like.shape and value.open == like.open) or not like.shape:
         return fitted(value, like)
     left = matrix(value)
     if not value.open and left.shape == (1, like.shape[-1]):
@@ -228,7 +228,7 @@ def broadcast(value: Value, like: Value) -> Value:
     if left.open == like.open and left.shape[0] == like.rows:
         row = tf.reduce_max(left.tensor, -1, keepdims=True)
         shape = (*like.shape[:-1], 1)
-        return reshaped(Value(row, left.shape[:1] + (1,), like.open, value.magnitude), shape)
+        return reshaped(Value(row, (left.shape[0], 1), like.open, value.magnitude), shape)
     if value.size == like.size and value.open == like.open:
         return reshaped(value, like.shape)
     return Value(tf.reduce_mean(left.tensor), (), False, value.magnitude)

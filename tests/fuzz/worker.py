@@ -29,17 +29,17 @@ for _name in [name for name in os.environ if name.startswith("LMS_")]:
 _profiles = tempfile.TemporaryDirectory(prefix="lms-profiles-")
 os.environ["LMS_PROFILE_DIR"] = _profiles.name
 
-import tensorflow as tf
+import tensorflow as tf  # noqa: E402
 
 tf.config.threading.set_intra_op_parallelism_threads(1)
 tf.config.threading.set_inter_op_parallelism_threads(1)
 logging.getLogger("tensorflow").setLevel(logging.ERROR)
 logging.getLogger("lms").setLevel(logging.ERROR)
 
-import check
-import lms
-import reduce
-from lms import _tf_context
+import check  # noqa: E402
+import lms  # noqa: E402
+import reduce  # noqa: E402
+from lms import _tf_context  # noqa: E402
 
 DRAWN = 10  # programs at a time: among more of them Hypothesis makes many that are alike
 LOOKED_AT = 50  # programs, after which memory is looked at
