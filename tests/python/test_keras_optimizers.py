@@ -1,4 +1,4 @@
-"""Every optimizer of Keras, what it can be told, and mixed precision: the same bits, less memory."""
+"""Every optimizer of Keras, its options, mixed precision: the same bits, less memory."""
 
 import forms
 import keras
@@ -46,7 +46,7 @@ OPTIMIZERS = {
 
 
 def mixed(policy, scale=2.0**15):
-    """`scale`: of the loss at first; the gradients of the first steps overflow where it is large."""
+    """`scale`: of the loss at first. Where it is large the gradients of the first steps overflow."""
 
     def train():
         before = keras.mixed_precision.dtype_policy()

@@ -171,7 +171,7 @@ LOOPS = {
     ),
 }
 FORMS = {**REWRITTEN, **LOOPS, "sparse": sparse}
-BUDGETS = {name: "min" for name in LOOPS}
+BUDGETS = dict.fromkeys(LOOPS, "min")
 results = forms.results(__name__)
 
 
