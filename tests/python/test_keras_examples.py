@@ -172,16 +172,18 @@ def test_rewritten_and_the_same(results, name):
     keras_forms.assert_rewritten(results[name])
 
 
-def test_inference_has_nothing_to_recompute(results):
+@pytest.mark.parametrize("name", ["predictions"])
+def test_inference_has_nothing_to_recompute(results, name):
     """A chain holds two activations at a time: less cannot be had, and nothing is changed."""
-    found = results["predictions"]
+    found = results[name]
     keras_forms.assert_same(found)
     assert {status for _, status, _ in found["all"]} == {"skipped", "infeasible"}, found
 
 
-def test_inference_in_another_order(results):
+@pytest.mark.parametrize("name", ["wide_predictions"])
+def test_inference_in_another_order(results, name):
     """Branches need not be there all at once. No activation is taken to wait for a gradient."""
-    found = results["wide_predictions"]
+    found = results[name]
     keras_forms.assert_same(found)
     assert found["status"] == "rewritten" and found["kinds"] == ["order"], found
     assert found["peak"] <= found["budget"], found

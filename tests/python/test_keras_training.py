@@ -7,7 +7,7 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-from keras_forms import BATCH, INPUT, STEPS, WIDTH, dense, fit, loop
+from keras_forms import BATCH, INPUT, STEPS, WIDTH, dense, fit
 
 layers = keras.layers
 
@@ -88,7 +88,7 @@ def batches_one_by_one():
         rows = slice(step * BATCH, (step + 1) * BATCH)
         seen.append(model.train_on_batch(x[rows], y[rows]))
         seen.append(model.test_on_batch(x[rows], y[rows]))
-    return [np.array(seen)] + keras_forms.state(model)
+    return [np.array(seen), *keras_forms.state(model)]
 
 
 # ---- Callbacks ----
