@@ -108,7 +108,7 @@ bool Rewrite(const Options& options, grappler::Cluster* cluster, const grappler:
   if (!told) held.optimization_options().intra_op_parallelism_threads = op_threads;
   if (!sums_arrive) return RunStepPass(options, cluster, held, threads, output, stages, reports);
   SumOrder sums;
-  const absl::Status status = HoldSums(&held, stages->deadline(), &sums);
+  const absl::Status status = HoldSums(&held, &sums, stages->deadline());
   if (!status.ok()) {
     report->status = ReportStatus::kFailed;
     report->reason = report->stage + ": " + std::string(status.message());

@@ -182,7 +182,7 @@ bool AddsInOrderOfArrival(const tensorflow::GraphDef& graph) {
                      [](const NodeDef& node) { return node.op() == "TemporaryVariable"; });
 }
 
-absl::Status HoldSums(tensorflow::grappler::GrapplerItem* item, const Deadline& deadline, SumOrder* result) {
+absl::Status HoldSums(tensorflow::grappler::GrapplerItem* item, SumOrder* result, const Deadline& deadline) {
   GraphIndex index;
   absl::Status status = index.Build(*item, deadline);
   if (status.ok()) status = SumHolder(&item->graph, index, deadline, result).Run();
