@@ -241,7 +241,13 @@ TEST_F(OptimizerTest, ADumpThatCannotBeWrittenIsAWarning) {
   Set("memory_budget", "60%");
   EXPECT_TRUE(Optimize(testing::TrainChain(8)));
   EXPECT_EQ(Last().status, ReportStatus::kRewritten);
-  ASSERT_EQ(Last().warnings.size(), 2u);  // the graph and the plan
+  // The graph and the plan. (On a slow machine, or under a sanitizer, the clock may end planning, which is told as
+  // well.)
+  const std::vector<std::string> warnings = Last().warnings;
+  EXPECT_EQ(std::count_if(warnings.begin(), warnings.end(),
+                          [](const std::string& warning) { return warning.rfind("dump_graphs: ", 0) == 0; }),
+            2);
+  ASSERT_FALSE(warnings.empty());
   EXPECT_EQ(Last().warnings[0].rfind("dump_graphs: /dev/null/graphs: cannot be made: ", 0), 0u) << Last().warnings[0];
 }
 
