@@ -53,7 +53,7 @@ APPLICATIONS: dict[str, tuple[int, int]] = {
 }
 
 # GiB that a process of the largest takes: their weights, and copies of them, alone are most of it.
-NEEDED = {"ConvNeXtLarge": 5, "ConvNeXtXLarge": 8, "EfficientNetV2L": 5, "NASNetLarge": 5}
+NEEDED = {"ConvNeXtLarge": 5, "ConvNeXtXLarge": 8, "EfficientNetV2L": 5}
 
 # By the file in zoo/models that has them.
 WRITTEN: dict[str, tuple[str, ...]] = {
