@@ -89,7 +89,9 @@ std::string ToText(const FuzzCase& fuzz_case) {
   for (const std::string& fetch : fuzz_case.item.fetch) Line("fetch", fetch, &text);
   for (const auto& feed : fuzz_case.item.feed) Line("feed", feed.first, &text);
   for (const std::string& keep : fuzz_case.item.keep_ops) Line("keep", keep, &text);
-  for (const auto& [name, value] : fuzz_case.config.parameter_map()) Line("option", OptionText(name, value), &text);
+  std::set<std::string> options;  // the map has them in any order
+  for (const auto& [name, value] : fuzz_case.config.parameter_map()) options.insert(OptionText(name, value));
+  for (const std::string& option : options) Line("option", option, &text);
   Line("cluster", fuzz_case.cluster, &text);
   Line("threads", std::to_string(fuzz_case.threads), &text);
   Line("valid", fuzz_case.valid ? "1" : "0", &text);

@@ -138,7 +138,7 @@ class ReplicasTest : public ::testing::Test {
 
 TEST_F(ReplicasTest, EachDeviceHasAPlanAndTheSameOne) {
   const auto item = TrainReplicas(8);
-  ASSERT_TRUE(Optimize(item, "min"));
+  ASSERT_TRUE(Optimize(item, "60%"));
   const std::vector<Report> reports = ReportStore::Global().All();
   ASSERT_EQ(reports.size(), 2U);
   std::set<std::string> devices;
