@@ -1,5 +1,6 @@
 #include "tests/cc/fuzz/check_case.h"
 
+#include <algorithm>
 #include <exception>
 #include <memory>
 #include <set>
@@ -95,7 +96,8 @@ std::string Figures(const Report& report) {
 }
 
 // The changed graph on its own, and beside the one that it was.
-std::string Sound(const FuzzCase& fuzz_case, const Report& report, const GraphDef& output) {
+// `several`: devices that were planned, one after the other; the verifier looks at what was done for one.
+std::string Sound(const FuzzCase& fuzz_case, const Report& report, bool several, const GraphDef& output) {
   std::unordered_map<std::string, const NodeDef*> nodes;
   for (const NodeDef& node : output.node()) {
     if (!nodes.emplace(node.name(), &node).second) return "two nodes are called " + node.name();
@@ -108,7 +110,7 @@ std::string Sound(const FuzzCase& fuzz_case, const Report& report, const GraphDe
   const absl::Status before = AsTensorFlowTakesIt(fuzz_case.item.graph);
   const absl::Status after = AsTensorFlowTakesIt(output);
   if (before.ok() && !after.ok()) return "TensorFlow does not take the new graph: " + std::string(after.message());
-  if (report.status != ReportStatus::kRewritten) return "";
+  if (report.status != ReportStatus::kRewritten || several) return "";
   tensorflow::grappler::GrapplerItem original = fuzz_case.item;
   SumOrder sums;
   if (AddsInOrderOfArrival(original.graph) && !HoldSums(&original, &sums).ok()) return "sums cannot be held again";
@@ -126,7 +128,7 @@ std::string Sound(const FuzzCase& fuzz_case, const Report& report, const GraphDe
   tensorflow::grappler::GrapplerItem rewritten = original;
   rewritten.graph = output;
   MemoryProfile profile;
-  status = VerifyRewrite(original, rewritten, sizes, fuzz_case.threads, SwapLink(), &profile);
+  status = VerifyRewrite(original, rewritten, sizes, fuzz_case.threads, SwapLink(), &profile, Deadline(), report.device);
   return status.ok() ? "" : "the verifier declines it: " + std::string(status.message());
 }
 
@@ -271,22 +273,31 @@ Checked CheckCase(const FuzzCase& fuzz_case, bool run) {
     checked.status = "timed";
     return checked;
   }
-  if (reports.size() != 1) {
-    checked.problem = "there are " + std::to_string(reports.size()) + " reports";
+  // One for each device that is planned.
+  std::set<std::string> planned;
+  for (const Report& one : reports) planned.insert(one.device);
+  if (reports.empty() || planned.size() != reports.size()) {
+    checked.problem = "there are " + std::to_string(reports.size()) + " reports on " +
+                      std::to_string(planned.size()) + " devices";
     return checked;
   }
-  const Report& report = reports[0];
+  const auto rewritten = [](const Report& one) { return one.status == ReportStatus::kRewritten; };
+  const auto first = std::find_if(reports.begin(), reports.end(), rewritten);
+  const Report& report = first == reports.end() ? reports[0] : *first;
+  const bool several = std::count_if(reports.begin(), reports.end(), rewritten) > 1;
   checked.status = StatusName(report.status);
   checked.reason = report.reason;
   const bool strict = report.status == ReportStatus::kInfeasible && changed;
   if (changed != (report.status == ReportStatus::kRewritten || strict)) {
     checked.problem = "the report says " + checked.status + ", the graph something else";
   }
-  if (checked.problem.empty()) checked.problem = Figures(report);
-  if (checked.problem.empty() && fuzz_case.valid && report.status == ReportStatus::kFailed) {
-    checked.problem = "a valid graph is declined: " + report.reason;
+  for (const Report& one : reports) {
+    if (checked.problem.empty()) checked.problem = Figures(one);
+    if (checked.problem.empty() && fuzz_case.valid && one.status == ReportStatus::kFailed) {
+      checked.problem = "a valid graph is declined: " + one.reason;
+    }
   }
-  if (checked.problem.empty() && changed) checked.problem = Sound(fuzz_case, report, output);
+  if (checked.problem.empty() && changed) checked.problem = Sound(fuzz_case, report, several, output);
   if (checked.problem.empty() && run && fuzz_case.runnable && report.status == ReportStatus::kRewritten) {
     checked.problem = SameBits(fuzz_case, output, &checked.ran);
   }

@@ -1,6 +1,7 @@
 #include "tests/cc/fuzz/fuzz_case.h"
 
 #include <cstdlib>
+#include <set>
 #include <sstream>
 #include <utility>
 
