@@ -284,7 +284,9 @@ Checked CheckCase(const FuzzCase& fuzz_case, bool run) {
   const auto rewritten = [](const Report& one) { return one.status == ReportStatus::kRewritten; };
   const auto first = std::find_if(reports.begin(), reports.end(), rewritten);
   const Report& report = first == reports.end() ? reports[0] : *first;
-  const bool several = std::count_if(reports.begin(), reports.end(), rewritten) > 1;
+  // A step that is over the budget of a further device may have been made to fail (strict).
+  const auto planned_too = [&](const Report& one) { return rewritten(one) || one.status == ReportStatus::kInfeasible; };
+  const bool several = std::count_if(reports.begin(), reports.end(), planned_too) > 1;
   checked.status = StatusName(report.status);
   checked.reason = report.reason;
   const bool strict = report.status == ReportStatus::kInfeasible && changed;
@@ -298,7 +300,7 @@ Checked CheckCase(const FuzzCase& fuzz_case, bool run) {
     }
   }
   if (checked.problem.empty() && changed) checked.problem = Sound(fuzz_case, report, several, output);
-  if (checked.problem.empty() && run && fuzz_case.runnable && report.status == ReportStatus::kRewritten) {
+  if (checked.problem.empty() && run && fuzz_case.runnable && !several && report.status == ReportStatus::kRewritten) {
     checked.problem = SameBits(fuzz_case, output, &checked.ran);
   }
   return checked;
