@@ -38,9 +38,8 @@ std::vector<uint64_t> Colours(const MemGraph& graph, const std::vector<bool>& pa
     uint64_t colour = Mix(std::hash<std::string>()(op.type), op.recomputable ? 1 : 2);
     for (const BufferId b : op.outputs) colour = Mix(colour, static_cast<uint64_t>(graph.buffers[b].bytes));
     for (const BufferId b : op.inputs) {
-      colour = Within(graph, part, b)
-                   ? Mix(Mix(colour, colours[graph.buffers[b].producer]), OutputIndex(graph, b) + 3U)
-                   : Mix(colour, static_cast<uint64_t>(graph.buffers[b].bytes) + 7U);
+      colour = Within(graph, part, b) ? Mix(Mix(colour, colours[graph.buffers[b].producer]), OutputIndex(graph, b) + 3U)
+                                      : Mix(colour, static_cast<uint64_t>(graph.buffers[b].bytes) + 7U);
     }
     colours[o] = colour;
   }
@@ -71,24 +70,11 @@ std::string PlainName(const std::string& name, bool loose) {
   return plain;
 }
 
-bool Alike(const MemGraph& a, const std::vector<bool>& in_a, OpId op_a, const MemGraph& b,
-           const std::vector<bool>& in_b, OpId op_b, const std::vector<OpId>& twins) {
-  const MemOp& x = a.ops[op_a];
-  const MemOp& y = b.ops[op_b];
-  if (x.type != y.type || x.recomputable != y.recomputable || x.inputs.size() != y.inputs.size() ||
-      x.outputs.size() != y.outputs.size()) {
-    return false;
-  }
-  for (size_t i = 0; i < x.outputs.size(); ++i) {
-    if (a.buffers[x.outputs[i]].bytes != b.buffers[y.outputs[i]].bytes) return false;
-  }
-  for (size_t i = 0; i < x.inputs.size(); ++i) {
-    if (!Within(a, in_a, x.inputs[i]) || !Within(b, in_b, y.inputs[i])) continue;
-    const OpId twin = twins[a.buffers[x.inputs[i]].producer];
-    if (twin == kNone) continue;
-    if (twin != b.buffers[y.inputs[i]].producer || OutputIndex(a, x.inputs[i]) != OutputIndex(b, y.inputs[i])) return false;
-  }
-  return true;
+// Of one type, and as many bytes?
+bool Alike(const MemGraph& a, const MemOp& x, const MemGraph& b, const MemOp& y) {
+  return x.type == y.type &&
+         std::equal(x.outputs.begin(), x.outputs.end(), y.outputs.begin(), y.outputs.end(),
+                    [&](BufferId of_x, BufferId of_y) { return a.buffers[of_x].bytes == b.buffers[of_y].bytes; });
 }
 
 }  // namespace
@@ -119,7 +105,7 @@ std::vector<OpId> PairOps(const MemGraph& a, const std::vector<bool>& in_a, cons
     }
   }
   for (OpId o = 0; o < static_cast<OpId>(a.ops.size()); ++o) {
-    if (twins[o] != kNone && !Alike(a, in_a, o, b, in_b, twins[o], twins)) twins[o] = kNone;
+    if (twins[o] != kNone && !Alike(a, a.ops[o], b, b.ops[twins[o]])) twins[o] = kNone;
   }
   return twins;
 }
@@ -178,8 +164,9 @@ std::optional<Plan> PlanLikeTwins(const MemGraph& a, const Plan& plan, const std
   });
   std::sort(mapped.swap_outs.begin(), mapped.swap_outs.end(),
             [](const SwapOut& x, const SwapOut& y) { return std::tie(x.by, x.buffer) < std::tie(y.by, y.buffer); });
-  std::sort(mapped.swap_ins.begin(), mapped.swap_ins.end(),
-            [](const SwapIn& x, const SwapIn& y) { return std::tie(x.before, x.buffer) < std::tie(y.before, y.buffer); });
+  std::sort(mapped.swap_ins.begin(), mapped.swap_ins.end(), [](const SwapIn& x, const SwapIn& y) {
+    return std::tie(x.before, x.buffer) < std::tie(y.before, y.buffer);
+  });
   if (!ValidatePlan(b, mapped).empty()) return std::nullopt;
   return mapped;
 }

@@ -2,10 +2,11 @@
 // other.
 //
 // Ops are paired by their names without "replica_1/" and the like, which is how TensorFlow calls replicas; the rest by
-// their names without numbers, then by what they are and by all that leads to them, ties in order. Pairs are of one type and of as many bytes, and what they
-// read is paired with each other or not at all. What has no counterpart (one device does more than the others: it counts
-// steps, adds up losses) has no twin. A plan that is carried over is valid for the graph; how good it is there is for
-// the caller to find out. n log n in ops and reads. Thread-safety: plain functions of their arguments.
+// their names without numbers, then by what they are and by all that leads to them, ties in order. Pairs are of one
+// type and of as many bytes; what they read may differ, as TensorFlow's own optimizers do not treat replicas alike.
+// What has no counterpart (one device does more than the others: it counts steps, adds up losses) has no twin. A plan
+// that is carried over is valid for the graph; how good it is there is for the caller to find out. n log n in ops and
+// reads. Thread-safety: plain functions of their arguments.
 
 #ifndef LMS_CC_CORE_TWINS_H_
 #define LMS_CC_CORE_TWINS_H_
@@ -18,7 +19,8 @@
 
 namespace lms {
 
-// For each op of `a`: the op of `b` that it is paired with, or kNone. Only ops of the parts (`in_a`, `in_b`, per op) are.
+// For each op of `a`: the op of `b` that it is paired with, or kNone. Only ops of the parts (`in_a`, `in_b`, per op)
+// are.
 std::vector<OpId> PairOps(const MemGraph& a, const std::vector<bool>& in_a, const MemGraph& b,
                           const std::vector<bool>& in_b);
 

@@ -9,8 +9,8 @@
 #include "cc/core/report_store.h"
 #include "cc/tf/execution.h"
 #include "cc/tf/failure.h"
-#include "cc/tf/graph_check.h"
 #include "cc/tf/graph_bounds.h"
+#include "cc/tf/graph_check.h"
 #include "cc/tf/stage_watch.h"
 #include "cc/tf/step_pass.h"
 #include "cc/tf/sum_order.h"
@@ -205,7 +205,8 @@ absl::Status LmsOptimizer::Optimize(grappler::Cluster* cluster, const grappler::
   return unchanged_;
 }
 
-// Runs the stages, and makes a report for each device, one at least, whatever happens. True where the graph has been changed.
+// Runs the stages, and makes a report for each device, one at least, whatever happens. True where the graph has been
+// changed.
 bool LmsOptimizer::Act(grappler::Cluster* cluster, const grappler::GrapplerItem& item, tensorflow::GraphDef* output,
                        std::deque<Report>* reports) {
   bool changed = false;

@@ -60,7 +60,8 @@ struct Model {
 
 // What the passes for the devices of one step share: sizes and costs are those of the graph as it came.
 struct StepFacts {
-  StepFacts(const grappler::GrapplerItem& item, const Options& options) : dimensions(item, options), sizes(&dimensions) {}
+  StepFacts(const grappler::GrapplerItem& item, const Options& options)
+      : dimensions(item, options), sizes(&dimensions) {}
 
   Dimensions dimensions;
   TensorSizes sizes;
@@ -275,7 +276,8 @@ class StepPass {
     const std::string too_large = WhyTooLarge(item_, GraphWork::kPlan, bounds_);
     if (!too_large.empty()) throw TooMuch(too_large);
     const std::string waits = UnknownWait(item_, index_);
-    if (!waits.empty()) return Skip(waits + " may wait for another op of the step: lms changes no order around it" + hidden_);
+    if (!waits.empty())
+      return Skip(waits + " may wait for another op of the step: lms changes no order around it" + hidden_);
     Enter("import");
     const absl::Status held = HoldIterations();
     if (!held.ok()) return Fail(held);
@@ -375,8 +377,8 @@ class StepPass {
     const bool least = options_.memory_budget.kind == Budget::Kind::kMin;
     // Who asks for the least has each device planned by itself where that may be lower.
     const int64_t least_peak = report_.resident_bytes + model.peak + model.peak / 100;
-    const bool met = least ? profile.peak_bytes < std::min(report_.peak_before_bytes, least_peak)
-                           : profile.peak_bytes <= Allowed();
+    const bool met =
+        least ? profile.peak_bytes < std::min(report_.peak_before_bytes, least_peak) : profile.peak_bytes <= Allowed();
     if (!met) return false;
     if (least) report_.budget_bytes = report_.min_budget_bytes = profile.peak_bytes;
     Accept(planned, profile, &rewritten, output);
@@ -491,7 +493,8 @@ class StepPass {
     });
     if (device_.empty() && !imported_.other_devices.empty()) {
       const int64_t limit = order_limit_ == 0 ? 0 : order_limit_ - report_.resident_bytes;
-      facts_.model = Model{Planned(), PartOnDevice(Planned()), planned, limit, profile.peak_bytes - report_.resident_bytes};
+      facts_.model =
+          Model{Planned(), PartOnDevice(Planned()), planned, limit, profile.peak_bytes - report_.resident_bytes};
     }
     output->Swap(&rewritten->graph);
   }

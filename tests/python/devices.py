@@ -9,8 +9,8 @@ import json
 import traceback
 from typing import Any
 
-import keras_forms
 import keras
+import keras_forms
 import lms
 import numpy as np
 import tensorflow as tf
@@ -74,7 +74,8 @@ def _own_loop(strategy: tf.distribute.Strategy) -> list:
         layers = _weights()
     x = keras_forms.data(WIDTH)[0]
     data = tf.data.Dataset.from_tensor_slices(x).batch(2 * BATCH, drop_remainder=True)
-    batches = strategy.experimental_distribute_dataset(data.repeat())
+    # Read beforehand: nothing is fetched beside the steps.
+    batches = list(strategy.experimental_distribute_dataset(data.repeat().take(STEPS)))
 
     def replica_step(rows):
         with tf.GradientTape() as tape:
@@ -89,8 +90,7 @@ def _own_loop(strategy: tf.distribute.Strategy) -> list:
     def replicated_step(rows):
         return strategy.reduce("mean", strategy.run(replica_step, (rows,)), None)
 
-    iterator = iter(batches)
-    losses = [replicated_step(next(iterator)).numpy() for _ in range(STEPS)]
+    losses = [replicated_step(batch).numpy() for batch in batches]
     values = [strategy.experimental_local_results(layer) for layer in layers]
     return losses + [part.numpy() for each in values for part in each]
 
@@ -100,7 +100,9 @@ def _fit(strategy: tf.distribute.Strategy) -> list:
         model = keras_forms.dense()
         model = keras.Sequential([keras.Input((keras_forms.INPUT,)), *model.layers])
         model.compile("adam", "mse")
-    values = model.fit(*keras_forms.data(rows=2 * STEPS * BATCH), batch_size=2 * BATCH, verbose=0).history
+    values = model.fit(
+        *keras_forms.data(rows=2 * STEPS * BATCH), batch_size=2 * BATCH, verbose=0
+    ).history
     return [np.array(values["loss"]), *(v.numpy() for v in model.trainable_variables)]
 
 

@@ -1,7 +1,7 @@
 """Whole programs in the style of Keras' own examples: with lms as without, in less memory."""
 
-import keras_forms
 import keras
+import keras_forms
 import numpy as np
 import pytest
 import tensorflow as tf

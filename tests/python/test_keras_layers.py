@@ -1,7 +1,7 @@
 """Layers of Keras that have state, random numbers or gradients of their own."""
 
-import keras_forms
 import keras
+import keras_forms
 import numpy as np
 import pytest
 from keras_forms import BATCH, STEPS, WIDTH, fit

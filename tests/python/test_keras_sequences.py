@@ -1,7 +1,7 @@
 """Sequences, texts and attention in Keras: loops, masks, tables and state between batches."""
 
-import keras_forms
 import keras
+import keras_forms
 import numpy as np
 import pytest
 import tensorflow as tf

@@ -2,8 +2,8 @@
 
 import tempfile
 
-import keras_forms
 import keras
+import keras_forms
 import numpy as np
 import pytest
 import tensorflow as tf

@@ -16,6 +16,7 @@ RAW = {
     "status": "rewritten",
     "reason": "over the budget",
     "stage": "",
+    "other_devices": [],
     "device": "/device:CPU:0",
     "budget": "60%",
     "budget_bytes": 700 * MIB,
