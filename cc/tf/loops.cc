@@ -12,6 +12,13 @@ bool IsOp(const tensorflow::NodeDef& node, const char* name) {
   return node.op() == name || node.op() == std::string("Ref") + name;
 }
 
+// Without one there is no sequence to keep to.
+bool HasSeed(const tensorflow::NodeDef& node) {
+  return std::any_of(node.attr().begin(), node.attr().end(), [](const auto& attr) {
+    return (attr.first == "seed" || attr.first == "seed2") && attr.second.i() != 0;
+  });
+}
+
 }  // namespace
 
 bool IsEnter(const tensorflow::NodeDef& node) { return IsOp(node, "Enter"); }
@@ -53,6 +60,11 @@ Loops::Loops(const tensorflow::GraphDef& graph, const GraphIndex& index)
   gates_.resize(index.frames());
   for (int f = 1; f < index.frames(); ++f) gates_[f] = FindGates(f);
   FindStragglers();
+  draws_.assign(index.frames(), false);
+  for (int i = 0; i < index.size(); ++i) {
+    if (!straggles_[i] || !HasSeed(graph.node(i))) continue;
+    for (int f = index[i].frame; f > 0; f = index.frame(f).parent) draws_[f] = true;
+  }
 }
 
 void Loops::FindStragglers() {
@@ -75,8 +87,15 @@ bool Loops::MayBeHeld(int node) const {
   return !gates.empty() && index_.Implies(index_[gates[0]].region, index_[node].region);
 }
 
+bool Loops::DrawsInAnyOrder(int frame) const {
+  for (int f = frame; f > 0; f = index_.frame(f).parent) {
+    if (draws_[f]) return true;
+  }
+  return false;
+}
+
 void Loops::HoldIterations(int frame) {
-  if (frame <= 0) return;
+  if (frame <= 0 || DrawsInAnyOrder(frame)) return;
   const std::vector<int>& gates = Gates(frame);
   if (gates.empty()) return;
   const auto may_be_held = [&](int node) {
@@ -127,6 +146,7 @@ std::vector<int> Loops::FindGates(int frame) {
 
 bool Loops::MayBePlanned(int region) const {
   const Region& place = index_.region(region);
+  if (DrawsInAnyOrder(place.frame)) return false;
   for (int f = place.frame; f > 0; f = index_.frame(f).parent) {
     const int cond = index_.frame(f).loop_cond;
     if (cond < 0) return false;

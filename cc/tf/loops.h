@@ -39,7 +39,7 @@ class Loops {
   bool MayBeHeld(int node) const;
 
   // Lets the next iteration of the loop wait for what straggles there and may be held. Adds no edge: Holds() says which
-  // ones make it true. Frame 0 is no loop.
+  // ones make it true. Frame 0 is no loop. Does nothing where random numbers are drawn in any order.
   void HoldIterations(int frame);
   struct Hold {
     int node;
@@ -54,7 +54,12 @@ class Loops {
   // next iteration begins.
   const std::vector<int>& Gates(int frame) const { return gates_[frame]; }
 
-  // May it be planned: does it run only when its loops go on? Nodes of it that straggle are left alone.
+  // Do iterations of the loop, or of one around it, draw random numbers from a kernel's own sequence, with nothing that
+  // says which one draws first? Then the executor's order decides, which any change in the loop may change.
+  bool DrawsInAnyOrder(int frame) const;
+
+  // May it be planned: does it run only when its loops go on, and draw no random numbers in any order? Nodes of it that
+  // straggle are left alone.
   bool MayBePlanned(int region) const;
 
  private:
@@ -68,6 +73,7 @@ class Loops {
   const GraphIndex& index_;
   std::vector<bool> changes_;
   std::vector<bool> straggles_;
+  std::vector<bool> draws_;  // per frame: some node of it that straggled from the start has a seed
   std::vector<Hold> holds_;
   std::vector<std::vector<int>> gates_;     // per frame
   std::vector<std::vector<int>> nodes_in_;  // per frame; none of frame 0
