@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <tuple>
+
 #include "cc/tf/tensor_lists.h"
 #include "tests/cc/tf/graph_builder.h"
 
@@ -100,6 +102,34 @@ TEST(Loops, WhatTheCounterDoesNotWaitForStraggles) {
 }
 
 // The list of what a loop pushes: five tiles, held from the Enter on.
+// Draws in iterations that nothing orders come in the executor's order, which must stay what it is.
+TEST(Loops, WhereSeededDrawsComeInAnyOrderNothingIsPlannedOrHeld) {
+  const auto loop_with_seed = [](int seed, bool ordered) {
+    LoopBuilder b;
+    b.Carry("y", "x", "body", tensorflow::DT_FLOAT);
+    b.Add("shape", "Shape", {"y_switch:1"}, {OfType(tensorflow::DT_FLOAT)});
+    b.Add("draw", "RandomUniform", {"shape"},
+          {OfType(tensorflow::DT_INT32), testing::Type("dtype", tensorflow::DT_FLOAT), testing::Int("seed", seed)});
+    b.Float("body", "AddV2", {"y_switch:1", "draw"});
+    b.Fetch("y_exit");
+    tensorflow::grappler::GrapplerItem item = b.item();
+    for (auto& node : *item.graph.mutable_node()) {
+      if (ordered && node.name() == "i_next") node.add_input("^draw");
+    }
+    return item;
+  };
+  for (const auto& [seed, ordered, drawn] : {std::tuple(5, false, true), {0, false, false}, {5, true, false}}) {
+    const Imported step(loop_with_seed(seed, ordered));
+    ASSERT_TRUE(step.status().ok()) << step.status().message();
+    Loops loops(step.item().graph, step.index());
+    const NodeIndex& body = step.index()[step.index().Find("body")];
+    EXPECT_EQ(loops.DrawsInAnyOrder(body.frame), drawn) << seed << ordered;
+    EXPECT_EQ(loops.MayBePlanned(body.region), !drawn) << seed << ordered;
+    loops.HoldIterations(body.frame);
+    EXPECT_EQ(loops.Straggles(step.index().Find("draw")), drawn) << seed << ordered;
+  }
+}
+
 TEST(TensorLists, AListTakesItsElementsTimesTheRoundsOfItsLoop) {
   LoopBuilder b;
   b.ShapeConstant("shape", {256, 64});
