@@ -1,0 +1,149 @@
+// One device of a step through all stages: index, sizes, import, liveness, budget, costs, plan, rewrite, verify.
+
+#ifndef LMS_CC_TF_DEVICE_PASS_H_
+#define LMS_CC_TF_DEVICE_PASS_H_
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "cc/core/graph_dump.h"
+#include "cc/core/liveness.h"
+#include "cc/core/options.h"
+#include "cc/core/planner.h"
+#include "cc/core/report.h"
+#include "cc/tf/budget.h"
+#include "cc/tf/dimensions.h"
+#include "cc/tf/graph_bounds.h"
+#include "cc/tf/graph_index.h"
+#include "cc/tf/import.h"
+#include "cc/tf/rewrite.h"
+#include "cc/tf/stage_watch.h"
+#include "cc/tf/strategy.h"
+#include "cc/tf/swap_choice.h"
+#include "cc/tf/tensor_sizes.h"
+#include "tensorflow/core/framework/graph.pb.h"
+#include "tensorflow/core/grappler/clusters/cluster.h"
+#include "tensorflow/core/grappler/grappler_item.h"
+
+namespace lms {
+
+// Functions with less are left alone where the budget is relative to their own peak: nothing would be gained.
+inline constexpr int64_t kLeastActivationBytes = 256 << 10;
+
+// A plan that was accepted, for devices that hold the same part of a model to follow.
+struct Model {
+  ImportedGraph imported;  // in the order that was planned
+  std::vector<bool> part;  // per op: on the device
+  PlannerResult planned;
+  int64_t order_limit = 0;  // above what is resident; 0: no order
+  int64_t peak = 0;         // above what is resident
+};
+
+// What the passes for the devices of one step share: sizes and costs are those of the graph as it came.
+struct StepFacts {
+  StepFacts(const tensorflow::grappler::GrapplerItem& item, const Options& options)
+      : dimensions(item, options), sizes(&dimensions) {}
+
+  Dimensions dimensions;
+  TensorSizes sizes;
+  bool inferred = false;
+  std::optional<Model> model;  // of the first device
+};
+
+// One use: Run(). May throw; errors of stages become the report's status kFailed. The arguments must outlive it.
+class DevicePass {
+ public:
+  // Plans `device`, or where that is "" the one that holds most.
+  DevicePass(const Options& options, tensorflow::grappler::Cluster* cluster,
+             const tensorflow::grappler::GrapplerItem& item, int threads, const std::string& device, StepFacts* facts,
+             StageWatch* stages, Report* report);
+  // Fills in the report, and *output where the return value is true; otherwise the graph is to stay as it is.
+  bool Run(tensorflow::GraphDef* output);
+
+ private:
+  // device_pass_read.cc: what the step takes as it is, and what it may take.
+  void Enter(const char* stage) { stages_.Enter(stage); }
+  bool Skip(const std::string& reason);
+  bool Fail(const absl::Status& status);
+  bool Read();
+  // What the prediction does not cover is said wherever it is used.
+  void NoteHiddenOps();
+  void NoteUnseenCalls();
+  void Measure();
+  void EstimateCosts();
+  void NoteProfiledShare();
+  // What goes wrong while graphs are written is no reason to leave a step as it is.
+  void Dump(const std::function<std::string()>& write);
+  GraphDump DumpFile() const { return {options_.dump_graphs, report_.function, report_.sequence}; }
+  void DumpGraph();
+  // With an automatic budget the margin counts too: what is left on a device is never exact. An explicit budget that
+  // the prediction meets is met.
+  bool OverBudget() const;
+  // A share of the graph's own peak, or the least: asked of every function that runs, not only of training steps.
+  bool RelativeBudget() const;
+  int64_t Limit() const { return PlanningLimit(Allowed(), report_.resident_bytes, options_.safety_margin); }
+  // What a prediction may be for the step to keep the budget: the budget, less what steps have been seen to take more.
+  int64_t Allowed() const;
+
+  // device_pass_plan.cc: ways to the budget.
+  bool PlanAndRewrite(tensorflow::GraphDef* output);
+  // Replicas of a model get one plan. False where this device's part is not that of the first device, or the plan does
+  // not do for it: then it is planned by itself.
+  bool FollowModel(tensorflow::GraphDef* output);
+  std::vector<bool> PartOnDevice(const ImportedGraph& imported) const;
+  // Asked only now, as a link that nobody has measured yet is measured here.
+  void ChooseWhereToSwap();
+  // What is planned is the graph with its loops' iterations kept apart, where that matters.
+  absl::Status HoldIterations();
+  PlannerOptions Planner() const;
+  // An order that did not hold in the verifier's eyes is given another chance beside recomputation, and then given up.
+  StrategyOptions Ways(int attempt) const;
+  // The graph in the order that is being enforced.
+  const ImportedGraph& Planned() const { return in_order_ ? ordered_ : imported_; }
+  bool Rewrite(const Plan& plan, tensorflow::grappler::GrapplerItem* rewritten, MemoryProfile* profile);
+  // What could not be placed in the order stays where it is in the next plan. False: nothing, or too often.
+  bool KeepUntimed();
+
+  // device_pass_end.cc: what has come of it.
+  void Accept(const PlannerResult& planned, const MemoryProfile& profile, tensorflow::grappler::GrapplerItem* rewritten,
+              tensorflow::GraphDef* output);
+  // Words on results that make up most of the peak: they are held to the end of the function, whatever is planned.
+  std::string Returned() const;
+  bool NothingToGain();
+  // What would have to be asked for to get down to `peak`.
+  int64_t LeastBudget(int64_t peak) const;
+  bool Infeasible(const PlannerResult& planned, tensorflow::GraphDef* output);
+  // Would there be a plan if the tier took more? Then the setting that stands in its way is named.
+  void NoteWhatLimitsSwapping();
+
+  const Options& options_;
+  tensorflow::grappler::Cluster* cluster_;
+  const tensorflow::grappler::GrapplerItem& item_;
+  const int threads_;  // inter-op
+  const std::string device_;
+  StepFacts& facts_;
+  StageWatch& stages_;
+  const GraphBounds bounds_;
+  TensorSizes& sizes_;
+  Report& report_;
+  GraphIndex index_;
+  ImportedGraph imported_;
+  bool in_order_ = false;
+  ImportedGraph ordered_;    // then: the same in another order
+  int64_t order_limit_ = 0;  // of bytes up to which the order need not be enforced; 0: it is the executor's own
+  ChosenSwap swap_;          // where tensors may go, and over which link
+  SwapTarget target_;
+  RewriteResult applied_;
+  int untimed_plans_ = 0;       // that could not be applied, as nothing told when to run an op again
+  int64_t least_verified_ = 0;  // peak of the best rewritten graph that was still over the budget; 0: there was none
+  int64_t worst_bytes_ = 0;     // what the step may take as it came, its peak or more
+  std::string hidden_;          // words on what no figure includes
+};
+
+}  // namespace lms
+
+#endif  // LMS_CC_TF_DEVICE_PASS_H_

@@ -1,0 +1,110 @@
+#include <algorithm>
+#include <chrono>
+#include <string>
+
+#include "cc/core/bytes.h"
+#include "cc/core/lower_bound.h"
+#include "cc/core/swap_limits.h"
+#include "cc/core/transfers.h"
+#include "cc/tf/device_pass.h"
+#include "cc/tf/failure.h"
+#include "cc/tf/step_report.h"
+#include "cc/tf/strict.h"
+
+namespace lms {
+namespace {
+
+double Now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+
+}  // namespace
+
+void DevicePass::Accept(const PlannerResult& planned, const MemoryProfile& profile,
+                        tensorflow::grappler::GrapplerItem* rewritten, tensorflow::GraphDef* output) {
+  report_.status = ReportStatus::kRewritten;
+  report_.peak_after_bytes = profile.peak_bytes;
+  report_.timeline_after = profile.Timeline();
+  report_.nodes_after = rewritten->graph.node_size();
+  if (planned.timed_out) {
+    report_.warnings.push_back("planning was cut short after planner_seconds: another run may find another plan");
+  }
+  FailIfInjected("describe");
+  DescribeApplied({Planned(), planned, applied_, swap_.link, order_limit_ > 0}, index_, sizes_, &report_);
+  Dump([&] {
+    const std::string problem = in_order_ ? DumpFile().Write(Planned().graph) : "";
+    return problem.empty() ? DumpFile().Write(Planned().graph, planned.plan) : problem;
+  });
+  if (device_.empty() && !imported_.other_devices.empty()) {
+    const int64_t limit = order_limit_ == 0 ? 0 : order_limit_ - report_.resident_bytes;
+    facts_.model =
+        Model{Planned(), PartOnDevice(Planned()), planned, limit, profile.peak_bytes - report_.resident_bytes};
+  }
+  output->Swap(&rewritten->graph);
+}
+
+std::string DevicePass::Returned() const {
+  int64_t returned = 0;
+  for (const MemBuffer& buffer : imported_.graph.buffers) {
+    if (buffer.escapes && !buffer.resident) returned += buffer.bytes;
+  }
+  if (returned < kLeastActivationBytes || returned < (report_.peak_before_bytes - report_.resident_bytes) / 2)
+    return "";
+  return "; " + FormatBytes(returned) +
+         " of it are results that the function returns, which cannot be dropped: where they are activations for a "
+         "backward pass that runs outside of it, put forward and backward pass into one tf.function";
+}
+
+bool DevicePass::NothingToGain() {
+  report_.status = ReportStatus::kFits;
+  report_.budget_bytes = report_.min_budget_bytes = report_.peak_before_bytes;
+  report_.reason =
+      "no plan lowers the predicted peak of " + FormatBytes(report_.peak_before_bytes) + hidden_ + Returned();
+  return false;
+}
+
+int64_t DevicePass::LeastBudget(int64_t peak) const {
+  const int64_t budget = BudgetForLimit(peak, report_.resident_bytes, options_.safety_margin);
+  // A step that fits needs no margin.
+  const bool automatic = options_.memory_budget.kind == Budget::Kind::kAuto;
+  return automatic ? budget : std::min(budget, report_.peak_before_bytes);
+}
+
+bool DevicePass::Infeasible(const PlannerResult& planned, tensorflow::GraphDef* output) {
+  int64_t peak = std::max(planned.peak_bytes, least_verified_);
+  if (Limit() < LowerBoundBytes(imported_.graph)) {
+    FailIfInjected("least");
+    const double start = Now();
+    peak = ChooseForLeastPeak(imported_.graph, Ways(0)).planned.peak_bytes;
+    report_.planner_seconds += Now() - start;
+  }
+  report_.status = ReportStatus::kInfeasible;
+  report_.min_budget_bytes = LeastBudget(peak);
+  report_.reason = "the budget of " + FormatBytes(report_.budget_bytes) + " cannot be met";
+  if (report_.budget_bytes <= report_.resident_bytes) {
+    report_.reason += ": weights, inputs and constants alone take " + FormatBytes(report_.resident_bytes);
+  }
+  NoteWhatLimitsSwapping();
+  report_.reason += Returned();
+  report_.reason += "; the least feasible budget found is " + FormatBytes(report_.min_budget_bytes) + " (" +
+                    std::to_string(report_.min_budget_bytes) + " bytes)";
+  if (!options_.strict) return false;
+  FailIfInjected("strict");
+  *output = item_.graph;
+  FailStep(index_, imported_.device, "lms (strict): " + report_.reason, output);
+  return true;
+}
+
+void DevicePass::NoteWhatLimitsSwapping() {
+  if (!swap_.link.usable() || swap_.limits.empty() || report_.budget_bytes <= report_.resident_bytes) return;
+  StrategyOptions ways = Ways(0);
+  ways.planner.link.capacity_bytes = SwapLink().capacity_bytes;
+  ways.order = false;
+  const double start = Now();
+  const PlannerResult planned = ChooseForLimit(imported_.graph, Limit(), ways).planned;
+  report_.planner_seconds += Now() - start;
+  if (!planned.feasible) return;
+  const Transfers transfers = SimulateTransfers(imported_.graph, planned.plan, swap_.link);
+  const std::string warning = SwapLimitWarning(transfers.peak_stored_bytes, swap_.limits);
+  if (!warning.empty()) report_.warnings.push_back(warning);
+}
+
+}  // namespace lms
