@@ -51,8 +51,8 @@ struct Report {
   std::vector<std::pair<std::string, double>> stage_seconds;  // of the processor, that each took in all
   std::string device;
   std::vector<std::string> other_devices;  // of the same step, which have reports of their own
-  std::string budget;        // as asked
-  int64_t budget_bytes = 0;  // resident included, as are all peaks
+  std::string budget;                      // as asked
+  int64_t budget_bytes = 0;                // resident included, as are all peaks
   int64_t resident_bytes = 0;
   int64_t peak_before_bytes = 0;
   int64_t peak_after_bytes = 0;

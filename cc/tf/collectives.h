@@ -6,10 +6,10 @@
 // devices, as the runtime itself demands. So the first of each device belong together, and so on.
 //
 // An order of the whole graph in which each part comes after all that any part of its instance depends on, and before
-// all that depends on any of them (AddBarriers), can be enforced by edges between nodes of one device: with the edges of
-// the graph and the hidden ones they close no cycle. On a way of such edges out of one part and into another one, the
-// first edge into another device is the graph's own: its end, or what it came from, would be on the wrong side of the
-// instance.
+// all that depends on any of them (AddBarriers), can be enforced by edges between nodes of one device: with the edges
+// of the graph and the hidden ones they close no cycle. On a way of such edges out of one part and into another one,
+// the first edge into another device is the graph's own: its end, or what it came from, would be on the wrong side of
+// the instance.
 
 #ifndef LMS_CC_TF_COLLECTIVES_H_
 #define LMS_CC_TF_COLLECTIVES_H_

@@ -1,9 +1,9 @@
 // A graph as a MemGraph: which tensors share storage, how large each buffer is, what may be evicted and why not.
 //
-// One device is planned at a time: the GPU that holds the most bytes, or the CPU where there is none, or the one that is
-// asked for. Buffers elsewhere count nothing and stay. One region (graph_index.h) is planned at a time, too: only its nodes are copied, evicted from
-// or waited for. It is the one that made most of what is held at the peak: what runs in every step, or the body of a
-// loop or a branch. Loops count as one iteration (loops.h), branches as taken.
+// One device is planned at a time: the GPU that holds the most bytes, or the CPU where there is none, or the one that
+// is asked for. Buffers elsewhere count nothing and stay. One region (graph_index.h) is planned at a time, too: only
+// its nodes are copied, evicted from or waited for. It is the one that made most of what is held at the peak: what runs
+// in every step, or the body of a loop or a branch. Loops count as one iteration (loops.h), branches as taken.
 
 #ifndef LMS_CC_TF_IMPORT_H_
 #define LMS_CC_TF_IMPORT_H_

@@ -60,7 +60,7 @@ struct ImportState {
   const TensorLists lists;
   tensorflow::FunctionLibraryDefinition library;
   ImportedGraph& out;
-  bool one_of_several = false;     // devices: waits between nodes elsewhere are not this import's
+  bool one_of_several = false;  // devices: waits between nodes elsewhere are not this import's
   std::vector<NodeTypes> types;
   std::vector<int> fused_into;     // per node: what a later pass makes it a part of (layout_fusions.h), or itself
   std::vector<bool> may_be_fused;  // per node: into any other

@@ -32,7 +32,8 @@ bool AddsInOrderOfArrival(const tensorflow::GraphDef& graph);
 
 // Adds the edges to item->graph. Fails where the graph cannot be indexed, and leaves it as it is then. Throws TooMuch
 // where the deadline passes.
-absl::Status HoldSums(tensorflow::grappler::GrapplerItem* item, SumOrder* result, const Deadline& deadline = Deadline());
+absl::Status HoldSums(tensorflow::grappler::GrapplerItem* item, SumOrder* result,
+                      const Deadline& deadline = Deadline());
 
 }  // namespace lms
 

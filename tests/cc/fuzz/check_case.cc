@@ -128,7 +128,8 @@ std::string Sound(const FuzzCase& fuzz_case, const Report& report, bool several,
   tensorflow::grappler::GrapplerItem rewritten = original;
   rewritten.graph = output;
   MemoryProfile profile;
-  status = VerifyRewrite(original, rewritten, sizes, fuzz_case.threads, SwapLink(), &profile, Deadline(), report.device);
+  status =
+      VerifyRewrite(original, rewritten, sizes, fuzz_case.threads, SwapLink(), &profile, Deadline(), report.device);
   return status.ok() ? "" : "the verifier declines it: " + std::string(status.message());
 }
 
@@ -277,8 +278,8 @@ Checked CheckCase(const FuzzCase& fuzz_case, bool run) {
   std::set<std::string> planned;
   for (const Report& one : reports) planned.insert(one.device);
   if (reports.empty() || planned.size() != reports.size()) {
-    checked.problem = "there are " + std::to_string(reports.size()) + " reports on " +
-                      std::to_string(planned.size()) + " devices";
+    checked.problem =
+        "there are " + std::to_string(reports.size()) + " reports on " + std::to_string(planned.size()) + " devices";
     return checked;
   }
   const auto rewritten = [](const Report& one) { return one.status == ReportStatus::kRewritten; };

@@ -773,7 +773,8 @@ class Mutator {
   }
   bool OddPath() {
     static const auto* const paths = new std::vector<std::string>{
-        "/proc/lms", "/dev/null/x", "/nonexistent/deep/er", "/etc/hostname", std::string(5000, 'p'), "/proc/self", "/dev/full"};
+        "/proc/lms",  "/dev/null/x", "/nonexistent/deep/er", "/etc/hostname", std::string(5000, 'p'),
+        "/proc/self", "/dev/full"};
     const char* const names[] = {"dump_graphs", "profile", "swap_to"};
     Option(names[random_.Below(3)]).set_s((*paths)[random_.Below(static_cast<int>(paths->size()))]);
     Note("odd path");

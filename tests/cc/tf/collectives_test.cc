@@ -184,9 +184,9 @@ TEST_F(ReplicasTest, NoPartWaitsForWhatWaitsForAnother) {
         const auto& node = output_.node(i);
         if (!index[i].live || ended.count(node.name()) != 0) continue;
         const auto is_there = [&](int n) { return ended.count(output_.node(n).name()) != 0; };
-        const bool ready =
-            std::all_of(index[i].inputs.begin(), index[i].inputs.end(), [&](const auto& t) { return is_there(t.node); }) &&
-            std::all_of(index[i].controls.begin(), index[i].controls.end(), is_there);
+        const bool ready = std::all_of(index[i].inputs.begin(), index[i].inputs.end(),
+                                       [&](const auto& t) { return is_there(t.node); }) &&
+                           std::all_of(index[i].controls.begin(), index[i].controls.end(), is_there);
         if (!ready) continue;
         more |= begun.insert(node.name()).second;
         if (IsCollective(node.op()) && begun.count(other(node.name())) == 0) continue;

@@ -14,8 +14,9 @@ inline constexpr const char* kReplicaDevices[] = {kCpu, kOtherCpu};
 
 inline std::string ReplicaName(int replica) { return replica == 0 ? "" : "replica_1/"; }
 
-// The graph of TrainChain(layers) twice, the second under "replica_1/". Between weight_grad_i and update_i of each there
-// is reduce_i, a CollectiveReduceV2; those of a replica run in the order in which the backward pass comes to them.
+// The graph of TrainChain(layers) twice, the second under "replica_1/". Between weight_grad_i and update_i of each
+// there is reduce_i, a CollectiveReduceV2; those of a replica run in the order in which the backward pass comes to
+// them.
 inline tensorflow::grappler::GrapplerItem TrainReplicas(int layers) {
   const tensorflow::grappler::GrapplerItem one = TrainChain(layers);
   GraphBuilder b;
@@ -33,8 +34,8 @@ inline tensorflow::grappler::GrapplerItem TrainReplicas(int layers) {
         std::vector<std::string> inputs = {node.input(1), "size", "size", "size"};
         if (!last.empty()) inputs.push_back("^" + last);
         last = prefix + "reduce_" + number;
-        tensorflow::NodeDef* const reduce = b.Float(last, "CollectiveReduceV2", inputs,
-                                                    {Text("merge_op", "Add"), Text("final_op", "Id")});
+        tensorflow::NodeDef* const reduce =
+            b.Float(last, "CollectiveReduceV2", inputs, {Text("merge_op", "Add"), Text("final_op", "Id")});
         reduce->set_device(kReplicaDevices[replica]);
         node.set_input(1, last);
       }
