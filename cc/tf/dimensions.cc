@@ -6,6 +6,7 @@
 #include <unordered_set>
 
 #include "cc/core/argument_sizes.h"
+#include "cc/tf/small_tensor.h"
 #include "tensorflow/core/framework/attr_value.pb.h"
 #include "tensorflow/core/framework/node_def.pb.h"
 #include "tensorflow/core/framework/tensor.h"
@@ -196,7 +197,7 @@ using Values = std::vector<int64_t>;
 // The values of a small whole-number tensor; nothing where they are not known.
 std::optional<Values> ValuesOf(const tensorflow::OpInfo::TensorProperties& properties) {
   tensorflow::Tensor tensor;
-  if (!properties.has_value() || !tensor.FromProto(properties.value()) || tensor.NumElements() > kMostValues) {
+  if (!properties.has_value() || !ReadSmallTensor(properties.value(), kMostValues, &tensor)) {
     return std::nullopt;
   }
   Values values;

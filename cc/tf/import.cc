@@ -26,7 +26,8 @@ absl::Status ImportRegion(const tensorflow::grappler::GrapplerItem& item, const 
   imported->device = device;
   for (const std::string& candidate : DevicesToPlan(item.graph, index, sizes, state.types)) {
     if (imported->device.empty()) imported->device = candidate;
-    if (imported->device != candidate) imported->other_devices.push_back(candidate);
+    // Nodes without a device are nobody's.
+    if (imported->device != candidate && !candidate.empty()) imported->other_devices.push_back(candidate);
   }
   status = AddOps(&state);
   if (!status.ok()) return status;

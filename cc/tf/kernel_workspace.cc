@@ -5,6 +5,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "cc/tf/small_tensor.h"
 #include "tensorflow/core/framework/tensor.h"
 #include "tensorflow/core/framework/types.h"
 #include "tensorflow/core/util/util.h"
@@ -121,7 +122,7 @@ int64_t BatchNormGrad(const SizedOp& op, const CpuKernels& kernels) {
 int64_t Reduction(const SizedOp& op, const CpuKernels& /*kernels*/) {
   if (!Has(op, 2, 1) || op.inputs[0].shape().unknown_rank() || !op.inputs[1].has_value()) return 0;
   tensorflow::Tensor axes;
-  if (!axes.FromProto(op.inputs[1].value())) return 0;
+  if (!ReadSmallTensor(op.inputs[1].value(), 256, &axes)) return 0;  // tensors have 254 dimensions at most
   const int rank = op.inputs[0].shape().dim_size();
   std::vector<bool> reduced(rank, false);
   for (int64_t i = 0; i < axes.NumElements(); ++i) {

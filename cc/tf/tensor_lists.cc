@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "cc/tf/op_traits.h"
+#include "cc/tf/small_tensor.h"
 #include "tensorflow/core/framework/tensor.h"
 #include "tensorflow/core/framework/tensor.pb.h"
 #include "tensorflow/core/framework/types.h"
@@ -40,7 +41,7 @@ int64_t ScalarOf(const tensorflow::NodeDef& node) {
   const auto value = node.attr().find("value");
   if (node.op() != "Const" || value == node.attr().end()) return -1;
   tensorflow::Tensor tensor;
-  if (!tensor.FromProto(value->second.tensor()) || tensor.NumElements() != 1) return -1;
+  if (!ReadSmallTensor(value->second.tensor(), 1, &tensor) || tensor.NumElements() != 1) return -1;
   if (tensor.dtype() == tensorflow::DT_INT32) return tensor.flat<int32_t>()(0);
   if (tensor.dtype() == tensorflow::DT_INT64) return tensor.flat<int64_t>()(0);
   return -1;

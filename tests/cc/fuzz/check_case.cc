@@ -286,11 +286,12 @@ Checked CheckCase(const FuzzCase& fuzz_case, bool run) {
   const auto first = std::find_if(reports.begin(), reports.end(), rewritten);
   const Report& report = first == reports.end() ? reports[0] : *first;
   // A step that is over the budget of a further device may have been made to fail (strict).
-  const auto planned_too = [&](const Report& one) { return rewritten(one) || one.status == ReportStatus::kInfeasible; };
-  const bool several = std::count_if(reports.begin(), reports.end(), planned_too) > 1;
+  const auto in_vain = [](const Report& one) { return one.status == ReportStatus::kInfeasible; };
+  const bool several = std::count_if(reports.begin(), reports.end(), rewritten) > 1 ||
+                       std::any_of(reports.begin(), reports.end(), in_vain);
   checked.status = StatusName(report.status);
   checked.reason = report.reason;
-  const bool strict = report.status == ReportStatus::kInfeasible && changed;
+  const bool strict = changed && std::any_of(reports.begin(), reports.end(), in_vain);
   if (changed != (report.status == ReportStatus::kRewritten || strict)) {
     checked.problem = "the report says " + checked.status + ", the graph something else";
   }
