@@ -265,6 +265,7 @@ void LmsOptimizer::Tell(Report report) const {
 // Of lms.calibrate(): the rewritten graph, or the one that came in, with its ops in a row.
 absl::Status LmsOptimizer::Time(grappler::Cluster* cluster, const grappler::GrapplerItem& item,
                                 tensorflow::GraphDef* optimized_graph) {
+  if (!CheckGraph(item.graph).ok()) return unchanged_;
   options_.strict = false;
   options_.dump_graphs.clear();
   std::deque<Report> reports;
