@@ -98,7 +98,9 @@ absl::Status CheckSwappable(const ImportedGraph& imported) {
     if (op.type != kSwapOutOp) continue;
     for (const BufferId b : op.inputs) {
       const MemBuffer& buffer = imported.graph.buffers[b];
-      if (!buffer.swappable) return absl::InternalError(op.name + ": " + buffer.name + " must not be swapped");
+      if (!buffer.swappable)
+        return absl::InternalError(op.name + ": " + buffer.name + " must not be swapped" +
+                                   (buffer.keep_reason.empty() ? "" : ": " + buffer.keep_reason));
     }
   }
   return absl::OkStatus();
