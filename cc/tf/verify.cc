@@ -225,7 +225,7 @@ absl::Status VerifyRewrite(const tensorflow::grappler::GrapplerItem& original,
   if (status.ok()) status = CheckRegion(rewritten.graph, index, originals, region);
   if (status.ok()) status = ImportRegion(rewritten, index, sizes, region, /*hold=*/false, &imported, deadline, device);
   if (status.ok()) status = CheckVariableOrder(rewritten.graph, imported, deadline);
-  if (status.ok()) status = CheckSwappable(imported);
+  if (status.ok()) status = CheckSwappable(rewritten.graph, imported);
   if (!status.ok()) return status;
   ImportCosts(rewritten, sizes, link, &imported);
   *profile = PredictMemory(rewritten.graph, index, imported, threads, deadline);

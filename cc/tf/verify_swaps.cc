@@ -93,14 +93,15 @@ absl::Status CheckSwappedType(const GraphDef& before, const TensorRef& tensor, c
   return absl::OkStatus();
 }
 
-absl::Status CheckSwappable(const ImportedGraph& imported) {
-  for (const MemOp& op : imported.graph.ops) {
-    if (op.type != kSwapOutOp) continue;
+absl::Status CheckSwappable(const GraphDef& graph, const ImportedGraph& imported) {
+  for (size_t i = 0; i < imported.graph.ops.size(); ++i) {
+    const MemOp& op = imported.graph.ops[i];
+    if (op.type != kSwapOutOp || graph.node(imported.node_of_op[i]).device() != imported.device) continue;
     for (const BufferId b : op.inputs) {
       const MemBuffer& buffer = imported.graph.buffers[b];
-      if (!buffer.swappable)
-        return absl::InternalError(op.name + ": " + buffer.name + " must not be swapped" +
-                                   (buffer.keep_reason.empty() ? "" : ": " + buffer.keep_reason));
+      if (buffer.swappable) continue;
+      const std::string why = buffer.keep_reason.empty() ? "" : ": " + buffer.keep_reason;
+      return absl::InternalError(op.name + ": " + buffer.name + " must not be swapped" + why);
     }
   }
   return absl::OkStatus();

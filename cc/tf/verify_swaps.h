@@ -23,9 +23,9 @@ absl::Status CheckSwapNode(const tensorflow::GraphDef& before, int original, con
 absl::Status CheckSwappedType(const tensorflow::GraphDef& before, const TensorRef& tensor,
                               const tensorflow::GraphDef& after, int node);
 
-// Does every swap-out read storage that stays as it is, in the planned region and on the planned device? Asked of the
-// new graph.
-absl::Status CheckSwappable(const ImportedGraph& imported);
+// Does every swap-out on the planned device read storage that stays as it is, in the planned region and on that device?
+// Asked of the new graph, which `imported` is of.
+absl::Status CheckSwappable(const tensorflow::GraphDef& graph, const ImportedGraph& imported);
 
 }  // namespace lms
 
