@@ -23,16 +23,18 @@ REPEATS = 12  # of stock, before a difference counts
 TOLERANCE = 1.02  # measured peak over budget, and by more than these bytes:
 WORKSPACE = 16 << 10  # kernels' own, which lms does not model
 MOST_LEAKED = 4 << 10
-HARD = ("bits", "error", "failed", "claim", "status", "leak")  # findings that are wrong in any case
+APART = ("budget", "leak")  # findings that may have causes outside of lms
+HARD = ("bits", "error", "failed", "claim", "status")  # findings that are wrong in any case
 
 
 @dataclasses.dataclass
 class Outcome:
     """Of one program under one set of options.
 
-    `finding`: "" or one of HARD, or "budget" where the measured peak is above the budget. `status`:
-    of the last report on the step, "unseen" where there is none, "invalid" where the program
-    cannot be traced, "raises" where stock raises. `excess`: measured peak over budget.
+    `finding`: "" or one of HARD, or "budget" where the measured peak is above the budget,
+    or "leak". `status`: of the last report on the step, "unseen" where there is none, "invalid"
+    where the program cannot be traced, "raises" where stock raises. `excess`: measured peak over
+    budget.
     `unrepeatable`: it differs, and so does stock from itself. `kinds`: of the plan's decisions.
     """
 
@@ -48,7 +50,7 @@ class Outcome:
     least: int = 0  # budget that the report calls feasible, where this one is not
 
     def found(self, kind: str, detail: str) -> None:
-        if not self.finding or self.finding == "budget":
+        if not self.finding or self.finding in APART:
             self.finding, self.detail = kind, detail
 
 
@@ -145,7 +147,7 @@ def check(spec: dict[str, Any]) -> list[Outcome]:
         if left > MOST_LEAKED:  # is it a cycle of Python's?
             gc.collect()
             left = _held(step, start) - before
-        if left > MOST_LEAKED:
+        if left > MOST_LEAKED and not stock.error:
             outcome.found("leak", f"{left} bytes are still in use afterwards")
             before += left
         if outcome.status == "skipped":  # it will be under the others, too

@@ -15,7 +15,7 @@ pytest.importorskip("hypothesis")
 
 FUZZ = Path(__file__).resolve().parents[1] / "fuzz"
 CASES = sorted((FUZZ / "cases").glob("*.json"))
-HARD = ("bits", "error", "failed", "claim", "status", "leak")
+HARD = ("bits", "error", "failed", "claim", "status")
 
 
 def outcomes_of(*arguments: str) -> dict[str, list[dict]]:
