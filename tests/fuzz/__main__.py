@@ -8,7 +8,8 @@
             (tests/cc: lms_fuzz_graphs)
 
 What is found is reduced and stored as tests/fuzz/cases/NAME.json, which `./run test` then runs;
-peaks above the budget go to build/fuzz/budget. Totals of all runs are kept in build/fuzz. The
+peaks above the budget go to build/fuzz/budget, and programs after which bytes stay in use to
+build/fuzz/leak. Totals of all runs are kept in build/fuzz. The
 program ends with status 1 where something was found.
 """
 
@@ -33,6 +34,7 @@ CASES = HERE / "cases"
 PLACE = ROOT / "build" / "fuzz"
 GRAPHS = ROOT / "build" / "asan" / "tests" / "cc" / "lms_fuzz_graphs"
 SILENCE = 300  # seconds without a word, after which a worker counts as hung
+APART = ("budget", "leak")  # kept apart: causes may be outside of lms
 MOST_STORED = 20  # cases of one kind in one run
 
 sys.path.insert(0, str(HERE))
@@ -161,13 +163,13 @@ class Fuzzer:
         if "program" not in facts:
             print(f"\n{kind}: {facts.get('detail')}", flush=True)
             return
-        folder = PLACE / "budget" if kind == "budget" else CASES
+        folder = PLACE / kind if kind in APART else CASES
         folder.mkdir(parents=True, exist_ok=True)
         text = json.dumps(facts["program"], sort_keys=True)
         path = folder / f"{kind}_{hashlib.sha256(text.encode()).hexdigest()[:10]}.json"
-        if number <= MOST_STORED or kind == "budget":
+        if number <= MOST_STORED or kind in APART:
             write_case(path, facts["program"], f"{kind}: {facts.get('detail', '')}")
-        if kind != "budget":
+        if kind not in APART:
             print(
                 f"\n{kind}: {path.relative_to(ROOT)}: {facts.get('detail', '')[:300]}", flush=True
             )
@@ -317,7 +319,7 @@ def main() -> int:
     print(f"all runs so far: {totals['counts'].get('programs', 0)} programs")
     if args.write:
         print(f"written: {write_results(facts, jobs).relative_to(ROOT)}")
-    bad = {kind: n for kind, n in facts["findings"].items() if kind != "budget"}
+    bad = {kind: n for kind, n in facts["findings"].items() if kind not in APART}
     return 1 if bad else 0
 
 

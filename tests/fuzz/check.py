@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import gc
 import os
 import tempfile
 import traceback
@@ -21,6 +22,8 @@ STATUSES = {"rewritten", "fits", "infeasible", "skipped", "failed"}
 REPEATS = 12  # of stock, before a difference counts
 TOLERANCE = 1.02  # measured peak over budget, and by more than these bytes:
 WORKSPACE = 16 << 10  # kernels' own, which lms does not model
+MOST_LEAKED = 4 << 10
+APART = ("budget", "leak")  # findings that may have causes outside of lms
 HARD = ("bits", "error", "failed", "claim", "status")  # findings that are wrong in any case
 
 
@@ -28,9 +31,10 @@ HARD = ("bits", "error", "failed", "claim", "status")  # findings that are wrong
 class Outcome:
     """Of one program under one set of options.
 
-    `finding`: "" or one of HARD, or "budget" where the measured peak is above the budget. `status`:
-    of the last report on the step, "unseen" where there is none, "invalid" where the program
-    cannot be traced, "raises" where stock raises. `excess`: measured peak over budget.
+    `finding`: "" or one of HARD, or "budget" where the measured peak is above the budget,
+    or "leak". `status`: of the last report on the step, "unseen" where there is none, "invalid"
+    where the program cannot be traced, "raises" where stock raises. `excess`: measured peak over
+    budget.
     `unrepeatable`: it differs, and so does stock from itself. `kinds`: of the plan's decisions.
     """
 
@@ -46,7 +50,7 @@ class Outcome:
     least: int = 0  # budget that the report calls feasible, where this one is not
 
     def found(self, kind: str, detail: str) -> None:
-        if not self.finding or self.finding == "budget":
+        if not self.finding or self.finding in APART:
             self.finding, self.detail = kind, detail
 
 
@@ -128,6 +132,7 @@ def check(spec: dict[str, Any]) -> list[Outcome]:
     resident = sum(value.nbytes for value in start)
     finite = all(np.isfinite(v).all() for v in stock.values.values() if v.dtype.kind == "f")
     outcomes: list[Outcome] = []
+    before = _held(step, start)
     for options in todo:
         outcome = Outcome(options, finite=finite)
         outcomes.append(outcome)
@@ -137,6 +142,14 @@ def check(spec: dict[str, Any]) -> list[Outcome]:
             ours = run(step, start, steps)
         _judge_reports(step, ours, outcome)
         _compare(step, start, steps, stock, ours, outcome)
+        del ours
+        left = _held(step, start) - before
+        if left > MOST_LEAKED:  # is it a cycle of Python's?
+            gc.collect()
+            left = _held(step, start) - before
+        if left > MOST_LEAKED and not stock.error:
+            outcome.found("leak", f"{left} bytes are still in use afterwards")
+            before += left
         if outcome.status == "skipped":  # it will be under the others, too
             break
         if stock.error:
@@ -144,6 +157,14 @@ def check(spec: dict[str, Any]) -> list[Outcome]:
         elif outcome.least and len(todo) < 8 and not options.get("again"):
             todo.append({**options, "memory_budget": int(outcome.least * 1.03), "again": True})
     return outcomes
+
+
+def _held(step: Step, start: list[Any]) -> int:
+    """The bytes in use between runs. (Tracing alone leaves some behind for good, without lms.)"""
+    for variable, value in zip(step.variables, start):
+        variable.assign(value)
+    _tf_context.forget_optimized_functions()
+    return lms.memory.bytes_in_use()
 
 
 def _compare(

@@ -37,13 +37,10 @@ logging.getLogger("tensorflow").setLevel(logging.ERROR)
 logging.getLogger("lms").setLevel(logging.ERROR)
 
 import check  # noqa: E402
-import lms  # noqa: E402
 import reduce  # noqa: E402
-from lms import _tf_context  # noqa: E402
 
 DRAWN = 10  # programs at a time: among more of them Hypothesis makes many that are alike
-LOOKED_AT = 50  # programs, after which memory is looked at
-MOST_LEAKED = 16 << 10  # bytes, from one look to the next
+COLLECTED_AFTER = 30  # programs: they leave cycles behind
 
 
 def say(**facts: Any) -> None:
@@ -60,18 +57,11 @@ def finds(kind: str) -> Any:
     return lambda spec: any(outcome.finding == kind for outcome in check.check(spec))
 
 
-def collect() -> int:
-    """The bytes in use once all that the programs have left behind is gone."""
-    _tf_context.forget_optimized_functions()
-    gc.collect()
-    return lms.memory.bytes_in_use()
-
-
 def fuzz(directory: Path, seed: int, seconds: float, reducing: float) -> None:
     import strategies
 
     end = time.monotonic() + seconds
-    base, count = None, 0
+    count = 0
     current = directory / "current.json"
     while time.monotonic() < end:
         begin = time.monotonic()
@@ -94,12 +84,9 @@ def fuzz(directory: Path, seed: int, seconds: float, reducing: float) -> None:
                     again = [o for o in check.check(small) if o.finding == kind]
                     detail = (again or [outcome])[0].detail
                 say(finding=kind, detail=detail, program=small, from_=spec, seed=seed)
-        if count >= LOOKED_AT:
-            in_use, count = collect(), 0
-            say(in_use=in_use)
-            if base is not None and in_use > base + MOST_LEAKED:
-                say(finding="leak", detail=f"{in_use - base} bytes", seed=seed)
-            base = in_use if base is None else max(base, in_use)
+        if count >= COLLECTED_AFTER:
+            count = 0
+            gc.collect()
         seed += 1
     say(ended=True)
 
