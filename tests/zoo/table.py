@@ -97,7 +97,8 @@ def markdown(
     lines = ["# The zoo", "", about.strip(), "", machine_line(facts, rows), ""]
     lines += [f"- {line}" for line in verdict.summary(rows)]
     if missing:
-        lines.append(f"- not measured (--memory was too little, or the run was cut short): {', '.join(missing)}")
+        why = "--memory was too little, or the run was cut short"
+        lines.append(f"- not measured ({why}): {', '.join(missing)}")
     lines += ["", "| " + " | ".join(COLUMNS) + " |"]
     lines.append("|" + "|".join("---" if c in _LEFT else "---:" for c in COLUMNS) + "|")
     lines += ["| " + " | ".join(line) + " |" for row in rows for line in lines_of(row)]
