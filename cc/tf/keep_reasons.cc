@@ -23,8 +23,8 @@ class Judge {
 
   // AddN puts the first input whose storage it may take over in front: the order of a sum of three or more tensors, and
   // with it the last bits, depends on who else holds them (input 0, input 1 and none come to the same sum). Where input
-  // 0 or 1 has no other reader the order is known, and stays as long as none is added. Otherwise all inputs stay as
-  // they are.
+  // 0 or 1 has no other reader, and is no other term as well, the order is known, and stays as long as no reader is
+  // added. Otherwise all inputs stay as they are.
   void FixSums() {
     std::vector<int> readers(state_.out.graph.buffers.size(), 0);
     for (const MemOp& op : state_.out.graph.ops) {
@@ -35,9 +35,10 @@ class Judge {
       bool fixed = false;
       for (size_t i = 0; i < 2 && !fixed; ++i) {
         const BufferId b = state_.BufferOf(state_.index[node].inputs[i]);
-        if (b == kNone || readers[b] != 1) continue;
+        if (b == kNone || readers[b] != 1 || TimesRead(node, b) != 1) continue;
         MemBuffer& buffer = state_.out.graph.buffers[b];
-        if (buffer.resident || buffer.escapes) continue;
+        if (buffer.resident || buffer.escapes || buffer.producer == kNone) continue;
+        if (IsControlFlow(state_.out.graph.ops[buffer.producer].type)) continue;
         fixed = buffer.no_more_readers = true;
       }
       for (size_t i = 0; i < state_.index[node].inputs.size() && !fixed; ++i) {
@@ -47,6 +48,12 @@ class Judge {
         state_.facts[b].keep_reason = kSumReason;
       }
     }
+  }
+
+  // Ops list a buffer once, however many of its inputs are that buffer.
+  int64_t TimesRead(int node, BufferId b) const {
+    const std::vector<TensorRef>& inputs = state_.index[node].inputs;
+    return std::count_if(inputs.begin(), inputs.end(), [&](const TensorRef& i) { return state_.BufferOf(i) == b; });
   }
 
   void JudgeOp(int node) {

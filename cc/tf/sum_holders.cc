@@ -25,29 +25,53 @@ class Holders {
     FindPairs();
     if (pairs_.empty()) return {};
     const ExecutorModel model(graph_, index_, onednn_);
-    std::vector<uint32_t> before(pairs_.size(), 0);  // runs in which the reader came before the sum
+    std::vector<std::vector<bool>> runs;  // does the reader come before the sum?
     std::vector<int> place(index_.size(), -1);
     for (uint32_t seed = 0; seed < kRuns; ++seed) {
       deadline_.Check();
       const std::vector<int> run = model.Run(seed);
       std::fill(place.begin(), place.end(), -1);
       for (size_t i = 0; i < run.size(); ++i) place[run[i]] = static_cast<int>(i);
-      for (size_t p = 0; p < pairs_.size(); ++p) {
-        const auto& [sum, reader] = pairs_[p];
+      std::vector<bool> before;
+      for (const auto& [sum, reader] : pairs_) {
         if (place[sum] < 0 || place[reader] < 0) return {};  // some never ran: nothing is known
-        before[p] += place[reader] < place[sum] ? 1 : 0;
+        before.push_back(place[reader] < place[sum]);
       }
+      runs.push_back(std::move(before));
     }
+    const std::vector<uint32_t> votes = Votes(runs);
+    const std::vector<bool>& chosen = MostUsual(runs, votes);
     std::vector<SumWait> waits;
     for (size_t p = 0; p < pairs_.size(); ++p) {
       const auto& [sum, reader] = pairs_[p];
-      if (before[p] == kRuns) waits.push_back({sum, reader});
-      if (before[p] == 0) waits.push_back({reader, sum});
+      if (2 * (chosen[p] ? votes[p] : kRuns - votes[p]) <= kRuns) continue;
+      waits.push_back(chosen[p] ? SumWait{sum, reader} : SumWait{reader, sum});
     }
     return waits;
   }
 
  private:
+  // For each pair, the runs in which the reader comes before the sum.
+  static std::vector<uint32_t> Votes(const std::vector<std::vector<bool>>& runs) {
+    std::vector<uint32_t> votes(runs[0].size(), 0);
+    for (const std::vector<bool>& run : runs) {
+      for (size_t p = 0; p < run.size(); ++p) votes[p] += run[p] ? 1 : 0;
+    }
+    return votes;
+  }
+
+  // The run that is with the majority for the most pairs.
+  static const std::vector<bool>& MostUsual(const std::vector<std::vector<bool>>& runs,
+                                            const std::vector<uint32_t>& votes) {
+    const auto usual = [&votes](const std::vector<bool>& run) {
+      size_t count = 0;
+      for (size_t p = 0; p < run.size(); ++p) count += 2 * (run[p] ? votes[p] : kRuns - votes[p]) > kRuns ? 1 : 0;
+      return count;
+    };
+    return *std::max_element(runs.begin(), runs.end(),
+                             [&usual](const auto& a, const auto& b) { return usual(a) < usual(b); });
+  }
+
   // The tensor that allocated the storage.
   TensorRef Root(TensorRef tensor) {
     for (int steps = 0; steps < index_.size(); ++steps) {
@@ -85,6 +109,13 @@ class Holders {
     return found;
   }
 
+  // Is what the node makes held by its readers alone? Arguments, constants and variables are held by others, and what
+  // comes out of a branch or a loop may be.
+  bool MadeForReaders(int node) const {
+    const std::string& type = graph_.node(node).op();
+    return !index_[node].inputs.empty() && !IsControlFlow(type) && !IsVariableRead(type) && !index_.Fetched(node);
+  }
+
   bool MayWait(int node, int sum) const {
     const std::string& type = graph_.node(node).op();
     return index_[node].region >= 0 && index_[node].region == index_[sum].region && !IsControlFlow(type) &&
@@ -100,8 +131,9 @@ class Holders {
       std::vector<int> others;
       bool known = false;
       for (size_t i = 0; i < terms.size() && !known; ++i) {
-        const std::vector<int> readers = Readers(Root(terms[i]));
-        known = i < 2 && readers.size() == 1;
+        const TensorRef root = Root(terms[i]);
+        const std::vector<int> readers = Readers(root);
+        known = i < 2 && readers.size() == 1 && MadeForReaders(root.node);
         others.insert(others.end(), readers.begin(), readers.end());
       }
       if (known) continue;

@@ -20,10 +20,11 @@ struct SumWait {
   int waits_for;
 };
 
-// One wait for each reader of a term, of the sum for it or of it for the sum, where all of several runs of the
-// executor's model (executor_model.h) on one thread agree; stock has no order of its own where they do not. Only
-// between nodes of one region that may carry edges. Linear in the graph, for each run; nothing is run where there is no
-// such sum. Throws TooMuch where the deadline passes, or there are millions of waits.
+// One wait for each reader of a term, of the sum for it or of it for the sum, where most of several runs of the
+// executor's model (executor_model.h) on one thread agree; stock has no order of its own where they do not. All waits
+// come from one run, so they agree with each other and with the graph. Only between nodes of one region that may carry
+// edges. Linear in the graph, for each run; nothing is run where there is no such sum. Throws TooMuch where the
+// deadline passes, or there are millions of waits.
 std::vector<SumWait> FindSumWaits(const tensorflow::GraphDef& graph, const GraphIndex& index, bool onednn,
                                   const Deadline& deadline = Deadline());
 

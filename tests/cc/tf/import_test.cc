@@ -553,6 +553,24 @@ TEST(Import, ASumWhoseFirstTermsAreReadElsewhereKeepsAllOfThem) {
   }
 }
 
+TEST(Import, ATermThatStandsTwiceInASumIsNotItsOwn) {
+  GraphBuilder b;
+  b.Feed("x", {64, 64});
+  b.Float("a", "Relu", {"x"});
+  b.Float("b", "Tanh", {"x"});
+  b.Float("c", "Exp", {"x"});
+  b.Float("sum", "AddN", {"b", "a", "a", "c"}, {Int("N", 4)});
+  b.Float("other", "AddV2", {"b", "c"});
+  b.Fetch("sum");
+  b.Fetch("other");
+  const Imported step(b.item());
+  ASSERT_TRUE(step.status().ok()) << step.status();
+  for (const char* term : {"a", "b", "c"}) {
+    EXPECT_TRUE(step.Buffer(term).no_more_readers) << term;
+    EXPECT_FALSE(step.Buffer(term).evictable) << term;
+  }
+}
+
 TEST(Import, ASumOfTwoIsTheSameEitherWay) {
   GraphBuilder b;
   b.Feed("x", {64, 64});

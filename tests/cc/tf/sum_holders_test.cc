@@ -67,5 +67,52 @@ TEST(SumHolders, ATermOfItsOwnDecidesAndTwoTermsHaveOneOrder) {
   EXPECT_EQ(Waits(&two), Names());
 }
 
+TEST(SumHolders, AnArgumentIsNeverTheSumsOwn) {
+  GraphBuilder b;
+  b.Feed("x", {64});
+  b.Feed("argument", {64});
+  b.Float("b", "Tanh", {"x"});
+  b.Float("early", "Neg", {"b"});
+  b.Float("c", "Neg", {"early"});
+  b.Float("sum", "AddN", {"argument", "b", "c"}, {testing::Int("N", 3)});
+  b.Fetch("sum");
+  EXPECT_EQ(Waits(&b), Names({{"sum", "early"}}));
+}
+
+TEST(SumHolders, ATermThatStandsTwiceIsNotTheSumsOwn) {
+  GraphBuilder b;
+  b.Feed("x", {64});
+  b.Float("a", "Exp", {"x"});
+  b.Float("b", "Tanh", {"x"});
+  b.Float("early", "Neg", {"b"});
+  b.Float("c", "Neg", {"early"});
+  b.Float("sum", "AddN", {"a", "a", "b", "c"}, {testing::Int("N", 4)});
+  b.Fetch("sum");
+  EXPECT_EQ(Waits(&b), Names({{"sum", "early"}}));
+}
+
+// The sum is made from two chains, and so is what reads a term. Which of them ends first is decided by the order of
+// many edges, which the model draws: in most runs, though not in all, the long chain comes last.
+TEST(SumHolders, MostRunsDecide) {
+  GraphBuilder b;
+  b.Feed("x", {64});
+  b.Float("a", "Exp", {"x"});
+  b.Float("b", "Tanh", {"x"});
+  b.Float("c", "Sin", {"x"});
+  b.Float("sum", "AddN", {"a", "b", "c"}, {testing::Int("N", 3)});
+  b.Float("sum_reader", "Neg", {"sum"});
+  std::vector<std::string> others;
+  for (int i = 0; i < 12; ++i) {
+    const std::string name = "other" + std::to_string(i);
+    b.Float(name, "Exp", {"x"});
+    others.push_back(name);
+  }
+  b.Float("all", "AddN", others, {testing::Int("N", 12)});
+  b.Float("late", "AddN", {"a", "b", "all"}, {testing::Int("N", 3)});
+  b.Fetch("sum_reader");
+  b.Fetch("late");
+  EXPECT_EQ(Waits(&b), Names({{"late", "sum"}}));
+}
+
 }  // namespace
 }  // namespace lms
