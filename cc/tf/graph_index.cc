@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <deque>
 #include <iterator>
-#include <limits>
 #include <set>
 #include <utility>
 
@@ -243,17 +242,6 @@ bool GraphIndex::Implies(int b, int a) const {
   const std::set<Condition>& more = regions_[b].conditions;
   const std::set<Condition>& fewer = regions_[a].conditions;
   return std::includes(more.begin(), more.end(), fewer.begin(), fewer.end());
-}
-
-bool GraphIndex::Exclude(int a, int b) const {
-  if (a < 0 || b < 0 || a == b || regions_[a].frame != regions_[b].frame) return false;
-  const std::set<Condition>& others = regions_[b].conditions;
-  return std::any_of(regions_[a].conditions.begin(), regions_[a].conditions.end(), [&others](const Condition& mine) {
-    if (mine.port < 0) return false;
-    // Those on the same predicate lie together.
-    const auto same = others.lower_bound({mine.node, mine.port, std::numeric_limits<int>::min()});
-    return same != others.end() && same->node == mine.node && same->port == mine.port && others.count(mine) == 0;
-  });
 }
 
 bool GraphIndex::SamePlace(int node, const GraphIndex& other, int other_node) const {

@@ -96,8 +96,6 @@ class GraphIndex {
   // Wherever and whenever a node of region `b` runs, do those of `a` run too, in the same iteration? Then one of `b`
   // may wait for one of `a`.
   bool Implies(int b, int a) const;
-  // Do they never both run in one step, or one iteration: are they different branches of one predicate?
-  bool Exclude(int a, int b) const;
   // Is the node of the other graph in the same loop and branch as this graph's? Nodes that both graphs have must have
   // the same numbers.
   bool SamePlace(int node, const GraphIndex& other, int other_node) const;

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <map>
 #include <string>
 #include <unordered_set>
 #include <utility>
@@ -150,7 +149,7 @@ class VersionMaker {
  private:
   static constexpr BufferId kUnknown = -2;
 
-  // Of the variable b, as the tensor has it; kNone where every update of b may come after it.
+  // Of the variable b, as the tensor has it; kNone where no update is known to come before.
   BufferId VersionOf(BufferId b, const TensorRef& tensor) {
     const MemBuffer& variable = state_.out.graph.buffers[b];
     if (!variable.resident || variable.overwritten_by.empty()) return kNone;
@@ -163,27 +162,16 @@ class VersionMaker {
   BufferId MakeVersion(BufferId b, int read) {
     const std::vector<OpId> writers = state_.out.graph.buffers[b].overwritten_by;
     const OpId at = state_.out.op_of_node[read];
-    const bool any_before = std::any_of(writers.begin(), writers.end(), [at](OpId writer) { return writer < at; });
-    const std::unordered_set<int> sources = any_before ? Sources(read) : std::unordered_set<int>();
+    if (std::all_of(writers.begin(), writers.end(), [at](OpId writer) { return writer > at; })) return kNone;
+    const std::unordered_set<int> sources = Sources(read);
     std::vector<OpId> later;
     for (const OpId writer : writers) {
-      const int update = state_.out.node_of_op[writer];
-      if (InOtherBranch(read, update)) continue;
-      if (writer > at || sources.count(update) == 0) later.push_back(writer);
+      if (writer > at || sources.count(state_.out.node_of_op[writer]) == 0) later.push_back(writer);
     }
     if (later.size() == writers.size()) return kNone;
     const BufferId version = state_.NewBuffer(read, 0, 0, /*resident=*/true);
     state_.out.graph.buffers[version].overwritten_by = std::move(later);
     return version;
-  }
-
-  // An update that never runs where the read does has none to come after it.
-  bool InOtherBranch(int read, int update) {
-    const std::pair<int, int> regions{state_.index[read].region, state_.index[update].region};
-    if (regions.first == regions.second) return false;
-    const auto [found, is_new] = exclude_.emplace(regions, false);
-    if (is_new) found->second = state_.index.Exclude(regions.first, regions.second);
-    return found->second;
   }
 
   std::unordered_set<int> Sources(int node) const {
@@ -200,8 +188,7 @@ class VersionMaker {
   }
 
   ImportState& state_;
-  std::vector<BufferId> version_of_read_;        // by node
-  std::map<std::pair<int, int>, bool> exclude_;  // by regions
+  std::vector<BufferId> version_of_read_;  // by node
 };
 
 }  // namespace

@@ -23,8 +23,7 @@ void AddHeldReads(ImportState* state);
 
 // After the above: those who read what a variable holds after an update of the same step (a second network's turn, a
 // second update) read a buffer of its own instead, of no bytes, which only later updates overwrite. So they may be
-// computed again until then. Likewise those in a branch, where updates are in another one: neither waits for the other,
-// and the branches need not be held beside each other. For each such read some thousand nodes are looked at, at most.
+// computed again until then. For each such read some thousand nodes are looked at, at most.
 void AddVersions(ImportState* state);
 
 }  // namespace lms

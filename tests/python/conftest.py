@@ -1,4 +1,6 @@
-"""One TensorFlow for all tests, with one intra-op thread: its kernels repeat bit for bit."""
+"""One TensorFlow for all tests, with one thread of each kind: kernels repeat bit for bit, and what
+runs beside what, on which the peak depends, is not left to the load of the machine. Steps on
+several threads run in processes of their own (test_threads, test_concurrency, the zoo)."""
 
 import os
 import tempfile
@@ -15,6 +17,7 @@ import pytest  # noqa: E402
 import tensorflow as tf  # noqa: E402
 
 tf.config.threading.set_intra_op_parallelism_threads(1)
+tf.config.threading.set_inter_op_parallelism_threads(1)
 
 import lms  # noqa: E402
 from lms import _failure, _native, _switch  # noqa: E402

@@ -1,11 +1,12 @@
 """The second call is measured; what takes more than its budget is planned again, twice at most."""
 
 import threading
+from pathlib import Path
 
 import lms
 import pytest
 import tensorflow as tf
-from helpers import make_open_step, make_step, reports_on
+from helpers import make_open_step, make_step, reports_on, run_python
 
 UNIT = 512 * 64 * 4
 
@@ -144,7 +145,7 @@ def test_a_smaller_batch_is_not_measured():
     assert reports_on(step)[-1].measured_peak_bytes > 0
 
 
-def test_calls_at_the_same_time_are_not_measured():
+def calls_at_the_same_time():
     started, stop = threading.Event(), threading.Event()
 
     def wait():
@@ -165,6 +166,14 @@ def test_calls_at_the_same_time_are_not_measured():
     thread.join()
     step()
     assert reports_on(step)[-1].measured_peak_bytes > 0
+
+
+def test_calls_at_the_same_time_are_not_measured():
+    """In a process of its own: a call that waits would keep the only thread of this one."""
+    here = Path(__file__).parent
+    code = f"import sys; sys.path.insert(0, {str(here)!r})\n"
+    status, output = run_python(code + "import test_feedback as t; t.calls_at_the_same_time()")
+    assert status == 0, output
 
 
 def test_an_error_in_a_measured_step():

@@ -344,9 +344,6 @@ TEST(GraphIndex, RegionsAreLoopBodiesAndBranches) {
   EXPECT_FALSE(index.index.Implies(index["body"].region, 0));  // another frame
   EXPECT_TRUE(index.index.Implies(index["if_yes"].region, 0));
   EXPECT_FALSE(index.index.Implies(index["if_yes"].region, index["if_no"].region));
-  EXPECT_TRUE(index.index.Exclude(index["if_yes"].region, index["if_no"].region));
-  EXPECT_FALSE(index.index.Exclude(index["if_yes"].region, index["if_yes"].region));
-  EXPECT_FALSE(index.index.Exclude(index["if_yes"].region, 0));
   EXPECT_TRUE(index.index.Within(index["body"].frame, 0));
   EXPECT_FALSE(index.index.Within(0, index["body"].frame));
 }
