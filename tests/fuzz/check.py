@@ -67,7 +67,8 @@ class Run:
 
 def run(step: Step, start: list[Any], steps: int) -> Run:
     for variable, value in zip(step.variables, start):
-        variable.assign(value)
+        # Not numpy's own storage, which TensorFlow takes over where it is aligned.
+        variable.assign(tf.raw_ops.DeepCopy(x=value))
     # With the kernels gone, random operations with a seed start from it in each run.
     _tf_context.forget_optimized_functions()
     result = Run({})
@@ -162,7 +163,7 @@ def check(spec: dict[str, Any]) -> list[Outcome]:
 def _held(step: Step, start: list[Any]) -> int:
     """The bytes in use between runs. (Tracing alone leaves some behind for good, without lms.)"""
     for variable, value in zip(step.variables, start):
-        variable.assign(value)
+        variable.assign(tf.raw_ops.DeepCopy(x=value))
     _tf_context.forget_optimized_functions()
     return lms.memory.bytes_in_use()
 
