@@ -18,12 +18,10 @@ root_doc = "index"
 source_suffix = {".md": "markdown"}
 exclude_patterns = ["conf.py"]
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx_copybutton"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx_copybutton"]
 myst_heading_anchors = 3
 # Pages are read on code hosts as well: plain Markdown, and what those do not know only in api.md.
 myst_enable_extensions: list[str] = []
-napoleon_google_docstring = True
-napoleon_numpy_docstring = False
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
 autodoc_type_aliases = {"OptionValue": "bool | int | float | str"}
@@ -69,11 +67,72 @@ def prepare(app: Any, name: str, content: list[str]) -> None:
     content[0] = without_missing_pages(content[0])
 
 
-def plain_code(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
-    """Docstrings speak of `*args` and the like in words: no emphasis is meant."""
-    lines[:] = [re.sub(r"(?<![`\w*\\])\*(?=\w)", r"\\*", line) for line in lines]
+SECTIONS = {"Args:": "Arguments", "Returns:": "Returns", "Raises:": "Raises", "Yields:": "Yields"}
+
+
+def escaped(text: str) -> str:
+    """Plain words as reStructuredText: no emphasis or references are meant outside of `code`."""
+    parts = re.split(r"(`[^`]*`)", text)
+    for i in range(0, len(parts), 2):
+        parts[i] = re.sub(r"([*|\\])", r"\\\1", parts[i])
+        parts[i] = re.sub(r"(?<=\w)_(?!\w)", r"\_", parts[i])
+    return "".join(parts)
+
+
+def as_rst(lines: list[str], fields: set[str]) -> list[str]:
+    """A docstring of this package as reStructuredText.
+
+    They are plain text: paragraphs; sections ("Args:") that hold "name: text" with hanging indents;
+    and, in classes, the same for their `fields`; and code, indented, behind a line that ends in ":"
+    or an empty one.
+    """
+    out: list[str] = []
+    inside = hanging = code = False  # in a section; in an item of a list; in an example
+    level = 0
+    for line in lines:
+        text = line.strip()
+        indent = len(line) - len(line.lstrip())
+        item = re.match(r"((?:\*{0,2}\w+(?:, )?)+): (.*)$", text)
+        names = set(re.findall(r"\w+", item[1])) if item else set()
+        if not text:
+            out.append("")
+            continue
+        if code and indent > 0:
+            out.append("   " + line)
+            continue
+        code = False
+        if indent == 0:
+            inside = text in SECTIONS
+        elif not inside and not hanging and (not out or not out[-1] or out[-1][-1] == ":"):
+            code = True
+            out += ["", ".. code-block:: python", "", "   " + line]
+            continue
+        if indent == 0 and inside:
+            hanging = False
+            out += ["", f"**{SECTIONS[text]}**", ""]
+        elif item and ((inside and indent <= 4) or (indent == 0 and names <= fields)):
+            hanging = True
+            level = indent
+            out += ["", f"* ``{item[1]}``: {escaped(item[2])}"]
+        elif hanging and indent > level:
+            out.append("  " + escaped(text))
+        else:
+            if hanging:
+                out.append("")
+            hanging = False
+            out.append(escaped(text))
+    return [*out, ""]
+
+
+def plain_docstrings(
+    app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]
+) -> None:
+    fields = set(getattr(obj, "__dataclass_fields__", ())) | {"problems"}
+    if not name.startswith("lms") or (what == "attribute" and lines[:1] == ["Alias"]):
+        return
+    lines[:] = as_rst(lines, fields)
 
 
 def setup(app: Any) -> None:
     app.connect("source-read", prepare)
-    app.connect("autodoc-process-docstring", plain_code, priority=100)
+    app.connect("autodoc-process-docstring", plain_docstrings)

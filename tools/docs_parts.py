@@ -62,10 +62,9 @@ def options_table() -> str:
     lines = ["| option | default | accepted | what it does |", "|---|---|---|---|"]
     for name in meanings:  # in the order of the docstring: what most people need comes first
         spec = specs[name]
-        default = "–" if spec["default"] == "not given" else f"`{spec['default']}`"
-        lines.append(
-            f"| `{name}` | {default} | {_cell(spec['accepted'])} | {_cell(_meaning(meanings[name]))} |"
-        )
+        default = "" if spec["default"] == "not given" else f"`{spec['default']}`"
+        cells = [f"`{name}`", default, _cell(spec["accepted"]), _cell(_meaning(meanings[name]))]
+        lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
 
 

@@ -80,37 +80,39 @@ def read_plan(path: Path) -> dict[str, list[str]]:
     return again
 
 
-def instances(step: Step, again: dict[str, list[str]]) -> tuple[list[Held], list[int]]:
-    """When each buffer is held, on the positions of the stock step; bytes held at each of them."""
+def instances(step: Step, again: dict[str, list[str]]) -> tuple[list[Held], int]:
+    """When each buffer is held, by positions in the order of execution, and how many there are.
+
+    Operations that run again have positions of their own, before the one that they run for.
+    """
     number = {name: index for index, name in enumerate(step.names)}
     born: dict[str, tuple[int, bool]] = {}
     last: dict[str, int] = {}
     held: list[Held] = []
+    position = 0
 
     def end(buffer: str) -> None:
         if buffer in born:
             first, second = born.pop(buffer)
-            held.append(Held(buffer, first, last.get(buffer, first), second))
+            held.append(Held(buffer, first, last[buffer], second))
 
-    def run(op: int, position: int, second: bool) -> None:
+    def run(op: int, second: bool) -> None:
+        nonlocal position
         for buffer in step.reads[op]:
             last[buffer] = position
         for buffer in step.makes[op]:
             end(buffer)
             born[buffer] = (position, second)
             last[buffer] = position
+        position += 1
 
-    for position, name in enumerate(step.names):
+    for op, name in enumerate(step.names):
         for earlier in again.get(name, ()):
-            run(number[earlier], position, True)
-        run(position, position, False)
+            run(number[earlier], True)
+        run(op, False)
     for buffer in list(born):
         end(buffer)
-    total = [0] * len(step.names)
-    for item in held:
-        for position in range(item.first, item.last + 1):
-            total[position] += step.bytes[item.buffer]
-    return held, total
+    return held, position
 
 
 # ---- the program -----------------------------------------------------------------------------
@@ -148,7 +150,7 @@ def train(budget: str | None, directory: str) -> Any:
 
     lms.clear_reports()
     options = {"dump_graphs": directory} if directory else {}
-    with lms.enabled(budget or "100%", profile=False, **options):
+    with lms.enabled(budget or "100%", profile=False, planner_seconds=6, **options):
         step(tf.random.stateless_uniform([32, 64, 64, 3], [1, 2]), tf.range(32) % 10)
     return lms.report()
 
@@ -163,7 +165,7 @@ def axes_of(width: float, height: float, rows: int = 1) -> tuple[Any, list[Any]]
     matplotlib.rcParams.update({"svg.fonttype": "none", "svg.hashsalt": "lms", "font.size": 11})
     chart = figure.Figure(figsize=(width, height), layout="tight")
     chart.patch.set_alpha(0)
-    axes = chart.subplots(rows, 1, sharex=rows > 1, squeeze=False)[:, 0]
+    axes = chart.subplots(rows, 1, squeeze=False)[:, 0]
     for one in axes:
         one.patch.set_alpha(0)
         one.tick_params(colors=TEXT)
@@ -190,49 +192,58 @@ def save(chart: Any, name: str) -> None:
     print(f"{path.relative_to(ROOT)}: {path.stat().st_size / 1024:.0f} KiB")
 
 
-def draw_memory(step: Step, stock: list[int], rewritten: list[int], budget: float) -> None:
+def draw_memory(report: Any, turn: float) -> None:
+    """`turn`: the share of the stock step's operations at which the backward pass begins."""
     chart, (axes,) = axes_of(8.5, 3.6)
-    axes.plot([value / MIB for value in stock], color=STOCK, lw=1.4, label="stock")
-    axes.plot([value / MIB for value in rewritten], color=LMS, lw=1.6, label="with lms")
-    axes.axhline(budget / MIB, color=LIMIT, ls="--", lw=1.2, label="budget")
-    turn = turning_point(step)
-    axes.axvline(turn, color=TEXT, lw=0.8, ls=":")
+    least = report.resident_bytes + MIB
+    for name, text, color in (("before", "stock", STOCK), ("after", "with lms", LMS)):
+        values = report.timeline[name]
+        shares = [100 * index / len(values) for index in range(len(values))]
+        axes.plot(shares, [value / MIB for value in values], color=color, lw=1.5, label=text)
+    stock = report.timeline["before"]
+    first = next(index for index, value in enumerate(stock) if value > least) / len(stock) * 100
+    axes.axhline(report.budget_bytes / MIB, color=LIMIT, ls="--", lw=1.2, label="budget")
+    axes.axvline(100 * turn, color=TEXT, lw=0.8, ls=":")
     top = max(stock) / MIB
-    for x, text in ((turn / 2, "forward pass"), ((turn + len(stock)) / 2, "backward pass, updates")):
-        axes.text(x, top * 1.06, text, color=TEXT, ha="center")
+    for x, text in ((first + 100 * turn) / 2, "forward pass"), (50 + 50 * turn, "backward pass"):
+        axes.text(x, top * 1.05, text, color=TEXT, ha="center")
+    axes.set_xlim(first - 1, 101)
     axes.set_ylim(0, top * 1.14)
-    axes.margins(x=0.01)
-    label(axes, xlabel="the step's operations, in order", ylabel="activations in memory, MiB")
-    legend(axes, loc="lower center", ncols=3)
+    label(axes, xlabel="the step's operations, in order, %", ylabel="memory in use, MiB")
+    legend(axes, loc="lower center", ncols=3, bbox_to_anchor=(0.5, 1.0))
     save(chart, "memory")
 
 
-def draw_lifetimes(step: Step, before: list[Held], after: list[Held]) -> None:
+def draw_lifetimes(step: Step, plan: dict[str, list[str]]) -> None:
     """Bars: when each of the large buffers is held; before above, after below."""
     size = step.bytes
-    longest = {item.buffer: item.last - item.first for item in before}
-    chosen = [name for name in longest if size[name] >= 3 * MIB and longest[name] > 8]
-    chosen.sort(key=lambda name: min(item.first for item in before if item.buffer == name))
-    chart, rows = axes_of(8.5, 6.2, 2)
-    for axes, held, title in ((rows[0], before, "stock"), (rows[1], after, "with lms")):
+    before, positions = instances(step, {})
+    chosen = [item for item in before if size[item.buffer] >= 3 * MIB]
+    chosen = [item for item in chosen if item.last - item.first > positions // 60]
+    rows_of = {item.buffer: row for row, item in enumerate(sorted(chosen, key=lambda i: i.first))}
+    begin = min(item.first for item in chosen)
+    chart, panels = axes_of(8.5, 6.4, 2)
+    for axes, again, title in ((panels[0], {}, "stock"), (panels[1], plan, "with lms")):
+        held, count = instances(step, again)
         for item in held:
-            if item.buffer in chosen:
+            if item.buffer in rows_of:
                 axes.barh(
-                    chosen.index(item.buffer),
-                    item.last - item.first + 1,
+                    rows_of[item.buffer],
+                    max(item.last - item.first + 1, 2),
                     left=item.first,
                     height=0.72,
                     color=AGAIN if item.again else LMS,
                 )
         axes.axvline(turning_point(step), color=TEXT, lw=0.8, ls=":")
         axes.set_yticks([])
+        axes.set_xticks([])
+        axes.set_xlim(begin - 5, count + 5)
         axes.invert_yaxis()
-        axes.margins(x=0.01)
         label(axes, ylabel=title)
-    label(rows[1], xlabel="the step's operations, in order (dotted: the backward pass begins)")
-    rows[0].barh(0, 0, color=LMS, label="in memory")
-    rows[0].barh(0, 0, color=AGAIN, label="computed again")
-    legend(rows[0], loc="upper right")
+    label(panels[1], xlabel="the step's operations, in order (dotted: the backward pass begins)")
+    panels[0].barh(0, 0, color=LMS, label="in memory")
+    panels[0].barh(0, 0, color=AGAIN, label="in memory again, computed a second time")
+    legend(panels[0], loc="lower center", ncols=2, bbox_to_anchor=(0.5, 1.0))
     save(chart, "lifetimes")
 
 
@@ -248,7 +259,8 @@ def draw_budgets(points: list[tuple[int, Any]]) -> None:
     lost = [share for share, report in points if report.status == "infeasible"]
     if lost:
         axes.axvspan(min(lost) - 2, max(lost) + 2, color=STOCK, alpha=0.25, lw=0)
-        axes.text(max(lost), max(added) * 0.5, "cannot\nbe met", color=TEXT, ha="center")
+        middle = (min(lost) + max(lost)) / 2
+        axes.text(middle, max(added) * 0.5, "cannot\nbe met", color=TEXT, ha="center")
     axes.invert_xaxis()
     axes.set_ylim(bottom=0)
     label(axes, xlabel="memory_budget, % of the step's own activation peak", ylabel="added time, %")
@@ -268,11 +280,9 @@ def main() -> None:
         (graph,) = Path(directory).glob("*.lmsgraph")
         (plan,) = Path(directory).glob("*.lmsplan")
         step, again = read_graph(graph), read_plan(plan)
-    before, stock = instances(step, {})
-    after, rewritten = instances(step, again)
     print(report)
-    draw_memory(step, stock, rewritten, report.budget_bytes - report.resident_bytes)
-    draw_lifetimes(step, before, after)
+    draw_memory(report, turning_point(step) / len(step.names))
+    draw_lifetimes(step, again)
     draw_budgets([(share, train(f"{share}%", "")) for share in BUDGETS])
 
 
