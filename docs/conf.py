@@ -35,10 +35,12 @@ html_theme = "furo"
 html_title = "lms"
 html_copy_source = False
 html_show_sphinx = False
-html_static_path = ["pictures"]
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
 
-# Python programs' examples are Markdown in docstrings at places, `so` rather than ``so``.
+# Docstrings mark code `so`, as Markdown does.
 default_role = "code"
+smartquotes = False  # texts are quoted as they are printed
 
 
 def without_missing_pages(text: str) -> str:
