@@ -44,22 +44,12 @@ smartquotes = False  # texts are quoted as they are printed
 
 
 def without_missing_pages(text: str) -> str:
-    """The text without links and entries to pages of this folder that are not there (yet)."""
-    text = re.sub(
-        r"\[([^]]+)\]\(([\w-]+\.md)(?:#[\w-]*)?\)",
-        lambda link: link[0] if (DOCS / link[2]).exists() else link[1],
-        text,
-    )
-    lines = text.splitlines(keepends=True)
-    entry = re.compile(r"(?:[^<>]*<)?([\w-]+\.md)>?\s*$")
-    kept, inside = [], False
-    for line in lines:
-        if line.startswith("```"):
-            inside = line.startswith("```{toctree}")
-        match = entry.match(line) if inside else None
-        if match is None or (DOCS / match[1]).exists():
-            kept.append(line)
-    return "".join(kept)
+    """The text without links and entries to the pages that come later, where they are not there."""
+    for page in docs_parts.LATER:
+        if not (DOCS / page).exists():
+            text = re.sub(rf"\[([^]]+)\]\({page}(?:#[\w-]*)?\)", r"\1", text)
+            text = re.sub(rf"^{page}\n", "", text, flags=re.M)
+    return text
 
 
 def prepare(app: Any, name: str, content: list[str]) -> None:
