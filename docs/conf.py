@@ -56,6 +56,8 @@ def prepare(app: Any, name: str, content: list[str]) -> None:
     """Called with each page's source: fills in what is made from the code."""
     if name == "messages":
         content[0] = content[0].replace("<!-- messages -->", docs_parts.messages_page())
+    if name == "api":
+        content[0] = docs_parts.without_missing_names(content[0])
     content[0] = without_missing_pages(content[0])
 
 

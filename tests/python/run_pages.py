@@ -19,6 +19,41 @@ from pathlib import Path
 
 AT_ONCE = 2
 
+# What pages may take for granted: a compiled model, data, and a step that lms has rewritten.
+A_MODEL = """
+import keras
+import lms
+import numpy as np
+import tensorflow as tf
+
+keras.utils.set_random_seed(1)
+model = keras.Sequential([keras.Input((32, 32, 3))])
+for number in range(4):
+    model.add(keras.layers.Conv2D(16, 3, padding="same", activation="relu", name=f"conv{number}"))
+model.add(keras.layers.GlobalAveragePooling2D())
+model.add(keras.layers.Dense(10))
+loss = loss_of = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+optimizer = keras.optimizers.SGD(0.01)
+model.compile(optimizer, loss)
+optimizer.build(model.trainable_variables)
+images = np.random.default_rng(0).random((32, 32, 32, 3), dtype="float32")
+labels = np.arange(32) % 10
+dataset = tf.data.Dataset.from_tensor_slices((images, labels)).batch(16, drop_remainder=True)
+
+
+@tf.function
+def step(images, labels):
+    with tf.GradientTape() as tape:
+        loss = loss_of(labels, model(images, training=True))
+    gradients = tape.gradient(loss, model.trainable_variables)
+    optimizer.apply_gradients(zip(gradients, model.trainable_variables))
+    return loss
+
+
+with lms.enabled("60%"):
+    step(images, labels)
+"""
+
 
 def run_page(page: str, blocks: list[tuple[int, str]], result: Path) -> None:
     """Runs the blocks as one program, in an empty directory."""

@@ -6,6 +6,7 @@ a page tell this file what a reader sees by himself:
     <!-- setup            code that runs before the next block: what the page takes for granted
     images = ...
     -->
+    <!-- setup: a model -->  likewise: run_pages.A_MODEL, a small Keras model, its data and a step
     <!-- not run: why -->  the next block is only compiled; the lms names in it must exist
     <!-- output -->        the next block (text) is what the Python blocks before it print: its
                            lines must be there, but for numbers; "…" stands for the rest of a line
@@ -28,6 +29,7 @@ from pathlib import Path
 import lms
 import pytest
 from markdown_it import MarkdownIt
+from run_pages import A_MODEL
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
@@ -58,8 +60,17 @@ class Block:
         return f"{self.page}:{self.line}"
 
 
+def guessed(text: str) -> str:
+    """The language of an indented block, which cannot say it: commands or Python."""
+    if text.split()[0] in {"lms", "./run", "pip", "python", "python3", "git", "cmake", "."}:
+        return "bash"
+    return "python"
+
+
 def blocks_of(page: str, text: str) -> Iterator[Block]:
-    setup, not_run, output = "", "", False
+    # Pages that speak of models and steps throughout.
+    setup = A_MODEL if Path(page).name in docs_parts.LATER else ""
+    not_run, output = "", False
     for token in MarkdownIt("commonmark").parse(text):
         line = token.map[0] + 1 if token.map else 0
         if token.type == "html_block":
@@ -67,13 +78,15 @@ def blocks_of(page: str, text: str) -> Iterator[Block]:
                 word, _, rest = comment.strip().partition("\n")
                 if word == "setup":
                     setup += rest + "\n"
+                elif word == "setup: a model":
+                    setup += A_MODEL
                 elif word.startswith("not run:"):
                     not_run = word.partition(":")[2].strip()
                     assert len(not_run.split()) >= 2, f"{page}:{line}: say why"
                 elif word == "output":
                     output = True
         elif token.type in ("fence", "code_block"):
-            language = token.info.strip() if token.type == "fence" else "indented"
+            language = token.info.strip() if token.type == "fence" else guessed(token.content)
             yield Block(page, line, language, token.content, setup, not_run, output)
             setup, not_run, output = "", "", False
 
@@ -136,23 +149,14 @@ def lms_names(code: str) -> Iterator[str]:
                 yield f"{node.module}.{name.name}"
 
 
-def has_name(dotted: str) -> bool:
-    value: object = lms
-    for at, name in enumerate(dotted.split(".")[1:], 2):
-        path = ".".join(dotted.split(".")[:at])
-        if not hasattr(value, name):
-            try:
-                importlib.import_module(path)
-            except ImportError:
-                return False
-        value = getattr(value, name)
-    return True
-
-
 def test_what_does_not_run_is_right_as_far_as_can_be_seen() -> None:
     for block in PYTHON:
         compile(block.text, str(block), "exec")
-        missing = [name for name in lms_names(block.text) if not has_name(name)]
+        missing = [
+            name
+            for name in lms_names(block.text)
+            if not docs_parts.has_name(name.partition(".")[2])
+        ]
         assert missing == [], str(block)
 
 
@@ -290,10 +294,14 @@ def test_the_table_of_options_is_the_codes() -> None:
 
 def test_the_reference_has_every_public_name() -> None:
     page = PAGES["docs/api.md"]
-    named = set(re.findall(r"^\.\. (?:auto\w+|data):: (?:lms\.)?(\w+)", page, re.M))
-    assert set(lms.__all__) - named == set()
-    for name in named:
-        assert has_name(f"lms.{name}"), name
+    named = set(re.findall(r"^\.\. (?:auto\w+|data):: (?:lms\.)?([\w.]+)", page, re.M))
+    assert set(lms.__all__) - {name.partition(".")[0] for name in named} == set()
+    assert {name for name in named if not docs_parts.has_name(name)} <= docs_parts.LATER_NAMES
+    there = docs_parts.without_missing_names(page)
+    assert "autofunction:: enable\n" in there
+    assert [n for n in docs_parts.LATER_NAMES if re.search(rf":: (?:lms\.)?{n}\b", there)] == [
+        name for name in docs_parts.LATER_NAMES if docs_parts.has_name(name)
+    ]
 
 
 def quoted_messages() -> list[tuple[int, str]]:
