@@ -289,7 +289,7 @@ def python_texts(source: str, everything: bool = False) -> Iterator[str]:
             name = ast.unparse(node.func)
             if re.search(r"(?:^|[._])(?:warn|warning|_warn_once|error|append|_note)$", name):
                 roots = list(node.args)
-        elif isinstance(node, ast.AugAssign):
+        elif isinstance(node, (ast.AugAssign, ast.Return, ast.Yield, ast.Assign)) and node.value:
             roots = [node.value]
         for root in roots:
             elements = root.elts if isinstance(root, ast.List) else [root]
