@@ -215,7 +215,9 @@ _SKIPPED_CPP = re.compile(
 
 
 def is_message(text: str) -> bool:
-    """Does the text read like words for people?"""
+    """Does the text read like words for people (and not like a type, "int or str")?"""
+    if re.fullmatch(r"(?:list of )?\w+(?:, \w+)* or \w+|not given", text):
+        return False
     words = [word for word in text.split() if re.fullmatch(r"\W*[A-Za-z][a-z]*\W*", word)]
     return len(words) >= 2 and not re.search(r"\w…\w+…\w", text.replace(" ", ""))
 
