@@ -198,7 +198,7 @@ GROUPS = (
         ("cc/tf/*.cc",),
         'reasons of reports of status "failed": nothing was changed',
     ),
-    ("Python", ("python/lms/**/*.py",), "exceptions and warnings"),
+    ("Python", ("python/lms*/**/*.py",), "exceptions and warnings"),
     (
         "Files: graphs, plans, profiles, and the program lms-core",
         ("cc/core/*.cc", "cc/cli/*.cc"),
@@ -335,7 +335,7 @@ def all_texts() -> list[str]:
     texts: list[str] = []
     for path in sorted([*ROOT.glob("cc/**/*.cc"), *ROOT.glob("cc/**/*.h")]):
         texts += cpp_texts(path.read_text(encoding="utf-8"))
-    for path in sorted(ROOT.glob("python/lms/**/*.py")):
+    for path in sorted(ROOT.glob("python/lms*/**/*.py")):
         texts += python_texts(path.read_text(encoding="utf-8"), everything=True)
     return [text for text in texts if text.strip(f" {GAP}")]
 
