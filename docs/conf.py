@@ -108,6 +108,10 @@ def as_rst(lines: list[str], fields: set[str]) -> list[str]:
             hanging = True
             level = indent
             out += ["", f"* ``{item[1]}``: {escaped(item[2])}"]
+        elif text.startswith("- "):
+            hanging = True
+            level = indent
+            out += ["", f"* {escaped(text[2:])}"]
         elif hanging and indent > level:
             out.append("  " + escaped(text))
         else:

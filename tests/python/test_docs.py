@@ -25,6 +25,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import lms
 import pytest
@@ -39,11 +40,19 @@ PAGES = {
 }
 LANGUAGES = {"python", "bash", "json", "text", "lmsgraph", "lmsplan", "protobuf", "toml", "yaml"}
 
-_spec = importlib.util.spec_from_file_location("docs_parts", ROOT / "tools" / "docs_parts.py")
-assert _spec is not None and _spec.loader is not None
-docs_parts = importlib.util.module_from_spec(_spec)
-sys.modules["docs_parts"] = docs_parts
-_spec.loader.exec_module(docs_parts)
+
+def _loaded(name: str, path: Path) -> Any:
+    """A Python file of the documentation, as a module."""
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+docs_parts = _loaded("docs_parts", ROOT / "tools" / "docs_parts.py")
+docs_conf = _loaded("docs_conf", DOCS / "conf.py")
 
 
 @dataclasses.dataclass
@@ -301,6 +310,38 @@ def test_the_reference_has_every_public_name() -> None:
     assert "autofunction:: enable\n" in there
     assert [n for n in docs_parts.LATER_NAMES if re.search(rf":: (?:lms\.)?{n}\b", there)] == [
         name for name in docs_parts.LATER_NAMES if docs_parts.has_name(name)
+    ]
+
+
+def test_docstrings_become_restructured_text() -> None:
+    docstring = """What it does, with *args and `code*`:
+
+- one thing
+  that goes on.
+
+So:
+
+    with lms.enabled():
+        step()
+
+status: what happened,
+  or not.
+Args:
+  first, second: two.
+"""
+    lines = docs_conf.as_rst(docstring.splitlines(), {"status"})
+    assert [line for line in lines if line] == [
+        "What it does, with \\*args and `code*`:",
+        "* one thing",
+        "  that goes on.",
+        "So:",
+        ".. code-block:: python",
+        "       with lms.enabled():",
+        "           step()",
+        "* ``status``: what happened,",
+        "  or not.",
+        "**Arguments**",
+        "* ``first, second``: two.",
     ]
 
 
