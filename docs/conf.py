@@ -28,8 +28,6 @@ autodoc_type_aliases = {"OptionValue": "bool | int | float | str"}
 python_maximum_signature_line_length = 80
 copybutton_prompt_text = r"\$ "
 highlight_language = "text"
-# The formats of lms itself and the shell's output have no lexer.
-suppress_warnings = ["misc.highlighting_failure"]
 
 html_theme = "furo"
 html_title = "lms"
@@ -132,5 +130,9 @@ def plain_docstrings(
 
 
 def setup(app: Any) -> None:
+    from pygments.lexers.special import TextLexer
+
+    for language in ("lmsgraph", "lmsplan"):  # formats of lms itself
+        app.add_lexer(language, TextLexer)
     app.connect("source-read", prepare)
     app.connect("autodoc-process-docstring", plain_docstrings)
