@@ -43,9 +43,18 @@ int64_t ReportDetails::MemoryBytes() const {
 }
 
 int32_t DetailsMaker::Number(std::string_view text) {
-  const auto [found, added] = numbers_.emplace(std::string(text), static_cast<int32_t>(names_.size()));
-  if (added) names_.push_back(&found->first);
-  return found->second;
+  const int32_t known = Known(text);
+  if (known != kNone) return known;
+  const auto number = static_cast<int32_t>(texts_.size());
+  numbers_.emplace(texts_.emplace_back(text), number);
+  row_of_.push_back(kNone);
+  phase_of_.push_back(Phase::kForward);
+  return number;
+}
+
+int32_t DetailsMaker::Known(std::string_view text) const {
+  const auto found = numbers_.find(text);
+  return found == numbers_.end() ? kNone : found->second;
 }
 
 int32_t DetailsMaker::Columns(const ShownStep& step, StepColumns* columns) {
@@ -67,14 +76,13 @@ int32_t DetailsMaker::Columns(const ShownStep& step, StepColumns* columns) {
 }
 
 DetailsMaker::Row& DetailsMaker::RowNamed(const ShownBuffer& shown) {
-  const std::string_view name = Keep(shown.name);
-  const auto [found, added] = row_of_.emplace(name, rows_.size());
-  if (added) {
-    Row row;
-    row.shown = {name, Keep(shown.type), shown.role};
-    rows_.push_back(std::move(row));
+  const int32_t number = Number(shown.name);
+  if (row_of_[number] == kNone) {
+    row_of_[number] = static_cast<int32_t>(rows_.size());
+    Row& row = rows_.emplace_back();
+    row.shown = {texts_[number], Keep(shown.type), shown.role};
   }
-  return rows_[found->second];
+  return rows_[row_of_[number]];
 }
 
 DetailsMaker::Row& DetailsMaker::RowOf(const ShownStep& step, const Holding& holding) {
@@ -105,8 +113,10 @@ DetailsMaker::Row& DetailsMaker::RowOf(const ShownStep& step, const Holding& hol
 }
 
 void DetailsMaker::Before(const ShownStep& step) {
+  numbers_.reserve(step.ops.size() + step.buffers.size());
+  rows_.reserve(step.buffers.size());
   details_->peak_before = Columns(step, &details_->before);
-  for (const ShownOp& op : step.ops) phase_of_.emplace(Keep(op.name), op.phase);
+  for (const ShownOp& op : step.ops) phase_of_[Number(op.name)] = op.phase;
   for (const Holding& holding : step.record.holdings) {
     Row& row = RowOf(step, holding);
     row.bytes = std::max(row.bytes, holding.bytes);
@@ -124,18 +134,17 @@ void DetailsMaker::After(const ShownStep& step) {
 }
 
 Phase DetailsMaker::PhaseOf(std::string_view op) const {
-  const auto found = phase_of_.find(op);
-  return found == phase_of_.end() ? Phase::kForward : found->second;
+  const int32_t number = Known(op);
+  return number == kNone ? Phase::kForward : phase_of_[number];
 }
 
 DetailsMaker::Row* DetailsMaker::Find(std::string_view buffer) {
-  const auto found = row_of_.find(buffer);
-  return found == row_of_.end() ? nullptr : &rows_[found->second];
+  const int32_t number = Known(buffer);
+  return number == kNone || row_of_[number] == kNone ? nullptr : &rows_[row_of_[number]];
 }
 
 const DetailsMaker::Row* DetailsMaker::Find(std::string_view buffer) const {
-  const auto found = row_of_.find(buffer);
-  return found == row_of_.end() ? nullptr : &rows_[found->second];
+  return const_cast<DetailsMaker*>(this)->Find(buffer);
 }
 
 bool DetailsMaker::HeldAtPeakBefore(std::string_view buffer) const {
@@ -189,13 +198,13 @@ std::shared_ptr<const ReportDetails> DetailsMaker::Finish() {
     buffers.after.push_back(std::move(row.after));
   }
   // What was left out leaves no names behind.
-  std::vector<int32_t> number(names_.size(), kNone);
+  std::vector<int32_t> number(texts_.size(), kNone);
   for (std::vector<int32_t>* column : {&details_->before.op, &details_->before.type, &details_->after.op,
                                        &details_->after.type, &buffers.name, &buffers.type, &buffers.reason}) {
     for (int32_t& text : *column) {
       if (number[text] == kNone) {
         number[text] = static_cast<int32_t>(details_->strings.size());
-        details_->strings.push_back(*names_[text]);
+        details_->strings.push_back(texts_[text]);
       }
       text = number[text];
     }

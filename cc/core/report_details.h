@@ -9,6 +9,7 @@
 #define LMS_CC_CORE_REPORT_DETAILS_H_
 
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -129,18 +130,18 @@ class DetailsMaker {
   };
 
   int32_t Number(std::string_view text);
-  std::string_view Keep(std::string_view text) { return *names_[Number(text)]; }
+  int32_t Known(std::string_view text) const;  // kNone where it has no number
+  std::string_view Keep(std::string_view text) { return texts_[Number(text)]; }
   int32_t Columns(const ShownStep& step, StepColumns* columns);
   Row& RowOf(const ShownStep& step, const Holding& holding);
   Row& RowNamed(const ShownBuffer& shown);
   Row* Find(std::string_view buffer);
   const Row* Find(std::string_view buffer) const;
 
-  // Views of keys stay valid: nodes of the map do not move.
-  std::unordered_map<std::string, int32_t> numbers_;
-  std::vector<const std::string*> names_;
-  std::unordered_map<std::string_view, size_t> row_of_;
-  std::unordered_map<std::string_view, Phase> phase_of_;
+  std::deque<std::string> texts_;  // do not move, so that views of them stay valid
+  std::unordered_map<std::string_view, int32_t> numbers_;
+  std::vector<int32_t> row_of_;  // per number, as the next; kNone for what is no buffer
+  std::vector<Phase> phase_of_;
   std::vector<Row> rows_;
   std::unique_ptr<ReportDetails> details_;
 };

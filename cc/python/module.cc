@@ -52,6 +52,64 @@ std::vector<std::map<std::string, std::string>> OptionSpecs() {
   return specs;
 }
 
+// The details stay with whoever holds the capsule: they are large, and made into Python objects where they are asked
+// for.
+constexpr char kDetailsName[] = "lms.report_details";
+using SharedDetails = std::shared_ptr<const lms::ReportDetails>;
+
+py::object DetailsHandle(const lms::Report& report) {
+  if (!report.details) return py::none();
+  auto held = std::make_unique<SharedDetails>(report.details);
+  py::capsule handle(held.get(), kDetailsName, [](PyObject* capsule) {
+    delete static_cast<SharedDetails*>(PyCapsule_GetPointer(capsule, kDetailsName));
+  });
+  held.release();
+  return std::move(handle);
+}
+
+template <typename Enum>
+std::vector<int> Numbers(const std::vector<Enum>& list) {
+  std::vector<int> numbers;
+  numbers.reserve(list.size());
+  for (const Enum value : list) numbers.push_back(static_cast<int>(value));
+  return numbers;
+}
+
+template <size_t n>
+py::list Names(const char* const (&names)[n]) {
+  py::list list;
+  for (const char* name : names) list.append(name);
+  return list;
+}
+
+py::dict ToDict(const lms::StepColumns& step) {
+  py::dict result;
+  result["op"] = step.op;
+  result["type"] = step.type;
+  result["kind"] = Numbers(step.kind);
+  result["phase"] = Numbers(step.phase);
+  result["start_us"] = step.start_us;
+  result["took_us"] = step.took_us;
+  result["bytes"] = step.bytes;
+  return result;
+}
+
+// [[first, last], ...] per buffer: lists, as JSON has them.
+py::list ToList(const std::vector<std::vector<lms::Interval>>& buffers) {
+  py::list result;
+  for (const std::vector<lms::Interval>& intervals : buffers) {
+    py::list list;
+    for (const auto& [first, last] : intervals) {
+      py::list interval;
+      interval.append(first);
+      interval.append(last);
+      list.append(interval);
+    }
+    result.append(list);
+  }
+  return result;
+}
+
 py::dict ToDict(const lms::Report& report) {
   py::list decisions;
   for (const lms::Decision& d : report.decisions) {
@@ -118,64 +176,6 @@ py::dict ToDict(const lms::Report& report) {
   result["timeline"] = timeline;
   result["kept"] = kept;
   result["details"] = DetailsHandle(report);
-  return result;
-}
-
-// The details stay with whoever holds the capsule: they are large, and made into Python objects where they are asked
-// for.
-constexpr char kDetailsName[] = "lms.report_details";
-using SharedDetails = std::shared_ptr<const lms::ReportDetails>;
-
-py::object DetailsHandle(const lms::Report& report) {
-  if (!report.details) return py::none();
-  auto held = std::make_unique<SharedDetails>(report.details);
-  py::capsule handle(held.get(), kDetailsName, [](PyObject* capsule) {
-    delete static_cast<SharedDetails*>(PyCapsule_GetPointer(capsule, kDetailsName));
-  });
-  held.release();
-  return std::move(handle);
-}
-
-template <typename Enum>
-std::vector<int> Numbers(const std::vector<Enum>& list) {
-  std::vector<int> numbers;
-  numbers.reserve(list.size());
-  for (const Enum value : list) numbers.push_back(static_cast<int>(value));
-  return numbers;
-}
-
-template <size_t n>
-py::list Names(const char* const (&names)[n]) {
-  py::list list;
-  for (const char* name : names) list.append(name);
-  return list;
-}
-
-py::dict ToDict(const lms::StepColumns& step) {
-  py::dict result;
-  result["op"] = step.op;
-  result["type"] = step.type;
-  result["kind"] = Numbers(step.kind);
-  result["phase"] = Numbers(step.phase);
-  result["start_us"] = step.start_us;
-  result["took_us"] = step.took_us;
-  result["bytes"] = step.bytes;
-  return result;
-}
-
-// [[first, last], ...] per buffer: lists, as JSON has them.
-py::list ToList(const std::vector<std::vector<lms::Interval>>& buffers) {
-  py::list result;
-  for (const std::vector<lms::Interval>& intervals : buffers) {
-    py::list list;
-    for (const auto& [first, last] : intervals) {
-      py::list interval;
-      interval.append(first);
-      interval.append(last);
-      list.append(interval);
-    }
-    result.append(list);
-  }
   return result;
 }
 

@@ -27,23 +27,27 @@ _KIND_TRACKS = {
 }
 _TRACKS = ("forward", "backward", "update", *_KIND_TRACKS.values())
 _LANES = 1000  # of one track, more than threads that any run has
-_OUT_OF_ORDER = 1e-9
+_ROUNDED = 0.002  # times are rounded to nanoseconds
 
 
 class _Lanes:
     """Tracks for slices that may overlap: each takes the first that is free."""
 
     def __init__(self) -> None:
-        self._free_at: dict[str, list[float]] = defaultdict(list)
+        self._latest: dict[str, list[dict[str, Any]]] = defaultdict(list)
 
-    def take(self, track: str, begin: float, end: float) -> int:
-        free_at = self._free_at[track]
-        for lane, free in enumerate(free_at):
-            if free <= begin + _OUT_OF_ORDER:
-                free_at[lane] = end
+    def take(self, track: str, event: dict[str, Any]) -> int:
+        """The number of a lane in which the slice fits; it may shorten the one before it there."""
+        latest = self._latest[track]
+        for lane, before in enumerate(latest):
+            over = before["ts"] + before["dur"] - event["ts"]
+            if over <= _ROUNDED:
+                if over > 0:
+                    before["dur"] = max(0.0, event["ts"] - before["ts"])
+                latest[lane] = event
                 return lane
-        free_at.append(end)
-        return min(len(free_at) - 1, _LANES - 1)
+        latest.append(event)
+        return min(len(latest) - 1, _LANES - 1)
 
 
 class _Side:
@@ -123,15 +127,11 @@ class _Side:
             op = self._strings[side["op"][position]]
             took = max(0.0, side["took_us"][position])
             track = _KIND_TRACKS.get(kind, phase)
-            lane = lanes.take(track, begin, begin + took)
-            tid = 1 + _TRACKS.index(track) * _LANES + lane
-            self._threads[tid] = track if lane == 0 else f"{track} ({lane + 1})"
-            event = {
+            event: dict[str, Any] = {
                 "ph": "X",
                 "cat": phase if kind == "run" else kind,
                 "name": op,
                 "pid": self._pid,
-                "tid": tid,
                 "ts": begin,
                 "dur": took,
                 "args": {
@@ -141,6 +141,9 @@ class _Side:
                     "memory in use": side["bytes"][position],
                 },
             }
+            lane = lanes.take(track, event)
+            event["tid"] = 1 + _TRACKS.index(track) * _LANES + lane
+            self._threads[event["tid"]] = track if lane == 0 else f"{track} ({lane + 1})"
             if kind != "run":
                 event["args"].update(self._why(kind, op))
             events.append(event)
@@ -157,7 +160,7 @@ class _Side:
         args: dict[str, Any] = {}
         waiting = self._decisions.get((kind, op))
         if waiting:
-            decision = waiting.pop(0) if len(waiting) > 1 else waiting[0]
+            decision = waiting.pop(0)
             args["bytes"] = decision["tensor_bytes"]
             args["cost in us"] = decision["cost_us"]
             args["for"] = decision["before"]

@@ -106,10 +106,13 @@ def _timeline(axes: Any, report: Report, details: Mapping[str, Any] | None) -> N
         axes.scatter([times[at]], [values[at]], color=colour, s=14, zorder=3)
     if report.budget_bytes > 0:
         budget = report.budget_bytes / scale
+        style = {"color": _BUDGET, "ls": (0, (5, 3)), "lw": 1}
+        label = f"budget, {format_bytes(report.budget_bytes)}"
         if budget <= 1.6 * top:
-            label = f"budget, {format_bytes(report.budget_bytes)}"
-            axes.axhline(budget, color=_BUDGET, ls=(0, (5, 3)), lw=1, label=label)
+            axes.axhline(budget, label=label, **style)
             top = max(top, budget)
+        else:  # it would press everything else to the ground
+            axes.plot([], [], label=f"{label}: far above", **style)
     axes.set_ylim(0, top * 1.14)
     axes.set_ylabel(f"memory in use, {unit}", fontsize=9, color=_INK)
     if details is None:

@@ -179,7 +179,7 @@ def test_a_trace_is_well_formed(tmp_path, rewritten):
     end = {}
     for event in slices:
         track = (event["pid"], event["tid"])
-        assert event["ts"] >= end.get(track, 0) - 1e-3
+        assert event["ts"] >= end.get(track, 0) - 1e-6
         end[track] = event["ts"] + event["dur"]
     named = {(e["pid"], e["tid"]) for e in events if e["name"] == "thread_name"}
     assert set(end) <= named
@@ -248,8 +248,8 @@ def test_phases_are_stretches():
     details = {"before": step, "phases": ["forward", "backward", "update"]}
     assert _report_plot.phase_spans(details, "before") == [
         ("forward", 0, 21),
-        ("backward", 21, 54),
-        ("update", 54, 70),
+        ("backward", 21, 52),
+        ("update", 52, 70),
     ]
 
 
