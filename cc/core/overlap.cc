@@ -202,6 +202,7 @@ MemoryProfile SimulateRun(const MemGraph& graph, const std::vector<RunEvent>& ru
 
 MemoryProfile RecordRun(const MemGraph& graph, const std::vector<RunEvent>& run,
                         const std::vector<HeldRead>& held_reads, RunRecord* record) {
+  record->holdings.clear();
   return RunSimulator(graph, held_reads, record).Run(run);
 }
 

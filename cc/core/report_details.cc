@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
+#include <functional>
 #include <tuple>
 
 #include "cc/core/bytes.h"
@@ -27,9 +29,17 @@ int64_t BytesOf(const std::vector<std::vector<Interval>>& lists) {
 }
 
 // To nanoseconds: more digits say nothing and make files long.
-std::vector<double> Rounded(std::vector<double> us) {
-  for (double& one : us) one = std::round(one * 1000) / 1000;
-  return us;
+double Rounded(double us) { return std::round(us * 1000) / 1000; }
+
+// The bytes that the largest kMostBuffers of them have at least.
+int64_t LeastBytes(const std::vector<Holding>& holdings) {
+  if (holdings.size() <= kMostBuffers) return 0;
+  std::vector<int64_t> bytes;
+  bytes.reserve(holdings.size());
+  for (const Holding& holding : holdings) bytes.push_back(holding.bytes);
+  const auto last = bytes.begin() + static_cast<std::ptrdiff_t>(kMostBuffers) - 1;
+  std::nth_element(bytes.begin(), last, bytes.end(), std::greater<>());
+  return *last;
 }
 
 }  // namespace
@@ -59,9 +69,8 @@ int32_t DetailsMaker::Known(std::string_view text) const {
 
 int32_t DetailsMaker::Columns(const ShownStep& step, StepColumns* columns) {
   int32_t peak = 0;
-  const size_t n = step.record.start_us.size();
-  columns->start_us = Rounded(step.record.start_us);
-  columns->took_us = Rounded(step.record.took_us);
+  const size_t n = step.profile.op_bytes.size();
+  double now_us = 0;
   for (size_t position = 0; position < n; ++position) {
     const OpId op = step.profile.order.empty() ? static_cast<OpId>(position) : step.profile.order[position];
     const ShownOp& shown = step.ops[op];
@@ -69,6 +78,10 @@ int32_t DetailsMaker::Columns(const ShownStep& step, StepColumns* columns) {
     columns->type.push_back(Number(shown.type));
     columns->kind.push_back(shown.kind);
     columns->phase.push_back(shown.phase);
+    const double took_us = step.graph.ops[op].cost_us;
+    columns->start_us.push_back(Rounded(now_us));
+    columns->took_us.push_back(Rounded(took_us));
+    if (shown.kind != OpKind::kSwapOut && shown.kind != OpKind::kSwapIn) now_us += took_us;
     columns->bytes.push_back(step.profile.op_bytes[op]);
     if (columns->bytes[position] > columns->bytes[peak]) peak = static_cast<int32_t>(position);
   }
@@ -117,7 +130,13 @@ void DetailsMaker::Before(const ShownStep& step) {
   rows_.reserve(step.buffers.size());
   details_->peak_before = Columns(step, &details_->before);
   for (const ShownOp& op : step.ops) phase_of_[Number(op.name)] = op.phase;
+  least_bytes_ = LeastBytes(step.record.holdings);
   for (const Holding& holding : step.record.holdings) {
+    if (holding.bytes < least_bytes_) {
+      ++details_->omitted_buffers;
+      details_->omitted_bytes += holding.bytes;
+      continue;
+    }
     Row& row = RowOf(step, holding);
     row.bytes = std::max(row.bytes, holding.bytes);
     row.before.emplace_back(holding.first, holding.last);
@@ -127,6 +146,7 @@ void DetailsMaker::Before(const ShownStep& step) {
 void DetailsMaker::After(const ShownStep& step) {
   details_->peak_after = Columns(step, &details_->after);
   for (const Holding& holding : step.record.holdings) {
+    if (holding.bytes < least_bytes_) continue;
     Row& row = RowOf(step, holding);
     row.bytes = std::max(row.bytes, holding.bytes);
     row.after.emplace_back(holding.first, holding.last);
@@ -183,6 +203,7 @@ std::shared_ptr<const ReportDetails> DetailsMaker::Finish() {
   for (size_t i = 0; i < largest.size(); ++i) {
     Row& row = rows_[largest[i]];
     if (i >= kMostBuffers) {
+      if (row.before.empty()) continue;
       ++details_->omitted_buffers;
       details_->omitted_bytes += row.bytes;
       continue;

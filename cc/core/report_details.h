@@ -44,7 +44,7 @@ struct StepColumns {
   std::vector<int32_t> type;
   std::vector<OpKind> kind;
   std::vector<Phase> phase;
-  std::vector<double> start_us;  // in the run that was predicted with
+  std::vector<double> start_us;  // with the ops one after the other and swaps beside them, as they are priced
   std::vector<double> took_us;
   std::vector<int64_t> bytes;
 };
@@ -69,7 +69,7 @@ struct ReportDetails {
   BufferColumns buffers;
   int32_t peak_before = 0;
   int32_t peak_after = kNone;
-  int64_t omitted_buffers = 0;
+  int64_t omitted_buffers = 0;  // of the step as it came
   int64_t omitted_bytes = 0;
 
   // That it takes itself, roughly.
@@ -143,6 +143,7 @@ class DetailsMaker {
   std::vector<int32_t> row_of_;  // per number, as the next; kNone for what is no buffer
   std::vector<Phase> phase_of_;
   std::vector<Row> rows_;
+  int64_t least_bytes_ = 0;  // what is smaller is not even looked at
   std::unique_ptr<ReportDetails> details_;
 };
 

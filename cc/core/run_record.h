@@ -25,8 +25,6 @@ struct Holding {
 
 // At every position the bytes of what is held there add up to the bytes in use.
 struct RunRecord {
-  std::vector<double> start_us;   // per position: when the op begins, counted from the run's begin
-  std::vector<double> took_us;    // per position: until it ends
   std::vector<Holding> holdings;  // of more than 0 bytes, resident buffers included
 };
 

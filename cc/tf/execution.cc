@@ -18,42 +18,13 @@ constexpr uint32_t kDraws = 8;
 constexpr double kLate = 10;
 constexpr double kLongCallUs = 50000;
 
-struct TimedRun {
-  std::vector<RunEvent> events;
-  std::vector<double> at_us;  // per event
-
-  void Add(OpId op, bool ends, double us) {
-    events.push_back({op, ends});
-    at_us.push_back(us);
-  }
-};
-
-TimedRun OneByOne(const MemGraph& graph) {
-  TimedRun run;
-  double now_us = 0;
+std::vector<RunEvent> OneByOne(const MemGraph& graph) {
+  std::vector<RunEvent> run;
   for (OpId op = 0; op < static_cast<OpId>(graph.ops.size()); ++op) {
-    run.Add(op, false, now_us);
-    now_us += graph.ops[op].cost_us;
-    run.Add(op, true, now_us);
+    run.push_back({op, false});
+    run.push_back({op, true});
   }
   return run;
-}
-
-void Record(const MemGraph& memory, const TimedRun& run, const std::vector<HeldRead>& held_reads, RunRecord* record) {
-  if (record == nullptr) return;
-  *record = RunRecord();
-  RecordRun(memory, run.events, held_reads, record);
-  std::vector<int32_t> position(memory.ops.size(), kNone);
-  for (size_t e = 0; e < run.events.size(); ++e) {
-    int32_t& at = position[run.events[e].op];
-    if (run.events[e].ends) {
-      record->took_us[at] = run.at_us[e] - record->start_us[at];
-      continue;
-    }
-    at = static_cast<int32_t>(record->start_us.size());
-    record->start_us.push_back(run.at_us[e]);
-    record->took_us.push_back(0);
-  }
 }
 
 MemoryProfile Highest(const tensorflow::GraphDef& graph, const GraphIndex& index, const ImportedGraph& imported,
@@ -76,24 +47,24 @@ MemoryProfile Highest(const tensorflow::GraphDef& graph, const GraphIndex& index
     }
   }
   MemoryProfile highest;
-  TimedRun highest_run;
+  std::vector<RunEvent> highest_run;
   for (uint32_t seed = 0; seed < kDraws; ++seed) {
     deadline.Check();
-    TimedRun run;
+    std::vector<RunEvent> run;
     const std::vector<double>& durations = seed % 2 == 0 || threads == 1 ? microseconds : readers_late;
     for (const ExecutorModel::Event& event : model.RunOnThreads(seed, threads, durations, imported.one_lane)) {
-      run.Add(imported.op_of_node[event.node], event.ends, event.at_us);
+      run.push_back({imported.op_of_node[event.node], event.ends});
     }
-    if (run.events.size() != 2 * imported.graph.ops.size()) {
-      Record(memory, OneByOne(memory), {}, record);
+    if (run.size() != 2 * imported.graph.ops.size()) {
+      if (record != nullptr) RecordRun(memory, OneByOne(memory), {}, record);
       return Simulate(memory, Plan());
     }
-    MemoryProfile profile = SimulateRun(memory, run.events, imported.held_reads);
+    MemoryProfile profile = SimulateRun(memory, run, imported.held_reads);
     if (profile.peak_bytes <= highest.peak_bytes) continue;
     highest = std::move(profile);
     if (record != nullptr) highest_run = std::move(run);
   }
-  Record(memory, highest_run, imported.held_reads, record);
+  if (record != nullptr) RecordRun(memory, highest_run, imported.held_reads, record);
   return highest;
 }
 

@@ -100,21 +100,27 @@ void StepDetails::After(const VerifiedRun& run, const MemoryProfile& profile, co
   }
   ShownStep step{graph, profile, run.record, {}, {}};
   std::deque<std::string> names;  // that the views are of
-  step.ops.resize(graph.ops.size());
-  Phase latest = Phase::kForward;
-  for (size_t position = 0; position < graph.ops.size(); ++position) {
-    const size_t i = profile.order.empty() ? position : static_cast<size_t>(profile.order[position]);
+  step.ops.reserve(graph.ops.size());
+  std::vector<bool> follows(graph.ops.size(), false);  // its first reader: a copy of a view
+  for (size_t i = 0; i < graph.ops.size(); ++i) {
     const MemOp& op = graph.ops[i];
-    ShownOp& shown = step.ops[i];
-    shown = {op.name, op.type, KindOf(op), latest};
-    if (!IsOwnName(op.name)) {
-      shown.phase = latest = maker_.PhaseOf(op.name);
-      continue;
-    }
+    ShownOp& shown = step.ops.emplace_back(ShownOp{op.name, op.type, KindOf(op), maker_.PhaseOf(op.name)});
+    if (!IsOwnName(op.name)) continue;
     shown.name = names.emplace_back(OriginalName(op.name));
     if (moves.count(op.name) != 0) shown.kind = OpKind::kMove;
     const auto own = phase_of_own.find(op.name);
-    if (own != phase_of_own.end()) shown.phase = own->second;
+    if (own != phase_of_own.end()) {
+      shown.phase = own->second;
+    } else if (shown.kind == OpKind::kSwapOut) {
+      shown.phase = maker_.PhaseOf(shown.name);
+    } else {
+      follows[i] = true;
+    }
+  }
+  for (size_t i = graph.ops.size(); i-- > 0;) {
+    for (const OpId dep : graph.ops[i].deps) {
+      if (follows[dep]) step.ops[dep].phase = step.ops[i].phase;
+    }
   }
   step.buffers.reserve(graph.buffers.size());
   for (size_t b = 0; b < graph.buffers.size(); ++b) {

@@ -2,9 +2,10 @@
 
 One process per side, "stock" and "with lms". Each has counter tracks of the memory in use and of
 the budget, tracks of operations, one group for each phase of the step, and tracks of what lms has
-added: recomputations, moves, copies out and back in. Operations that run side by side are on
-tracks of their own. An arrow leads from the operation that is done again, or whose tensor is
-swapped out, to where that happens; the peak is an instant event. Times are microseconds.
+added: recomputations, moves, copies out and back in. Operations are shown one after the other, as
+the plan prices them, with the copies beside them. An arrow leads from the operation that is done
+again, or whose tensor is swapped out, to where that happens; the peak is an instant event. Times
+are microseconds.
 """
 
 from __future__ import annotations

@@ -28,7 +28,8 @@ _ROLES = {
     "scratch": "#c9a227",
     "other": "#b9bec6",
 }
-_BARS = 11
+_BARS = 8
+_VISIBLE = 0.003  # of the peak
 _NAME = 34
 
 
@@ -96,12 +97,13 @@ def _timeline(axes: Any, report: Report, details: Mapping[str, Any] | None) -> N
         axes.annotate(
             format_bytes(values[at] * scale),
             (times[at], values[at]),
-            xytext=(0, 5),
+            xytext=(0, 6),
             textcoords="offset points",
             ha="center",
             fontsize=8,
             color=colour,
             fontweight="bold",
+            bbox={"boxstyle": "round,pad=0.15", "fc": "white", "ec": "none", "alpha": 0.75},
         )
         axes.scatter([times[at]], [values[at]], color=colour, s=14, zorder=3)
     if report.budget_bytes > 0:
@@ -118,7 +120,7 @@ def _timeline(axes: Any, report: Report, details: Mapping[str, Any] | None) -> N
     if details is None:
         axes.set_xlabel("the step's operations, in order", fontsize=9, color=_INK)
     else:
-        axes.set_xlabel("predicted time since the step began, ms", fontsize=9, color=_INK)
+        axes.set_xlabel("time since the step began, ms, predicted", fontsize=9, color=_INK)
         shown = "before" if details["after"] is None else "after"
         _shade(axes, details, shown)
     axes.set_title(_title(report), fontsize=10, color=_INK, loc="left")
@@ -194,50 +196,59 @@ def _short(name: str) -> str:
 
 
 def _bars(axes: Any, details: Mapping[str, Any]) -> None:
-    """The largest of what is live at the peak, and the rest of it."""
+    """The largest of what is live at the peak, and the rest of it by role."""
     _plain(axes)
     axes.spines["left"].set_visible(False)
     side = "before" if details["after"] is None else "after"
-    rows = held_at(details, side, details["peak_" + side])
+    position = details["peak_" + side]
+    rows = held_at(details, side, position)
     buffers = details["buffers"]
-    shown = rows[:_BARS] if len(rows) > _BARS + 1 else rows
-    sizes = [buffers["bytes"][row] for row in shown]
-    names = [_short(details["strings"][buffers["name"][row]]) for row in shown]
-    roles = [details["roles"][buffers["role"][row]] for row in shown]
-    rest = details[side]["bytes"][details["peak_" + side]] - sum(sizes)
-    if rest > 0:
-        names.append(f"{len(rows) - len(shown)} smaller ones")
-        sizes.append(rest)
-        roles.append("other")
-    scale, unit = _unit(max(sizes, default=1))
-    at = range(len(sizes))
-    axes.barh(
-        at, [size / scale for size in sizes], color=[_ROLES[role] for role in roles], height=0.7
-    )
-    for position, size in zip(at, sizes):
+    role_of = [details["roles"][role] for role in buffers["role"]]
+    shown = rows[:_BARS]
+    bars = [
+        (_short(details["strings"][buffers["name"][row]]), buffers["bytes"][row], role_of[row])
+        for row in shown
+    ]
+    single = len(bars)
+    for role in _ROLES:
+        sizes = [buffers["bytes"][row] for row in rows[_BARS:] if role_of[row] == role]
+        if sum(sizes) > _VISIBLE * details[side]["bytes"][position]:
+            bars.append((f"{len(sizes)} more: {role}", sum(sizes), role))
+    left_out = details[side]["bytes"][position] - sum(size for _, size, _ in bars)
+    if left_out > 0:
+        bars.append(("the rest", left_out, "other"))
+    largest = max((size for _, size, _ in bars), default=1)
+    scale, unit = _unit(largest)
+    for at, (_, size, role) in enumerate(bars):
+        alpha = 1.0 if at < single else 0.45
+        axes.barh(at, size / scale, color=_ROLES[role], alpha=alpha, height=0.7)
         axes.annotate(
             format_bytes(size),
-            (size / scale, position),
+            (size / scale, at),
             xytext=(3, 0),
             textcoords="offset points",
             va="center",
             fontsize=7,
             color=_INK,
         )
-    axes.set_yticks(at, names, fontsize=7)
+    if len(bars) > single > 0:
+        axes.axhline(single - 0.5, color=_FAINT, lw=1)
+    axes.set_yticks(range(len(bars)), [name for name, _, _ in bars], fontsize=7)
     axes.tick_params(axis="y", length=0)
     axes.invert_yaxis()
-    axes.set_xlim(0, max(sizes, default=1) / scale * 1.22)
+    axes.set_xlim(0, largest / scale * 1.2)
     axes.set_xlabel(unit, fontsize=9, color=_INK)
     title = "live at the peak" + (", with lms" if side == "after" else "")
     axes.set_title(title, fontsize=10, color=_INK, loc="left")
     from matplotlib import patches
 
-    seen = [role for role in _ROLES if role in roles]
+    seen = [role for role in _ROLES if any(role == other for _, _, other in bars)]
     axes.legend(
         handles=[patches.Patch(color=_ROLES[role], label=role) for role in seen],
-        loc="lower right",
-        fontsize=7,
+        loc="upper left",
+        bbox_to_anchor=(0, -0.13),
+        ncols=4,
+        fontsize=8,
         frameon=False,
     )
 
@@ -282,7 +293,7 @@ def plot_pareto(table: Pareto, path: str | os.PathLike[str] | None) -> Any:
     axes.set_xlabel(f"memory budget, {unit}", fontsize=9, color=_INK)
     axes.set_ylabel("added time, %", fontsize=9, color=_INK)
     axes.set_title(f"{table.function}: what budgets cost", fontsize=10, color=_INK, loc="left")
-    axes.legend(loc="upper right", fontsize=8, frameon=False)
+    axes.legend(loc="upper left", bbox_to_anchor=(0, -0.14), ncols=4, fontsize=8, frameon=False)
     if path is not None:
         chart.savefig(path, dpi=150)
     return chart

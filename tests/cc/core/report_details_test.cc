@@ -27,8 +27,6 @@ std::vector<RunEvent> OneByOne(const MemGraph& graph) {
 struct Ran {
   explicit Ran(const MemGraph& of) : graph(of), shown{graph, profile, record, {}, {}} {
     profile = RecordRun(graph, OneByOne(graph), {}, &record);
-    record.start_us.assign(graph.ops.size(), 0);
-    record.took_us.assign(graph.ops.size(), 1.23456);
     for (const MemOp& op : graph.ops) shown.ops.push_back({op.name, op.type, OpKind::kRun, Phase::kForward});
     for (const MemBuffer& b : graph.buffers) shown.buffers.push_back({b.name, "Op", Role::kActivation});
   }
@@ -64,6 +62,7 @@ TEST(ReportDetailsTest, InstancesAreIntervalsOfOneBuffer) {
   Ran two(after);
   two.shown.ops[2] = {"op0", "Op", OpKind::kRecompute, Phase::kBackward};
   two.shown.ops[3].name = "op2";
+  two.graph.ops[2].cost_us = 1.23456;
   two.shown.buffers[3].name = "b1";
   two.shown.buffers[4].name = "b3";
   DetailsMaker maker;
@@ -83,7 +82,9 @@ TEST(ReportDetailsTest, InstancesAreIntervalsOfOneBuffer) {
   EXPECT_EQ(details->peak_after, 3);
   EXPECT_EQ(details->after.kind[2], OpKind::kRecompute);
   EXPECT_EQ(details->after.op[2], details->before.op[0]);
-  EXPECT_EQ(details->before.took_us[0], 1.235);
+  EXPECT_EQ(details->before.start_us, (std::vector<double>{0, 1, 2}));
+  EXPECT_EQ(details->after.took_us, (std::vector<double>{1, 1, 1.235, 1}));
+  EXPECT_EQ(details->after.start_us, (std::vector<double>{0, 1, 2, 3.235}));
   // The largest first: b3 (40), b2 (20), b1 (10), b0 (5).
   EXPECT_EQ(details->buffers.bytes, (std::vector<int64_t>{40, 20, 10, 5}));
   const int row = Row(*details, "b1");
@@ -95,6 +96,21 @@ TEST(ReportDetailsTest, InstancesAreIntervalsOfOneBuffer) {
   EXPECT_EQ(details->buffers.fate[Row(*details, "b0")], Fate::kResident);
   EXPECT_EQ(details->strings[details->buffers.reason[Row(*details, "b2")]], "kept");
   EXPECT_EQ(details->omitted_buffers, 0);
+}
+
+// A swap goes on beside the ops: the next one begins when it does.
+TEST(ReportDetailsTest, SwapsTakeNoTimeFromTheOps) {
+  MemGraph graph;
+  AddOp(&graph, {}, 10, 5);
+  AddOp(&graph, {}, 10, 100);
+  AddOp(&graph, {}, 10, 5);
+  Ran ran(graph);
+  ran.shown.ops[1].kind = OpKind::kSwapIn;
+  DetailsMaker maker;
+  maker.Before(ran.shown);
+  const auto details = maker.Finish();
+  EXPECT_EQ(details->before.start_us, (std::vector<double>{0, 5, 5}));
+  EXPECT_EQ(details->before.took_us, (std::vector<double>{5, 100, 5}));
 }
 
 TEST(ReportDetailsTest, StorageOfAnotherSizeIsAnotherBuffer) {
