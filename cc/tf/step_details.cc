@@ -86,40 +86,36 @@ void StepDetails::After(const VerifiedRun& run, const MemoryProfile& profile, co
   const MemGraph& graph = run.imported.graph;
   const MemGraph& planned = applied.graph.graph;
   const Plan& plan = applied.planned.plan;
-  // What is done for an op belongs to its phase.
-  std::unordered_map<std::string_view, Phase> phase_of_own;
   std::unordered_set<std::string_view> moves;
   for (size_t i = 0; i < plan.steps.size(); ++i) {
-    phase_of_own[applied.result.step_nodes[i]] = maker_.PhaseOf(planned.ops[plan.steps[i].before].name);
     if (plan.steps[i].moves) moves.insert(applied.result.step_nodes[i]);
   }
   std::unordered_map<std::string_view, std::string_view> fetched;  // by the swap-in
   for (size_t i = 0; i < plan.swap_ins.size(); ++i) {
-    phase_of_own[applied.result.swap_in_nodes[i]] = maker_.PhaseOf(planned.ops[plan.swap_ins[i].before].name);
     fetched[applied.result.swap_in_nodes[i]] = planned.buffers[plan.swap_ins[i].buffer].name;
   }
   ShownStep step{graph, profile, run.record, {}, {}};
   std::deque<std::string> names;  // that the views are of
   step.ops.reserve(graph.ops.size());
-  std::vector<bool> follows(graph.ops.size(), false);  // its first reader: a copy of a view
+  std::vector<bool> follows(graph.ops.size(), false);
   for (size_t i = 0; i < graph.ops.size(); ++i) {
     const MemOp& op = graph.ops[i];
-    ShownOp& shown = step.ops.emplace_back(ShownOp{op.name, op.type, KindOf(op), maker_.PhaseOf(op.name)});
-    if (!IsOwnName(op.name)) continue;
-    shown.name = names.emplace_back(OriginalName(op.name));
+    ShownOp& shown = step.ops.emplace_back(ShownOp{op.name, op.type, KindOf(op), Phase::kForward});
+    if (IsOwnName(op.name)) shown.name = names.emplace_back(OriginalName(op.name));
     if (moves.count(op.name) != 0) shown.kind = OpKind::kMove;
-    const auto own = phase_of_own.find(op.name);
-    if (own != phase_of_own.end()) {
-      shown.phase = own->second;
-    } else if (shown.kind == OpKind::kSwapOut) {
-      shown.phase = maker_.PhaseOf(shown.name);
-    } else {
-      follows[i] = true;
-    }
+    shown.phase = maker_.PhaseOf(shown.name);
+    follows[i] = IsOwnName(op.name) && shown.kind != OpKind::kSwapOut;
   }
+  // What is done for an op belongs to its phase: to that of the first one that reads it.
   for (size_t i = graph.ops.size(); i-- > 0;) {
+    const auto follow = [&](OpId source) {
+      if (follows[source]) step.ops[source].phase = step.ops[i].phase;
+    };
+    for (const BufferId b : graph.ops[i].inputs) {
+      if (graph.buffers[b].producer != kNone) follow(graph.buffers[b].producer);
+    }
     for (const OpId dep : graph.ops[i].deps) {
-      if (follows[dep]) step.ops[dep].phase = step.ops[i].phase;
+      if (graph.ops[dep].outputs.empty()) follow(dep);  // a copy of a view
     }
   }
   step.buffers.reserve(graph.buffers.size());
