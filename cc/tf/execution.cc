@@ -18,8 +18,17 @@ constexpr uint32_t kDraws = 8;
 constexpr double kLate = 10;
 constexpr double kLongCallUs = 50000;
 
+std::vector<RunEvent> OneByOne(const MemGraph& graph) {
+  std::vector<RunEvent> run;
+  for (OpId op = 0; op < static_cast<OpId>(graph.ops.size()); ++op) {
+    run.push_back({op, false});
+    run.push_back({op, true});
+  }
+  return run;
+}
+
 MemoryProfile Highest(const tensorflow::GraphDef& graph, const GraphIndex& index, const ImportedGraph& imported,
-                      const MemGraph& memory, int threads, const Deadline& deadline) {
+                      const MemGraph& memory, int threads, const Deadline& deadline, RunRecord* record = nullptr) {
   const ExecutorModel model(graph, index, tensorflow::IsMKLEnabled());
   std::vector<double> microseconds(index.size(), 0);
   for (size_t i = 0; i < imported.node_of_op.size(); ++i) {
@@ -38,6 +47,7 @@ MemoryProfile Highest(const tensorflow::GraphDef& graph, const GraphIndex& index
     }
   }
   MemoryProfile highest;
+  std::vector<RunEvent> highest_run;
   for (uint32_t seed = 0; seed < kDraws; ++seed) {
     deadline.Check();
     std::vector<RunEvent> run;
@@ -45,10 +55,16 @@ MemoryProfile Highest(const tensorflow::GraphDef& graph, const GraphIndex& index
     for (const ExecutorModel::Event& event : model.RunOnThreads(seed, threads, durations, imported.one_lane)) {
       run.push_back({imported.op_of_node[event.node], event.ends});
     }
-    if (run.size() != 2 * imported.graph.ops.size()) return Simulate(memory, Plan());
+    if (run.size() != 2 * imported.graph.ops.size()) {
+      if (record != nullptr) RecordRun(memory, OneByOne(memory), {}, record);
+      return Simulate(memory, Plan());
+    }
     MemoryProfile profile = SimulateRun(memory, run, imported.held_reads);
-    if (profile.peak_bytes > highest.peak_bytes) highest = std::move(profile);
+    if (profile.peak_bytes <= highest.peak_bytes) continue;
+    highest = std::move(profile);
+    if (record != nullptr) highest_run = std::move(run);
   }
+  if (record != nullptr) RecordRun(memory, highest_run, imported.held_reads, record);
   return highest;
 }
 
@@ -65,12 +81,13 @@ int InterOpThreads(const tensorflow::ConfigProto& config) {
 }
 
 MemoryProfile PredictMemory(const tensorflow::GraphDef& graph, const GraphIndex& index, const ImportedGraph& imported,
-                            int threads, const Deadline& deadline) {
-  if (threads == 1 || imported.overlaps.empty())
-    return Highest(graph, index, imported, imported.graph, threads, deadline);
+                            int threads, const Deadline& deadline, RunRecord* record) {
+  if (threads == 1 || imported.overlaps.empty()) {
+    return Highest(graph, index, imported, imported.graph, threads, deadline, record);
+  }
   MemGraph usual = imported.graph;
   for (const BufferId b : imported.overlaps) usual.buffers[b].bytes = 0;
-  return Highest(graph, index, imported, usual, threads, deadline);
+  return Highest(graph, index, imported, usual, threads, deadline, record);
 }
 
 int64_t PeakAtWorst(const tensorflow::GraphDef& graph, const GraphIndex& index, const ImportedGraph& imported,
