@@ -151,8 +151,10 @@ class Plot {
       this.drawLine(pen, columns.get(each), each, each === step);
     }
     pen.restore();
+    this.labels = [];
     this.drawBudget(pen, budget);
     for (const each of this.steps) this.drawPeak(pen, each, each === step);
+    this.labelBudget(pen, budget);
     this.drawEvents(pen, step);
   }
 
@@ -274,39 +276,48 @@ class Plot {
     pen.setLineDash([]);
   }
 
-  label(pen, text, x, y, color, align) {
+  /** Text at the first of `places` ([x, y]: its left end, its line) that no other label has. */
+  label(pen, text, color, places) {
     pen.font = `600 11px ${theme.colors.font}`;
     const width = pen.measureText(text).width;
-    const begin = Math.max(this.box.left + 4, Math.min(this.box.right - width - 2, align === "right" ? x - width : align === "center" ? x - width / 2 : x));
+    const { left, right } = this.box;
+    const fitted = places(width).map(([x, y]) => [Math.max(left + 4, Math.min(right - width - 4, x)), y]);
+    const free = ([x, y]) => !this.labels.some((other) => x < other[0] + other[2] + 6 && other[0] < x + width + 6 && Math.abs(y - other[1]) < 13);
+    const [x, y] = fitted.find(free) || fitted[0];
+    this.labels.push([x, y, width]);
     pen.textAlign = "left";
     pen.textBaseline = "alphabetic";
     pen.lineJoin = "round";
     pen.lineWidth = 3.5;
     pen.strokeStyle = theme.colors.surface;
-    pen.strokeText(text, begin, y);
+    pen.strokeText(text, x, y);
     pen.fillStyle = color;
-    pen.fillText(text, begin, y);
+    pen.fillText(text, x, y);
     pen.font = `11px ${theme.colors.font}`;
   }
 
   drawBudget(pen, budget) {
-    if (!budget) return;
-    const { left, top, right } = this.box;
-    const color = theme.colors.budget;
-    if (budget > this.top) {
-      this.label(pen, `budget ${formatBytes(budget)} \u2191`, left + 6, top + 12, color);
-      return;
-    }
+    if (!budget || budget > this.top) return;
     const y = Math.round(this.y(budget)) + 0.5;
+    this.stroke(pen, theme.colors.budget, 1.25, [7, 4], [[this.box.left, y], [this.box.right, y]]);
+  }
+  /** After the peaks' labels: it can stand in more places than they. */
+  labelBudget(pen, budget) {
+    if (!budget) return;
+    const above = budget > this.top;
+    const text = `budget ${formatBytes(budget)}${above ? " \u2191" : ""}`;
+    const lines = above ? [this.box.top + 12] : [this.y(budget) - 5, this.y(budget) + 14];
+    this.label(pen, text, theme.colors.budget, (width) => lines.flatMap((y) => [[this.box.left + 6, y], [this.box.right - width - 6, y]]));
+  }
+
+  stroke(pen, color, width, dash, points) {
     pen.strokeStyle = color;
-    pen.lineWidth = 1.25;
-    pen.setLineDash([7, 4]);
+    pen.lineWidth = width;
+    pen.setLineDash(dash);
     pen.beginPath();
-    pen.moveTo(left, y);
-    pen.lineTo(right, y);
+    for (const point of points) pen.lineTo(...point);
     pen.stroke();
     pen.setLineDash([]);
-    this.label(pen, `budget ${formatBytes(budget)}`, left + 6, y - 5, color);
   }
 
   drawPeak(pen, step, active) {
@@ -321,7 +332,8 @@ class Plot {
     pen.strokeStyle = theme.colors.surface;
     pen.lineWidth = 1.5;
     pen.stroke();
-    this.label(pen, `${this.steps.length > 1 ? `${step.label}: ` : "peak "}${formatBytes(step.bytes[step.peak])}`, x, y - 8, color, "center");
+    const text = `${this.steps.length > 1 ? `${step.label}: ` : "peak "}${formatBytes(step.bytes[step.peak])}`;
+    this.label(pen, text, color, (width) => [[x - width / 2, y - 8], [x + 8, y - 8], [x - width - 8, y - 8], [x - width / 2, y + 18]]);
   }
 
   /** Ticks where something is computed again, moved or swapped. */
@@ -365,14 +377,8 @@ class Plot {
 
   drawCursor(pen, x, dash, color, state) {
     const { top, bottom } = this.box;
-    pen.strokeStyle = color;
-    pen.lineWidth = state && state.pinned ? 1.75 : 1;
-    pen.setLineDash(dash);
-    pen.beginPath();
-    pen.moveTo(Math.round(x) + 0.5, top);
-    pen.lineTo(Math.round(x) + 0.5, bottom + 16);
-    pen.stroke();
-    pen.setLineDash([]);
+    const middle = Math.round(x) + 0.5;
+    this.stroke(pen, color, state && state.pinned ? 1.75 : 1, dash, [[middle, top], [middle, bottom + 16]]);
     if (!state) return;
     pen.beginPath();
     pen.arc(x, this.y(state.step.bytes[state.position]), 3.5, 0, 7);
@@ -410,7 +416,7 @@ class Plot {
         pen.fillStyle = colors.selected;
         pen.fillRect(from, y, Math.max(2, to - from), 8);
         if (step === state.step) {
-          pen.globalAlpha = 0.13;
+          pen.globalAlpha = 0.08;
           pen.fillRect(from, top, Math.max(2, to - from), bottom - top);
           pen.globalAlpha = 1;
         }

@@ -79,10 +79,15 @@ function shortName(name) {
   return name.replace(CALL, "");
 }
 
+/** `text` with places to break it after slashes. */
+function breakable(text) {
+  return text.split(/(?<=\/)/).flatMap((piece, index) => (index ? [make("wbr"), piece] : [piece]));
+}
+
 /** A node's name, its last part set off from the path to it. `title` has all of it. */
 function nameElement(name) {
   const short = shortName(name);
   const cut = short.lastIndexOf("/") + 1;
-  const path = short.slice(0, cut);
-  return make("span", { class: "name", title: name }, path && make("span", { class: "path" }, path), short.slice(cut));
+  const path = cut ? [make("span", { class: "path" }, ...breakable(short.slice(0, cut))), make("wbr")] : [];
+  return make("span", { class: "name", title: name }, ...path, short.slice(cut));
 }

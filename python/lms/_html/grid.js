@@ -15,6 +15,9 @@ function ranksOf(texts) {
   return ranks;
 }
 
+const SIZES = [10, 25, 50, 100, 250]; // rows to a page; the first on phones
+const NOTHING = "\u2013";
+
 class Grid {
   /**
    * options: id; noun (["buffer", "buffers"]); count (of rows); columns ([{key, label, numeric,
@@ -25,7 +28,7 @@ class Grid {
   constructor(options) {
     this.options = options;
     this.page = 0;
-    this.size = 25;
+    this.size = SIZES[matchMedia("(max-width: 46rem)").matches ? 0 : 1];
     this.sort = { key: options.sort.key, down: options.sort.down };
     this.tests = new Map();
     this.keys = new Map(); // column -> its sort numbers
@@ -60,7 +63,7 @@ class Grid {
     this.next = makeButton({ class: "quiet", on: { click: () => this.turn(this.page + 1) } }, "Next");
     this.last = makeButton({ class: "quiet", "aria-label": "Last page", on: { click: () => this.turn(Infinity) } }, "\u00bb");
     this.place = make("span", { class: "muted" });
-    const sizes = make("select", {}, ...[25, 50, 100, 250].map((size) => make("option", { value: size }, `${size} rows`)));
+    const sizes = make("select", {}, ...SIZES.map((size) => make("option", { value: size, selected: size === this.size }, `${size} rows`)));
     sizes.addEventListener("change", () => {
       this.size = Number(sizes.value);
       this.turn(0);
@@ -141,7 +144,7 @@ class Grid {
       const cells = columns.map((column, index) => {
         const content = column.show(row);
         const inner = index === 0 && this.options.choose ? makeButton({ class: "pick", "aria-pressed": String(Boolean(picked)) }, content) : content;
-        return make(index === 0 ? "th" : "td", { scope: index === 0 ? "row" : null, class: [column.numeric ? "number" : "", column.class || ""].join(" ").trim() || null, "data-label": column.label }, inner);
+        return make(index === 0 ? "th" : "td", { scope: index === 0 ? "row" : null, class: [column.numeric ? "number" : "", content === NOTHING ? "nothing" : "", column.class || ""].join(" ").trim() || null, "data-label": column.label }, inner);
       });
       const line = make("tr", { class: picked ? "picked" : null }, ...cells);
       if (this.options.choose) line.addEventListener("click", () => this.choose(row));
@@ -157,7 +160,7 @@ class Grid {
     for (const button of [this.next, this.last]) button.disabled = this.page === last;
     const to = Math.min(this.rows.length, from + this.size);
     this.place.textContent = this.rows.length ? `${formatCount(from + 1)}\u2013${formatCount(to)} of ${formatCount(this.rows.length)}` : "none";
-    this.pager.hidden = this.options.count <= 25;
+    this.pager.hidden = this.options.count <= this.size && this.size <= SIZES[1];
   }
 
   choose(row) {

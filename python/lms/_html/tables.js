@@ -48,7 +48,7 @@ function buffersGrid(state) {
       { key: "bytes", label: "Size", numeric: true, by: (row) => buffers.bytes[row], show: (row) => formatBytes(buffers.bytes[row]) },
       { key: "role", label: "Role", by: (row) => buffers.role[row], show: (row) => chip("role", buffers.roleOf(row)) },
       { key: "fate", label: "Fate", by: (row) => buffers.fate[row], show: (row) => chip("fate", buffers.fateOf(row)) },
-      { key: "cost", label: "Added time", numeric: true, by: (row) => buffers.cost[row], show: (row) => (buffers.cost[row] ? formatTime(buffers.cost[row]) : "\u2013") },
+      { key: "cost", label: "Added time", numeric: true, by: (row) => buffers.cost[row], show: (row) => (buffers.cost[row] ? formatTime(buffers.cost[row]) : NOTHING) },
       { key: "type", label: "Made by", by: rank(buffers.type), show: (row) => buffers.typeOf(row) },
       { key: "reason", label: "Reason", class: "text", by: rank(buffers.reason), show: (row) => buffers.reasonOf(row) },
     ],
@@ -113,18 +113,18 @@ function showDecisions(state) {
   };
   const number = (name) => (row) => Number(decisions[row][name]) || 0;
   const text = (key, label, extra = {}) => ({ key, label, by: rank(key), show: (row) => (texts[key][row] && key !== "op_type" && key !== "reason" ? nameElement(texts[key][row]) : texts[key][row]), ...extra });
-  const time = (key, label) => ({ key, label, numeric: true, by: number(key), show: (row) => (decisions[row][key] ? formatTime(decisions[row][key]) : "\u2013") });
+  const time = (key, label) => ({ key, label, numeric: true, by: number(key), show: (row) => (decisions[row][key] ? formatTime(decisions[row][key]) : NOTHING) });
   const columns = [
     text("op", "Operation", { class: "wide" }),
     { key: "kind", label: "Decision", by: (row) => kinds.indexOf(String(decisions[row].kind)), show: (row) => chip2(decisions[row].kind) },
-    { key: "tensor_bytes", label: "Frees", numeric: true, by: number("tensor_bytes"), show: (row) => (decisions[row].tensor_bytes ? formatBytes(decisions[row].tensor_bytes) : "\u2013") },
+    { key: "tensor_bytes", label: "Frees", numeric: true, by: number("tensor_bytes"), show: (row) => (decisions[row].tensor_bytes ? formatBytes(decisions[row].tensor_bytes) : NOTHING) },
     time("cost_us", "Costs"),
     text("before", "Wanted by", { class: "wide" }),
     text("trigger", "Waits for", { class: "wide" }),
     { key: "position", label: "Position", numeric: true, by: number("position"), show: (row) => formatCount((Number(decisions[row].position) || 0) + 1) },
     text("reason", "Reason", { class: "text" }),
   ];
-  if (decisions.some((decision) => decision.transfer_us)) columns.splice(4, 0, time("transfer_us", "On the link"), time("stall_us", "Stalls"));
+  if (decisions.some((decision) => decision.transfer_us)) columns.splice(4, 0, time("transfer_us", "Link"), time("stall_us", "Stall"));
   const chip2 = (kind) => make("span", { class: "chip" }, make("span", { class: "key", style: { background: `var(--kind-${cssName(kind)}, var(--unlisted))` } }), KIND_WORDS[kind] || String(kind));
   const countOf = (kind) => decisions.reduce((sum, decision) => sum + (decision.kind === kind), 0);
   const grid = new Grid({
