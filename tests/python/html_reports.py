@@ -115,11 +115,31 @@ def _details(count: int, seed: int, hostile: bool) -> dict[str, Any]:
         net.append(
             {
                 "root": root,
-                "weight": add(f"{root}_conv/kernel", "VarHandleOp", weight_bytes, "weight", "resident"),
-                "conv": add(name, "Conv2D", size, "activation", "swapped" if fate == "swapped" else "kept"),
-                "relu": add(f"{root}_relu/Relu", "Relu", size, "activation", "recomputed" if fate == "recomputed" else "kept"),
-                "dx": add(f"{root.replace('net_1', 'gradient_tape/net_1')}_relu/ReluGrad", "ReluGrad", size, "gradient"),
-                "dw": add(f"{root.replace('net_1', 'gradient_tape/net_1')}_conv/Conv2DBackpropFilter", "Conv2DBackpropFilter", weight_bytes, "gradient"),
+                "weight": add(
+                    f"{root}_conv/kernel", "VarHandleOp", weight_bytes, "weight", "resident"
+                ),
+                "conv": add(
+                    name, "Conv2D", size, "activation", "swapped" if fate == "swapped" else "kept"
+                ),
+                "relu": add(
+                    f"{root}_relu/Relu",
+                    "Relu",
+                    size,
+                    "activation",
+                    "recomputed" if fate == "recomputed" else "kept",
+                ),
+                "dx": add(
+                    f"{root.replace('net_1', 'gradient_tape/net_1')}_relu/ReluGrad",
+                    "ReluGrad",
+                    size,
+                    "gradient",
+                ),
+                "dw": add(
+                    f"{root.replace('net_1', 'gradient_tape/net_1')}_conv/Conv2DBackpropFilter",
+                    "Conv2DBackpropFilter",
+                    weight_bytes,
+                    "gradient",
+                ),
             }
         )
     for extra in range(count - len(table["name"])):
@@ -130,10 +150,14 @@ def _details(count: int, seed: int, hostile: bool) -> dict[str, Any]:
         made = {}
         for layer in net:
             us = table["bytes"][layer["conv"]] / 2**20 * 120
-            made[layer["conv"]] = step.run(strings.values[table["name"][layer["conv"]]], "Conv2D", "forward", us)
+            made[layer["conv"]] = step.run(
+                strings.values[table["name"][layer["conv"]]], "Conv2D", "forward", us
+            )
             made[layer["relu"]] = step.run(f"{layer['root']}_relu/Relu", "Relu", "forward", us / 12)
             if rewritten and table["fate"][layer["conv"]] == FATES.index("swapped"):
-                at = step.run(f"lms/swap_out/{layer['root']}", "LmsSwapOut", "forward", 0, "swap_out")
+                at = step.run(
+                    f"lms/swap_out/{layer['root']}", "LmsSwapOut", "forward", 0, "swap_out"
+                )
                 step.hold(layer["conv"], made.pop(layer["conv"]), at)
         # The next layer's convolution is the last to read an activation in the forward pass.
         dropped = set()
@@ -147,11 +171,23 @@ def _details(count: int, seed: int, hostile: bool) -> dict[str, Any]:
         for layer in reversed(net):
             us = table["bytes"][layer["conv"]] / 2**20 * 120
             if layer["conv"] not in made:
-                made[layer["conv"]] = step.run(f"lms/swap_in/{layer['root']}", "LmsSwapIn", "backward", 0, "swap_in")
+                made[layer["conv"]] = step.run(
+                    f"lms/swap_in/{layer['root']}", "LmsSwapIn", "backward", 0, "swap_in"
+                )
             if layer["relu"] in dropped:
-                made[layer["relu"]] = step.run(f"lms/recompute/{layer['root']}_relu/Relu", "Relu", "backward", us / 12, "recompute")
-            dx = step.run(strings.values[table["name"][layer["dx"]]], "ReluGrad", "backward", us / 10)
-            dw = step.run(strings.values[table["name"][layer["dw"]]], "Conv2DBackpropFilter", "backward", us)
+                made[layer["relu"]] = step.run(
+                    f"lms/recompute/{layer['root']}_relu/Relu",
+                    "Relu",
+                    "backward",
+                    us / 12,
+                    "recompute",
+                )
+            dx = step.run(
+                strings.values[table["name"][layer["dx"]]], "ReluGrad", "backward", us / 10
+            )
+            dw = step.run(
+                strings.values[table["name"][layer["dw"]]], "Conv2DBackpropFilter", "backward", us
+            )
             if upstream is not None:
                 step.hold(*upstream, dx)
             upstream = (layer["dx"], dx)
@@ -190,7 +226,10 @@ def _details(count: int, seed: int, hostile: bool) -> dict[str, Any]:
 def _decisions(details: dict[str, Any]) -> list[dict[str, Any]]:
     strings, after, out = details["strings"], details["after"], []
     names = [strings[index] for index in after["op"]]
-    sizes = {strings[name]: size for name, size in zip(details["buffers"]["name"], details["buffers"]["bytes"])}
+    sizes = {
+        strings[name]: size
+        for name, size in zip(details["buffers"]["name"], details["buffers"]["bytes"])
+    }
     for position, kind in enumerate(after["kind"]):
         if KINDS[kind] == "run":
             continue
@@ -216,7 +255,9 @@ def _decisions(details: dict[str, Any]) -> list[dict[str, Any]]:
     return out
 
 
-def synthetic(buffers: int = 300, seed: int = 1, hostile: bool = False, **changes: Any) -> dict[str, Any]:
+def synthetic(
+    buffers: int = 300, seed: int = 1, hostile: bool = False, **changes: Any
+) -> dict[str, Any]:
     """The JSON of a rewritten step with that many buffers. `changes`: other values of fields.
 
     hostile: the function, a warning, a reason and the first activation have names that would run
@@ -286,6 +327,7 @@ def unchanged(status: str, reason: str = "", buffers: int = 100, **changes: Any)
     peak = report["peak_before_bytes"]
     report.update(status=status, reason=reason, peak_after_bytes=peak, measured_peak_bytes=0)
     report.update(predicted_time_overhead=0.0, time_overhead_bound=0.0, swap_directory="")
+    report["budget_bytes"] = int(peak * (1.2 if status == "fits" else 0.3))
     report["timeline"] = {"before": report["timeline"]["before"], "after": []}
     details = report["details"]
     details.update(after=None, peak_after=None)

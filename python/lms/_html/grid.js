@@ -23,7 +23,8 @@ class Grid {
    * options: id; noun (["buffer", "buffers"]); count (of rows); columns ([{key, label, numeric,
    * wide, by(row) -> number, show(row) -> node or text, initially: "descending"}]); search(words) ->
    * (row) -> boolean; filters ([{label, choices: [[value, text]], test(value) -> (row) -> boolean}]);
-   * hint (of the search); bytes(row), summed up in the line above the table; picked(row), choose(row).
+   * hint (of the search); bytes(row), summed up in the line above the table; picked(row), choose(row),
+   * detail(row): what a picked row shows below itself.
    */
   constructor(options) {
     this.options = options;
@@ -139,7 +140,7 @@ class Grid {
     const { columns } = this.options;
     const from = this.page * this.size;
     const shown = this.rows.subarray(from, from + this.size);
-    const rows = Array.from(shown, (row) => {
+    const rows = Array.from(shown).flatMap((row) => {
       const picked = this.options.picked && this.options.picked(row);
       const cells = columns.map((column, index) => {
         const content = column.show(row);
@@ -148,7 +149,8 @@ class Grid {
       });
       const line = make("tr", { class: picked ? "picked" : null }, ...cells);
       if (this.options.choose) line.addEventListener("click", () => this.choose(row));
-      return line;
+      if (!picked || !this.options.detail) return [line];
+      return [line, make("tr", { class: "detail" }, make("td", { colspan: columns.length }, this.options.detail(row)))];
     });
     if (!rows.length) {
       const clear = makeButton({ class: "quiet", on: { click: () => this.clear() } }, "Show all of them");
@@ -168,7 +170,7 @@ class Grid {
     this.options.choose(row);
     // The rows were made anew: whoever came by keyboard stays where they were.
     const at = this.rows.indexOf(row) - this.page * this.size;
-    if (focused && this.body.rows[at]) this.body.rows[at].querySelector("button")?.focus({ preventScroll: true });
+    if (focused) this.body.querySelectorAll("tr:not(.detail) > :first-child > button")[at]?.focus({ preventScroll: true });
   }
   clear() {
     this.tests.clear();

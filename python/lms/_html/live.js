@@ -45,7 +45,7 @@ class Live {
     this.show();
     const listed = this.model.buffers
       ? [this.bar, this.shares, this.count, make("div", { class: "scroll", tabindex: "0", role: "group", "aria-labelledby": "live-count" }, this.list, this.more)]
-      : [make("p", { class: "empty" }, "This report has no list of buffers. Reports of steps that lms has planned in this process have one.")];
+      : [make("p", { class: "empty" }, "This report came without its list of buffers, so there is nothing to say about what is live.")];
     return make("aside", { class: "live", "aria-label": "At this position" }, make("div", { class: "head" }, this.where, this.pin), make("p", {}, this.bytes, this.note), this.op, ...listed);
   }
 
@@ -62,6 +62,7 @@ class Live {
     const kind = step.kind(position);
     const type = step.type(position);
     const name = step.op(position);
+    this.op.hidden = !step.columns;
     this.op.replaceChildren(...(name ? [make("span", { class: "type" }, kind === "run" ? type : `${KIND_WORDS[kind] || kind}: ${type}`), nameElement(name)] : []));
     if (this.model.buffers) this.showBuffers(step, position, bytes);
   }

@@ -13,6 +13,32 @@ function chip(group, name) {
   return make("span", { class: "chip" }, make("span", { class: "key", style: { background: color } }), name);
 }
 
+/** Goes up to the timeline; the reader's place in the table stays. */
+function timelineButton() {
+  const go = (event) => {
+    event.stopPropagation();
+    document.getElementById("timeline").scrollIntoView();
+    document.getElementById("stage").focus({ preventScroll: true });
+  };
+  return makeButton({ class: "quiet", on: { click: go } }, "Show on the timeline");
+}
+
+/** When a buffer is held, in each step: a lane and the operations, counted from 1. */
+function heldElement(state, buffer) {
+  const { steps, buffers } = state.model;
+  const lanes = [steps.before, steps.after].filter(Boolean).map((step) => {
+    const held = buffers.held(buffer, step);
+    const spans = held.slice(0, 200).map(([first, last]) => {
+      const style = { left: `${(first / step.count) * 100}%`, width: `${((last - first + 1) / step.count) * 100}%` };
+      return make("span", { style });
+    });
+    const words = held.slice(0, 3).map(([first, last]) => (first === last ? formatCount(first + 1) : `${formatCount(first + 1)}\u2013${formatCount(last + 1)}`));
+    if (held.length > 3) words.push(`and ${formatCount(held.length - 3)} times more`);
+    return make("div", { class: "lane" }, make("span", { class: "muted" }, step.label), make("span", { class: "track" }, ...spans), make("span", {}, words.join(", ") || "not held"));
+  });
+  return make("div", { class: "held" }, make("div", { class: "lanes" }, ...lanes), timelineButton());
+}
+
 function choicesOf(column, names) {
   const counts = new Array(names.length).fill(0);
   for (const value of column) counts[value]++;
@@ -34,6 +60,7 @@ function buffersGrid(state) {
     bytes: (row) => buffers.bytes[row],
     picked: (row) => row === state.selected,
     choose: (row) => state.select(row),
+    detail: (row) => heldElement(state, row),
     search(words) {
       const tests = words.map((word) => [holding(strings, word), holding(details.roles, word), holding(details.fates, word)]);
       return (row) =>
@@ -64,6 +91,7 @@ function showBuffers(state) {
   const live = new Set();
   const box = make("input", { type: "checkbox", id: "only-live" });
   const only = () => {
+    if (!box.checked && !grid.tests.has("live")) return;
     live.clear();
     if (box.checked) for (const row of liveAt(state.step, buffers, state.position, Infinity).buffers) live.add(row);
     grid.filter("live", box.checked ? (row) => live.has(row) : null);
@@ -107,6 +135,7 @@ function showDecisions(state) {
   const texts = { op: ops, op_type: column("op_type"), before: column("before"), trigger: column("trigger"), reason: reasons };
   const kinds = [...new Set(column("kind"))];
   const lazy = new Map();
+  let chosen = -1; // row
   const rank = (name) => (row) => {
     if (!lazy.has(name)) lazy.set(name, ranksOf(texts[name]));
     return lazy.get(name)[row];
@@ -134,13 +163,23 @@ function showDecisions(state) {
     sort: { key: "tensor_bytes", down: true },
     hint: "Operation, type, reader, reason",
     columns,
-    picked: (row) => targets[row] !== undefined && targets[row] === state.selected,
+    picked: (row) => row === chosen,
+    detail: (row) => (targets[row] === undefined ? make("div", { class: "held" }, make("span", { class: "lanes muted" }, "It makes no buffer of its own that is listed."), timelineButton()) : heldElement(state, targets[row])),
     choose: (row) => {
+      chosen = row === chosen ? -1 : row;
+      if (chosen < 0) {
+        state.unpin();
+        if (state.selected !== null) state.select(null);
+        else grid.showPage();
+        return;
+      }
+      if (targets[row] === undefined && state.selected !== null) state.select(null);
       if (targets[row] !== undefined && targets[row] !== state.selected) state.select(targets[row]);
       if (steps.after) {
         state.activate("after");
         state.pin(number("position")(row));
       }
+      grid.showPage();
     },
     search(words) {
       const lists = [...Object.values(texts), decisions.map((decision) => KIND_WORDS[decision.kind] || String(decision.kind))];
@@ -155,7 +194,11 @@ function showDecisions(state) {
   const priced = [...new Set(column("priced_by").filter(Boolean))].map((by) => (by === "profile" ? "measured" : "estimated"));
   const words = `What is done differently from stock, operation by operation. Together ${formatTime(cost)} of added work${priced.length ? ` (${priced.join(" and ")})` : ""}. Choose one to go to its place on the timeline.`;
   const section = fill("decisions", "Decisions", make("p", { class: "intro" }, words), grid.build());
-  state.listen((what) => what === "selected" && grid.showPage());
+  state.listen((what) => {
+    if (what !== "selected" || chosen < 0 || targets[chosen] === state.selected) return;
+    chosen = -1; // another buffer was chosen elsewhere
+    grid.showPage();
+  });
   return section;
 }
 

@@ -29,6 +29,15 @@ class Timeline {
     this.listen();
     state.listen((what) => this.changed(what));
     theme.listeners.push(() => this.redraw());
+    // Chromium prints what a canvas was told while "beforeprint" ran, and that incompletely: paper
+    // gets a picture of it. The theme's own listener, which comes first, has drawn it in light.
+    this.paper = make("img", { class: "paper", alt: "", hidden: true });
+    this.stage.append(this.paper);
+    addEventListener("beforeprint", () => {
+      this.paper.src = base.toDataURL();
+      this.paper.hidden = false;
+    });
+    addEventListener("afterprint", () => (this.paper.hidden = true));
     new ResizeObserver(() => this.resize()).observe(this.stage);
   }
 

@@ -66,7 +66,7 @@ function sentences(report) {
         ` (${formatShare(share, 0)} less), for ${formatShare(report.predicted_time_overhead || 0)} more time.`,
     );
   } else if (report.status === "fits" && report.peak_before_bytes) {
-    text.push(`Fits: the predicted peak of ${peak}${budget && ` is below the budget of ${budget}`}. Nothing was changed.`);
+    text.push(`Fits: the predicted peak is ${peak}${budget && `, the budget ${budget}`}. Nothing was changed.`);
   } else if (report.status === "infeasible") {
     text.push(`Infeasible: no plan was found that keeps ${budget ? `the budget of ${budget}` : "this budget"}. The step runs unchanged.`);
     if (report.min_budget_bytes) {
