@@ -17,6 +17,7 @@ ROLES += ["argument", "result", "scratch", "other"]
 FATES = ["kept", "recomputed", "moved", "swapped", "resident"]
 HOSTILE = "<img src=x onerror=window.pwned=1></script><script>window.pwned=2</script>\u2028<!--"
 SCRATCH = 3 * MIB
+FILTER = "Conv2DBackpropFilter"
 
 _WHY = {
     "recomputed": "cheap to make again: {cost:.1f} us per MiB freed at the peak",
@@ -44,7 +45,7 @@ class _Step:
     def __init__(self, strings: _Strings, buffers: int) -> None:
         self.strings = strings
         self.columns: dict[str, list[Any]] = {
-            name: [] for name in ("op", "type", "kind", "phase", "start_us")
+            name: [] for name in ("op", "type", "kind", "phase", "start_us", "took_us")
         }
         self.clock = 0.0
         self.held: list[list[list[int]]] = [[] for _ in range(buffers)]
@@ -57,10 +58,14 @@ class _Step:
             ("kind", KINDS.index(kind)),
             ("phase", PHASES.index(phase)),
             ("start_us", round(self.clock, 2)),
+            ("took_us", round(us, 2)),
         ):
             self.columns[name].append(value)
         self.clock += us
         return position
+
+    def last(self) -> int:
+        return len(self.columns["op"]) - 1
 
     def hold(self, buffer: int, first: int, last: int) -> None:
         self.held[buffer].append([first, last])
@@ -93,7 +98,7 @@ def _details(count: int, seed: int, hostile: bool) -> dict[str, Any]:
             "present during the whole step" if fate == "resident" else rng.choice(_KEPT)
         )
         for column, value in (
-            ("name", strings(name)),
+            ("name", strings(f"{name}:0")),
             ("type", strings(op_type)),
             ("bytes", size),
             ("role", ROLES.index(role)),
@@ -110,36 +115,20 @@ def _details(count: int, seed: int, hostile: bool) -> dict[str, Any]:
         root = f"StatefulPartitionedCall/net_1/stage{stage + 1}/block{layer % (layers // 5 + 1)}"
         size = int(12 * MIB / 2**stage * rng.uniform(0.4, 1.4)) // 256 * 256
         fate = rng.choices(["kept", "recomputed", "swapped"], [5, 4, 1])[0]
-        weight_bytes = int(0.05 * MIB * 3**stage * rng.uniform(0.5, 1.5)) // 4 * 4
+        weight = int(0.05 * MIB * 3**stage * rng.uniform(0.5, 1.5)) // 4 * 4
         name = HOSTILE if hostile and layer == 0 else f"{root}_conv/Conv2D"
+        tape = root.replace("net_1", "gradient_tape/net_1")
+        swapped = "swapped" if fate == "swapped" else "kept"
+        again = "recomputed" if fate == "recomputed" else "kept"
         net.append(
             {
                 "root": root,
-                "weight": add(
-                    f"{root}_conv/kernel", "VarHandleOp", weight_bytes, "weight", "resident"
-                ),
-                "conv": add(
-                    name, "Conv2D", size, "activation", "swapped" if fate == "swapped" else "kept"
-                ),
-                "relu": add(
-                    f"{root}_relu/Relu",
-                    "Relu",
-                    size,
-                    "activation",
-                    "recomputed" if fate == "recomputed" else "kept",
-                ),
-                "dx": add(
-                    f"{root.replace('net_1', 'gradient_tape/net_1')}_relu/ReluGrad",
-                    "ReluGrad",
-                    size,
-                    "gradient",
-                ),
-                "dw": add(
-                    f"{root.replace('net_1', 'gradient_tape/net_1')}_conv/Conv2DBackpropFilter",
-                    "Conv2DBackpropFilter",
-                    weight_bytes,
-                    "gradient",
-                ),
+                "us": size / MIB * 120,
+                "weight": add(f"{root}_conv/kernel", "VarHandleOp", weight, "weight", "resident"),
+                "conv": add(name, "Conv2D", size, "activation", swapped),
+                "relu": add(f"{root}_relu/Relu", "Relu", size, "activation", again),
+                "dx": add(f"{tape}_relu/ReluGrad", "ReluGrad", size, "gradient"),
+                "dw": add(f"{tape}_conv/{FILTER}", FILTER, weight, "gradient"),
             }
         )
     for extra in range(count - len(table["name"])):
@@ -148,62 +137,47 @@ def _details(count: int, seed: int, hostile: bool) -> dict[str, Any]:
     def play(rewritten: bool) -> _Step:
         step = _Step(strings, len(table["name"]))
         made = {}
+
+        def run(buffer: int, phase: str, us: float, kind: str = "run") -> int:
+            op = strings.values[table["name"][buffer]][:-2]
+            op_type = {"swap_out": "LmsSwapOut", "swap_in": "LmsSwapIn"}.get(kind)
+            return step.run(op, op_type or strings.values[table["type"][buffer]], phase, us, kind)
+
+        def is_now(buffer: int, fate: str) -> bool:
+            return rewritten and table["fate"][buffer] == FATES.index(fate)
+
         for layer in net:
-            us = table["bytes"][layer["conv"]] / 2**20 * 120
-            made[layer["conv"]] = step.run(
-                strings.values[table["name"][layer["conv"]]], "Conv2D", "forward", us
-            )
-            made[layer["relu"]] = step.run(f"{layer['root']}_relu/Relu", "Relu", "forward", us / 12)
-            if rewritten and table["fate"][layer["conv"]] == FATES.index("swapped"):
-                at = step.run(
-                    f"lms/swap_out/{layer['root']}", "LmsSwapOut", "forward", 0, "swap_out"
-                )
-                step.hold(layer["conv"], made.pop(layer["conv"]), at)
-        # The next layer's convolution is the last to read an activation in the forward pass.
-        dropped = set()
-        if rewritten:
-            for layer in net:
-                if table["fate"][layer["relu"]] == FATES.index("recomputed"):
-                    first = made.pop(layer["relu"])
-                    step.hold(layer["relu"], first, min(first + 1, len(step.columns["op"]) - 1))
-                    dropped.add(layer["relu"])
+            conv, relu, us = layer["conv"], layer["relu"], layer["us"]
+            made[conv] = run(conv, "forward", us)
+            made[relu] = run(relu, "forward", us / 12)
+            if is_now(conv, "swapped"):
+                step.hold(conv, made.pop(conv), run(conv, "forward", 0, "swap_out"))
+        for layer in net:  # the next layer is the last to read it in the forward pass
+            if is_now(layer["relu"], "recomputed"):
+                first = made.pop(layer["relu"])
+                step.hold(layer["relu"], first, min(first + 1, step.last()))
         upstream = None
         for layer in reversed(net):
-            us = table["bytes"][layer["conv"]] / 2**20 * 120
-            if layer["conv"] not in made:
-                made[layer["conv"]] = step.run(
-                    f"lms/swap_in/{layer['root']}", "LmsSwapIn", "backward", 0, "swap_in"
-                )
-            if layer["relu"] in dropped:
-                made[layer["relu"]] = step.run(
-                    f"lms/recompute/{layer['root']}_relu/Relu",
-                    "Relu",
-                    "backward",
-                    us / 12,
-                    "recompute",
-                )
-            dx = step.run(
-                strings.values[table["name"][layer["dx"]]], "ReluGrad", "backward", us / 10
-            )
-            dw = step.run(
-                strings.values[table["name"][layer["dw"]]], "Conv2DBackpropFilter", "backward", us
-            )
+            conv, relu, us = layer["conv"], layer["relu"], layer["us"]
+            if conv not in made:
+                made[conv] = run(conv, "backward", 0, "swap_in")
+            if relu not in made:
+                made[relu] = run(relu, "backward", us / 12, "recompute")
+            dx = run(layer["dx"], "backward", us / 10)
+            made[layer["dw"]] = run(layer["dw"], "backward", us)
             if upstream is not None:
                 step.hold(*upstream, dx)
             upstream = (layer["dx"], dx)
-            step.hold(layer["conv"], made[layer["conv"]], dx)
-            step.hold(layer["relu"], made[layer["relu"]], dw)
-            made[layer["dw"]] = dw
-        last = len(step.columns["op"]) - 1
+            step.hold(conv, made[conv], dx)
+            step.hold(relu, made[relu], made[layer["dw"]])
         if upstream is not None:
-            step.hold(*upstream, last)
+            step.hold(*upstream, step.last())
         for layer in net:
             at = step.run(f"{layer['root']}_sgd/update", "ResourceApplyMomentum", "update", 4)
             step.hold(layer["dw"], made[layer["dw"]], at)
-        last = len(step.columns["op"]) - 1
         for buffer, fate in enumerate(table["fate"]):
             if FATES[fate] == "resident":
-                step.hold(buffer, 0, last)
+                step.hold(buffer, 0, step.last())
         return step
 
     steps = {"before": play(False), "after": play(True)}
@@ -219,36 +193,37 @@ def _details(count: int, seed: int, hostile: bool) -> dict[str, Any]:
         "buffers": {**table, **{name: step.held for name, step in steps.items()}},
         "peak_before": peaks["before"],
         "peak_after": peaks["after"],
-        "omitted": {"buffers": 0, "bytes": 0},
+        "omitted": {"buffers": 12, "bytes": SCRATCH},
     }
 
 
 def _decisions(details: dict[str, Any]) -> list[dict[str, Any]]:
-    strings, after, out = details["strings"], details["after"], []
+    """As the planner has them: a position is that of the reader in the step as it came."""
+    strings, before, after = details["strings"], details["before"], details["after"]
+    table, out = details["buffers"], []
     names = [strings[index] for index in after["op"]]
-    sizes = {
-        strings[name]: size
-        for name, size in zip(details["buffers"]["name"], details["buffers"]["bytes"])
-    }
+    stock = {strings[index]: position for position, index in enumerate(before["op"])}
+    sizes = {strings[name]: size for name, size in zip(table["name"], table["bytes"])}
+    types = {strings[name]: strings[of] for name, of in zip(table["name"], table["type"])}
     for position, kind in enumerate(after["kind"]):
         if KINDS[kind] == "run":
             continue
-        made = names[position].split("/", 2)[2]
-        made = made if KINDS[kind] == "recompute" else f"{made}_conv/Conv2D"
-        size = sizes.get(made, MIB)
+        made = f"{names[position]}:0"
+        following = zip(names[position:], after["kind"][position:])
+        reader = next(name for name, of in following if KINDS[of] == "run")
         moved = KINDS[kind].startswith("swap")
         out.append(
             {
                 "kind": KINDS[kind],
-                "op": made,
-                "op_type": strings[after["type"][position]].replace("LmsSwap", "Conv2D"),
-                "tensor_bytes": size,
-                "cost_us": 0.0 if moved else round(size / MIB * 35, 3),
+                "op": names[position],
+                "op_type": types[made],
+                "tensor_bytes": sizes[made],
+                "cost_us": 0.0 if moved else round(sizes[made] / MIB * 35, 3),
                 "priced_by": "estimate",
-                "position": position,
-                "before": names[min(position + 1, len(names) - 1)],
+                "position": stock[reader],
+                "before": reader,
                 "trigger": names[max(0, position - 2)],
-                "transfer_us": round(size / 6e3, 2) if moved else 0.0,
+                "transfer_us": round(sizes[made] / 6e3, 2) if moved else 0.0,
                 "stall_us": 0.0,
             }
         )

@@ -464,17 +464,19 @@ def test_decisions_have_reason_cost_and_saving_and_lead_to_their_place(show):
     assert all("cheap to make again" in t for t in column(page, "decisions", "reason"))
     assert all("ReluGrad" in t for t in column(page, "decisions", "before"))
     page.click('.segmented button[data-value="before"]')
-    where = int(column(page, "decisions", "position")[1].replace(",", "")) - 1
     page.locator("#decisions-table tbody tr").nth(1).click()
-    assert position(page) == where and text(page, "#pin") == "Unpin"
+    op = page.locator("#decisions-table tr.picked .name").first.get_attribute("title")
+    table, strings = report["details"]["buffers"], report["details"]["strings"]
+    after = report["details"]["after"]
+    again = [strings[i] == op and k == 1 for i, k in zip(after["op"], after["kind"])]
+    assert again.count(True) == 1 and position(page) == again.index(True)
+    assert text(page, "#pin") == "Unpin"
     assert page.get_attribute('.segmented button[data-value="after"]', "aria-pressed") == "true"
     assert "recompute: Relu" in text(page, ".live .op") and marked(page) > 0
     held = page.locator("#decisions-table tr.detail .lane").evaluate_all(
         "e => e.map(x => x.textContent)"
     )
-    op = page.locator("#decisions-table tr.picked .name").first.get_attribute("title")
-    table, strings = report["details"]["buffers"], report["details"]["strings"]
-    intervals = table["after"][[strings[i] for i in table["name"]].index(op)]
+    intervals = table["after"][[strings[i] for i in table["name"]].index(f"{op}:0")]
     assert len(intervals) == 2
     assert held[1] == "with lms" + ", ".join(f"{a + 1:,}\u2013{b + 1:,}" for a, b in intervals)
     page.locator("#decisions-table tbody tr").nth(1).click()
@@ -503,7 +505,7 @@ def test_names_are_text_and_nothing_of_them_runs(show):
     page.mouse.click(*at(page, 0.2))
     page.fill("#buffers-search", "onerror")
     page.locator("#buffers-table tbody tr").first.click()
-    assert page.locator("#buffers-table .name").first.get_attribute("title") == HOSTILE
+    assert page.locator("#buffers-table .name").first.get_attribute("title") == f"{HOSTILE}:0"
     assert page.locator("img:not(.paper)").count() == 0
     assert page.evaluate("window.pwned") is None
     assert "<img src=x" in text(page, "h1") and "<img src=x" in text(page, ".warnings")

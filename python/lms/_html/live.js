@@ -33,7 +33,9 @@ class Live {
     this.count = make("h3", { id: "live-count" });
     this.list = make("ol", { class: "live-list", "aria-labelledby": "live-count" });
     this.more = makeButton({ class: "quiet more", on: { click: () => this.showMore() } });
-    for (const role of [...this.roles.map((each) => each.name), ""]) {
+    const steps = [this.model.steps.before, this.model.steps.after].filter(Boolean);
+    this.unlisted = Boolean(this.model.buffers) && !steps.every((step) => step.explained());
+    for (const role of [...this.roles.map((each) => each.name), ...(this.unlisted ? [""] : [])]) {
       const color = role ? `var(--role-${cssName(role)}, var(--unlisted))` : "var(--unlisted)";
       const value = make("span", { class: "value" });
       const segment = make("span", { style: { background: color } });
@@ -63,7 +65,7 @@ class Live {
     const type = step.type(position);
     const name = step.op(position);
     this.op.hidden = !step.columns;
-    this.op.replaceChildren(...(name ? [make("span", { class: "type" }, kind === "run" ? type : `${KIND_WORDS[kind] || kind}: ${type}`), nameElement(name)] : []));
+    this.op.replaceChildren(...(name ? [make("span", { class: "type" }, kind === "run" ? type : `${KIND_WORDS[kind] || kind}: ${type}`, make("span", { class: "when" }, step.when(position))), nameElement(name)] : []));
     if (this.model.buffers) this.showBuffers(step, position, bytes);
   }
 
@@ -72,7 +74,7 @@ class Live {
     const rows = this.shares.children;
     const sums = this.roles.map((role) => step.roleBytes[role.index][position]);
     for (const sum of sums) listed += sum;
-    sums.push(Math.max(0, bytes - listed));
+    if (this.unlisted) sums.push(Math.max(0, bytes - listed));
     const all = Math.max(bytes, listed, 1);
     sums.forEach((sum, index) => {
       const { value, segment } = rows[index].parts;

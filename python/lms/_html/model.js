@@ -46,8 +46,24 @@ class Step {
       latest = Math.max(latest, start[index] || 0); // threads: never backwards
       times[index] = latest;
     }
-    times[this.count] = Math.max(end || 0, latest + latest / this.count);
+    const took = this.columns.took_us ? this.columns.took_us[this.count - 1] || 0 : 0;
+    times[this.count] = took > 0 ? latest + took : Math.max(end || 0, latest + latest / this.count);
     return latest > 0 ? times : null;
+  }
+  /** "12.3 ms into the step, for 0.4 ms"; "" where nothing is known. */
+  when(position) {
+    const { start_us: start, took_us: took } = this.columns || {};
+    if (!this.times || !start) return "";
+    return `${formatTime(start[position])} into the step${took ? `, takes ${formatTime(took[position])}` : ""}`;
+  }
+  /** Whether the buffers listed explain all bytes, everywhere. */
+  explained() {
+    for (let position = 0; position < this.count; position++) {
+      let listed = 0;
+      for (const sums of this.roleBytes) listed += sums[position];
+      if (this.bytes[position] - listed >= 1) return false;
+    }
+    return true;
   }
 }
 

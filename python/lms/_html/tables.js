@@ -121,6 +121,31 @@ function decisionReason(decision, buffer, buffers) {
   return own || DECISION_WHY[decision.kind] || "";
 }
 
+/**
+ * Where each decision is carried out in the rewritten step; -1 where that is not known. Decisions
+ * have the planner's positions, of another order: of several about one op the first is the first.
+ */
+function placesOf(decisions, step) {
+  const result = new Int32Array(decisions.length).fill(-1);
+  if (!step || !step.columns) return result;
+  const places = new Map();
+  for (let position = 0; position < step.count; position++) {
+    const key = `${step.kind(position)} ${step.op(position)}`;
+    if (places.has(key)) places.get(key).push(position);
+    else places.set(key, [position]);
+  }
+  const order = decisions.map((_, row) => row).sort((a, b) => (decisions[a].position || 0) - (decisions[b].position || 0) || a - b);
+  const taken = new Map();
+  for (const row of order) {
+    const key = `${decisions[row].kind === "order" ? "run" : decisions[row].kind} ${decisions[row].op}`;
+    const found = places.get(key) || [];
+    const next = taken.get(key) || 0;
+    taken.set(key, next + 1);
+    if (found.length) result[row] = found[Math.min(next, found.length - 1)];
+  }
+  return result;
+}
+
 function showDecisions(state) {
   const { buffers, report, steps } = state.model;
   const decisions = report.decisions || [];
@@ -134,6 +159,7 @@ function showDecisions(state) {
   const reasons = decisions.map((decision, row) => decisionReason(decision, targets[row], buffers));
   const texts = { op: ops, op_type: column("op_type"), before: column("before"), trigger: column("trigger"), reason: reasons };
   const kinds = [...new Set(column("kind"))];
+  const places = placesOf(decisions, steps.after);
   const lazy = new Map();
   let chosen = -1; // row
   const rank = (name) => (row) => {
@@ -150,7 +176,7 @@ function showDecisions(state) {
     time("cost_us", "Costs"),
     text("before", "Wanted by", { class: "wide" }),
     text("trigger", "Waits for", { class: "wide" }),
-    { key: "position", label: "Position", numeric: true, by: number("position"), show: (row) => formatCount((Number(decisions[row].position) || 0) + 1) },
+    { key: "position", label: "Position", numeric: true, by: (row) => places[row], show: (row) => (places[row] < 0 ? NOTHING : formatCount(places[row] + 1)) },
     text("reason", "Reason", { class: "text" }),
   ];
   if (decisions.some((decision) => decision.transfer_us)) columns.splice(4, 0, time("transfer_us", "Link"), time("stall_us", "Stall"));
@@ -175,9 +201,9 @@ function showDecisions(state) {
       }
       if (targets[row] === undefined && state.selected !== null) state.select(null);
       if (targets[row] !== undefined && targets[row] !== state.selected) state.select(targets[row]);
-      if (steps.after) {
+      if (places[row] >= 0) {
         state.activate("after");
-        state.pin(number("position")(row));
+        state.pin(places[row]);
       }
       grid.showPage();
     },
