@@ -214,7 +214,7 @@ def in_words(size):
 
 
 def short(name):
-    return name.replace("StatefulPartitionedCall/", "")
+    return name.replace("StatefulPartitionedCall/", "").removesuffix(":0")
 
 
 def test_title_words_and_figures(show):
@@ -574,6 +574,37 @@ def test_on_paper_there_are_no_controls(show):
     assert page.evaluate("document.querySelector('img.paper').naturalWidth") > 300
     page.evaluate("dispatchEvent(new Event('afterprint'))")
     assert page.locator("img.paper").is_hidden()
+
+
+def pixel(page, share, from_top):
+    """The picture's color there, as "#rrggbb"."""
+    return page.evaluate(
+        """([share, y]) => {
+          const canvas = document.querySelector("canvas.base");
+          const copy = new OffscreenCanvas(1, 1);
+          const pen = copy.getContext("2d");
+          pen.drawImage(canvas, -Math.round(66 + share * (canvas.width - 76)), -y);
+          const [r, g, b] = pen.getImageData(0, 0, 1, 1).data;
+          return "#" + [r, g, b].map((c) => c.toString(16).padStart(2, "0")).join("");
+        }""",
+        [share, from_top],
+    )
+
+
+def test_bands_show_the_phase_that_most_operations_belong_to(show):
+    report = synthetic(3000)
+    after = report["details"]["after"]
+    page = show(report)
+    colors = page.evaluate(
+        "['forward', 'backward', 'update'].map((name) =>"
+        " getComputedStyle(document.documentElement).getPropertyValue(`--phase-${name}`).trim())"
+    )
+    starts = [after["phase"].index(phase) / len(after["phase"]) for phase in range(3)]
+    for phase, share in enumerate((starts[1] * 0.9, (starts[1] + starts[2]) / 2, 0.95)):
+        assert pixel(page, share, 6) == colors[phase]
+    for position in range(0, len(after["phase"]), 3):
+        after["phase"][position] = 2
+    assert pixel(show(report), starts[1] * 0.9, 6) == colors[0]
 
 
 def test_a_part_that_cannot_be_drawn_leaves_the_others(chromium, tmp_path):

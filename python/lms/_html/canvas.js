@@ -23,6 +23,12 @@ function niceStep(span, count) {
   return [1, 2, 5, 10].map((factor) => factor * power).find((size) => size >= rough);
 }
 
+/** A time on an axis whose ticks are `step` us apart: in one unit, with the digits it needs. */
+function formatTick(value, step) {
+  const [size, unit] = [[1e6, "s"], [1e3, "ms"], [1, "\u00b5s"]].find(([size]) => step >= size / 10) || [1, "\u00b5s"];
+  return `${(value / size).toFixed(step < size ? Math.ceil(-Math.log10(step / size)) : 0)} ${unit}`;
+}
+
 class Plot {
   constructor(base, overlay, model) {
     this.base = base;
@@ -158,13 +164,39 @@ class Plot {
     this.drawEvents(pen, step);
   }
 
+  /**
+   * The phase to show over each column: operations of one run in the midst of another, so it is the
+   * one that most of those around belong to (most of the time, on the axis of time).
+   */
+  phases(step, columns) {
+    const names = [...new Set(Array.from({ length: step.count }, (_, position) => step.phase(position)))];
+    const sums = names.map(() => new Float64Array(columns.length + 1)); // up to each column
+    const took = this.axis === "time" && step.columns && step.columns.took_us;
+    const { left } = this.box;
+    const whole = step.count * ((this.view[1] - this.view[0]) / this.domain());
+    for (let position = 0; position < step.count; position++) {
+      const column = Math.floor(this.x(this.begin(step, position)) - left);
+      if (column < 0 || column >= columns.length) continue;
+      sums[names.indexOf(step.phase(position))][column + 1] += took ? took[position] || 0 : 1;
+    }
+    for (const sum of sums) for (let column = 0; column < columns.length; column++) sum[column + 1] += sum[column];
+    const reach = whole > columns.length / 2 ? Math.round(columns.length / 60) : 0;
+    return Array.from(columns, (position, column) => {
+      if (position < 0) return "";
+      const [from, to] = [Math.max(0, column - reach), Math.min(columns.length, column + reach + 1)];
+      const around = sums.map((sum) => sum[to] - sum[from]);
+      const most = around.indexOf(Math.max(...around));
+      return around[most] > 0 && reach ? names[most] : step.phase(position);
+    });
+  }
+
   drawPhases(pen, step, columns) {
     const { left, top, bottom } = this.box;
+    const phases = this.phases(step, columns);
     let from = 0;
-    const phase = (column) => (columns[column] < 0 ? "" : step.phase(columns[column]));
     for (let column = 1; column <= columns.length; column++) {
-      if (column < columns.length && phase(column) === phase(from)) continue;
-      const name = phase(from);
+      if (column < columns.length && phases[column] === phases[from]) continue;
+      const name = phases[from];
       if (name) {
         pen.fillStyle = theme.of("phase", name);
         pen.fillRect(left + from, top - 18, column - from, 14);
@@ -209,7 +241,7 @@ class Plot {
     const bottomLine = this.height - 16;
     for (let value = Math.ceil(from / wide) * wide; value <= to; value += wide) {
       const x = this.x(value);
-      const text = this.axis === "time" ? (value ? formatTime(value) : "0 ms") : formatCount(value);
+      const text = this.axis === "time" ? formatTick(value, wide) : formatCount(value);
       const half = pen.measureText(text).width / 2;
       if (x + half > this.width || x - half < 0) continue;
       pen.fillText(text, x, bottomLine);
@@ -378,7 +410,9 @@ class Plot {
   drawCursor(pen, x, dash, color, state) {
     const { top, bottom } = this.box;
     const middle = Math.round(x) + 0.5;
-    this.stroke(pen, color, state && state.pinned ? 1.75 : 1, dash, [[middle, top], [middle, bottom + 16]]);
+    // Above what it points at it would strike the labels out.
+    const from = state && !state.pinned ? this.y(state.step.bytes[state.position]) : top;
+    this.stroke(pen, color, state && state.pinned ? 1.75 : 1, dash, [[middle, from], [middle, bottom + 16]]);
     if (!state) return;
     pen.beginPath();
     pen.arc(x, this.y(state.step.bytes[state.position]), 3.5, 0, 7);

@@ -72,11 +72,11 @@ function fill(id, title, ...children) {
   return section;
 }
 
-/** What a name begins with and says nothing: TensorFlow's inlined call. */
+/** What names begin with and says nothing: TensorFlow's inlined call. The port 0 says nothing either. */
 const CALL = /^(?:StatefulPartitionedCall|PartitionedCall)(?:_\d+)?\//;
 
 function shortName(name) {
-  return name.replace(CALL, "");
+  return name.replace(CALL, "").replace(/:0$/, "");
 }
 
 /** `text` with places to break it after slashes. */

@@ -118,7 +118,7 @@ class Grid {
     }
     const noun = this.options.noun[count === 1 ? 0 : 1];
     const of = found === count ? formatCount(count) : `${formatCount(found)} of ${formatCount(count)}`;
-    this.status.textContent = `${of} ${noun}${bytes && found ? `, ${formatBytes(sum)}` : ""}`;
+    this.status.textContent = `${of} ${noun}${bytes && found ? `, ${formatBytes(sum)} in sum` : ""}`;
     this.showPage();
   }
 

@@ -77,7 +77,7 @@ function buffersGrid(state) {
       { key: "fate", label: "Fate", by: (row) => buffers.fate[row], show: (row) => chip("fate", buffers.fateOf(row)) },
       { key: "cost", label: "Added time", numeric: true, by: (row) => buffers.cost[row], show: (row) => (buffers.cost[row] ? formatTime(buffers.cost[row]) : NOTHING) },
       { key: "type", label: "Made by", by: rank(buffers.type), show: (row) => buffers.typeOf(row) },
-      { key: "reason", label: "Reason", class: "text", by: rank(buffers.reason), show: (row) => buffers.reasonOf(row) },
+      { key: "reason", label: "Reason", class: "text", by: rank(buffers.reason), show: (row) => make("span", {}, ...breakable(buffers.reasonOf(row))) },
     ],
   });
   return grid;
@@ -137,8 +137,9 @@ function placesOf(decisions, step) {
   const order = decisions.map((_, row) => row).sort((a, b) => (decisions[a].position || 0) - (decisions[b].position || 0) || a - b);
   const taken = new Map();
   for (const row of order) {
-    const key = `${decisions[row].kind === "order" ? "run" : decisions[row].kind} ${decisions[row].op}`;
-    const found = places.get(key) || [];
+    // What only waits or is moved may be there as an operation like any other.
+    const key = `${decisions[row].kind} ${decisions[row].op}`;
+    const found = places.get(key) || places.get(`run ${decisions[row].op}`) || [];
     const next = taken.get(key) || 0;
     taken.set(key, next + 1);
     if (found.length) result[row] = found[Math.min(next, found.length - 1)];
@@ -167,7 +168,7 @@ function showDecisions(state) {
     return lazy.get(name)[row];
   };
   const number = (name) => (row) => Number(decisions[row][name]) || 0;
-  const text = (key, label, extra = {}) => ({ key, label, by: rank(key), show: (row) => (texts[key][row] && key !== "op_type" && key !== "reason" ? nameElement(texts[key][row]) : texts[key][row]), ...extra });
+  const text = (key, label, extra = {}) => ({ key, label, by: rank(key), show: (row) => (key === "reason" ? make("span", {}, ...breakable(texts[key][row])) : texts[key][row] && nameElement(texts[key][row])), ...extra });
   const time = (key, label) => ({ key, label, numeric: true, by: number(key), show: (row) => (decisions[row][key] ? formatTime(decisions[row][key]) : NOTHING) });
   const columns = [
     text("op", "Operation", { class: "wide" }),

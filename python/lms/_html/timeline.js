@@ -85,7 +85,7 @@ class Timeline {
     const items = [];
     const line = (name, text) => items.push(make("li", {}, make("span", { class: `stroke ${name}` }), text));
     if (this.model.steps.after) line("after", "with lms");
-    if (this.model.steps.before) line("stock", "stock");
+    if (this.model.steps.before) line(this.model.steps.after ? "stock" : "stock alone", this.model.steps.after ? "stock" : "memory in use");
     if (this.model.report.budget_bytes) line("budget", "budget");
     const counts = new Map();
     for (const step of this.plot.steps) {
