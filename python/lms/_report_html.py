@@ -25,11 +25,14 @@ _SCRIPTS = (
     "theme.js",
     "state.js",
     "summary.js",
-    "canvas.js",
+    "plot.js",
+    "picture.js",
     "timeline.js",
     "live.js",
     "grid.js",
-    "tables.js",
+    "buffers.js",
+    "decisions.js",
+    "lists.js",
     "main.js",
 )
 

@@ -483,6 +483,16 @@ def test_decisions_have_reason_cost_and_saving_and_lead_to_their_place(show):
     assert text(page, "#pin") == "Pin" and marked(page) == 0
 
 
+def test_hints_and_what_each_costs(show):
+    hint = {"kind": "keep", "where": "layer block/a", "tensors": 3, "bytes": 5 * 2**20}
+    hint.update(cost_us=-1500.0, peak_bytes=9 * 2**20, peak_without_bytes=8 * 2**20, not_followed=1)
+    page = show(synthetic(60, hints=[hint]))
+    cells = page.locator("#hints tbody tr > *").all_inner_texts()
+    wanted = ["layer block/a", "keep", "3", "5.0 MiB", "\u22121.50 ms", "9.0 MiB", "8.0 MiB", "1"]
+    assert cells == wanted
+    assert show(synthetic(60)).locator("#hints").is_hidden()
+
+
 def test_the_button_changes_the_theme_and_the_system_chooses_the_first(show):
     def background(page):
         return page.evaluate("getComputedStyle(document.body).backgroundColor")
@@ -513,7 +523,7 @@ def test_names_are_text_and_nothing_of_them_runs(show):
 
 
 PAGES = {
-    "rewritten": lambda: synthetic(60, hostile=True),
+    "rewritten": lambda: synthetic(60, hostile=True, hints=[{"kind": "keep", "where": "x" * 90}]),
     "fits": lambda: unchanged("fits", "predicted to keep the budget", buffers=60),
     "infeasible": lambda: unchanged("infeasible", min_budget_bytes=400 * 2**20, buffers=60),
     "skipped": lambda: unchanged("skipped", "no training step was found"),

@@ -40,8 +40,17 @@ class Grid {
     const { id, noun, columns } = this.options;
     const tools = [];
     if (this.options.search) {
-      this.input = make("input", { type: "search", id: `${id}-search`, placeholder: this.options.hint, autocomplete: "off", spellcheck: "false", on: { input: () => this.searched() } });
-      tools.push(make("label", { class: "search" }, make("span", { class: "hidden" }, `Search ${noun[1]}`), this.input));
+      this.input = make("input", {
+        type: "search",
+        id: `${id}-search`,
+        placeholder: this.options.hint,
+        autocomplete: "off",
+        spellcheck: "false",
+        on: { input: () => this.searched() },
+      });
+      tools.push(
+        make("label", { class: "search" }, make("span", { class: "hidden" }, `Search ${noun[1]}`), this.input),
+      );
     }
     for (const filter of this.options.filters || []) {
       const select = make("select", {}, ...filter.choices.map(([value, text]) => make("option", { value }, text)));
@@ -53,25 +62,60 @@ class Grid {
     this.status = make("p", { class: "count", id: `${id}-count`, role: "status" });
     const heads = columns.map((column) => {
       const button = makeButton({ on: { click: () => this.sortBy(column) } }, column.label);
-      const head = make("th", { scope: "col", class: column.numeric ? "number" : null, "data-key": column.key }, button);
+      const head = make(
+        "th",
+        { scope: "col", class: column.numeric ? "number" : null, "data-key": column.key },
+        button,
+      );
       column.head = head;
       return head;
     });
     this.body = make("tbody");
-    const table = make("table", { id: `${id}-table`, "aria-labelledby": `${id}-title`, "aria-describedby": `${id}-count` }, make("thead", {}, make("tr", {}, ...heads)), this.body);
-    this.first = makeButton({ class: "quiet", "aria-label": "First page", on: { click: () => this.turn(0) } }, "\u00ab");
+    const table = make(
+      "table",
+      { id: `${id}-table`, "aria-labelledby": `${id}-title`, "aria-describedby": `${id}-count` },
+      make("thead", {}, make("tr", {}, ...heads)),
+      this.body,
+    );
+    this.first = makeButton(
+      { class: "quiet", "aria-label": "First page", on: { click: () => this.turn(0) } },
+      "\u00ab",
+    );
     this.back = makeButton({ class: "quiet", on: { click: () => this.turn(this.page - 1) } }, "Back");
     this.next = makeButton({ class: "quiet", on: { click: () => this.turn(this.page + 1) } }, "Next");
-    this.last = makeButton({ class: "quiet", "aria-label": "Last page", on: { click: () => this.turn(Infinity) } }, "\u00bb");
+    this.last = makeButton(
+      { class: "quiet", "aria-label": "Last page", on: { click: () => this.turn(Infinity) } },
+      "\u00bb",
+    );
     this.place = make("span", { class: "muted" });
-    const sizes = make("select", {}, ...SIZES.map((size) => make("option", { value: size, selected: size === this.size }, `${size} rows`)));
+    const sizes = make(
+      "select",
+      {},
+      ...SIZES.map((size) => make("option", { value: size, selected: size === this.size }, `${size} rows`)),
+    );
     sizes.addEventListener("change", () => {
       this.size = Number(sizes.value);
       this.turn(0);
     });
-    this.pager = make("div", { class: "pager" }, this.first, this.back, this.place, this.next, this.last, make("label", {}, make("span", { class: "hidden" }, "Rows to a page"), sizes));
+    this.pager = make(
+      "div",
+      { class: "pager" },
+      this.first,
+      this.back,
+      this.place,
+      this.next,
+      this.last,
+      make("label", {}, make("span", { class: "hidden" }, "Rows to a page"), sizes),
+    );
     this.update();
-    return make("div", { class: "grid", id: `${id}-grid` }, make("div", { class: "tools" }, ...tools), this.status, table, this.pager);
+    return make(
+      "div",
+      { class: "grid", id: `${id}-grid` },
+      make("div", { class: "tools" }, ...tools),
+      this.status,
+      table,
+      this.pager,
+    );
   }
 
   searched() {
@@ -106,7 +150,10 @@ class Grid {
     this.rows = rows.subarray(0, found);
     const column = columns.find((each) => each.key === this.sort.key);
     if (!this.keys.has(column.key)) {
-      this.keys.set(column.key, Float64Array.from({ length: count }, (_, row) => column.by(row)));
+      this.keys.set(
+        column.key,
+        Float64Array.from({ length: count }, (_, row) => column.by(row)),
+      );
     }
     const keys = this.keys.get(column.key);
     const sign = this.sort.down ? -1 : 1;
@@ -144,8 +191,22 @@ class Grid {
       const picked = this.options.picked && this.options.picked(row);
       const cells = columns.map((column, index) => {
         const content = column.show(row);
-        const inner = index === 0 && this.options.choose ? makeButton({ class: "pick", "aria-pressed": String(Boolean(picked)) }, content) : content;
-        return make(index === 0 ? "th" : "td", { scope: index === 0 ? "row" : null, class: [column.numeric ? "number" : "", content === NOTHING ? "nothing" : "", column.class || ""].join(" ").trim() || null, "data-label": column.label }, inner);
+        const inner =
+          index === 0 && this.options.choose
+            ? makeButton({ class: "pick", "aria-pressed": String(Boolean(picked)) }, content)
+            : content;
+        return make(
+          index === 0 ? "th" : "td",
+          {
+            scope: index === 0 ? "row" : null,
+            class:
+              [column.numeric ? "number" : "", content === NOTHING ? "nothing" : "", column.class || ""]
+                .join(" ")
+                .trim() || null,
+            "data-label": column.label,
+          },
+          inner,
+        );
       });
       const line = make("tr", { class: picked ? "picked" : null }, ...cells);
       if (this.options.choose) line.addEventListener("click", () => this.choose(row));
@@ -154,14 +215,27 @@ class Grid {
     });
     if (!rows.length) {
       const clear = makeButton({ class: "quiet", on: { click: () => this.clear() } }, "Show all of them");
-      rows.push(make("tr", {}, make("td", { class: "none", colspan: columns.length }, `No ${this.options.noun[1]} match. `, this.tests.size ? clear : null)));
+      rows.push(
+        make(
+          "tr",
+          {},
+          make(
+            "td",
+            { class: "none", colspan: columns.length },
+            `No ${this.options.noun[1]} match. `,
+            this.tests.size ? clear : null,
+          ),
+        ),
+      );
     }
     this.body.replaceChildren(...rows);
     const last = this.pages() - 1;
     for (const button of [this.first, this.back]) button.disabled = this.page === 0;
     for (const button of [this.next, this.last]) button.disabled = this.page === last;
     const to = Math.min(this.rows.length, from + this.size);
-    this.place.textContent = this.rows.length ? `${formatCount(from + 1)}\u2013${formatCount(to)} of ${formatCount(this.rows.length)}` : "none";
+    this.place.textContent = this.rows.length
+      ? `${formatCount(from + 1)}\u2013${formatCount(to)} of ${formatCount(this.rows.length)}`
+      : "none";
     this.pager.hidden = this.options.count <= this.size && this.size <= SIZES[1];
   }
 
@@ -170,7 +244,8 @@ class Grid {
     this.options.choose(row);
     // The rows were made anew: whoever came by keyboard stays where they were.
     const at = this.rows.indexOf(row) - this.page * this.size;
-    if (focused) this.body.querySelectorAll("tr:not(.detail) > :first-child > button")[at]?.focus({ preventScroll: true });
+    if (focused)
+      this.body.querySelectorAll("tr:not(.detail) > :first-child > button")[at]?.focus({ preventScroll: true });
   }
   clear() {
     this.tests.clear();

@@ -19,12 +19,18 @@ class Live {
   /** The roles that any buffer has: their lines stay where they are while the pointer moves. */
   rolesThere() {
     const there = new Set(this.model.buffers.role);
-    return stackedRoles(this.model.details.roles).filter((role) => there.has(role.index)).reverse();
+    return stackedRoles(this.model.details.roles)
+      .filter((role) => there.has(role.index))
+      .reverse();
   }
 
   build() {
     this.where = make("span", { class: "where" });
-    this.pin = makeButton({ class: "quiet", id: "pin", on: { click: () => (this.state.pinned ? this.state.unpin() : this.state.pin(this.state.position)) } });
+    this.pin = makeButton({
+      class: "quiet",
+      id: "pin",
+      on: { click: () => (this.state.pinned ? this.state.unpin() : this.state.pin(this.state.position)) },
+    });
     this.op = make("p", { class: "op" });
     this.bytes = make("span", { class: "bytes", id: "live-bytes" });
     this.note = make("span", { class: "muted" });
@@ -40,15 +46,44 @@ class Live {
       const value = make("span", { class: "value" });
       const segment = make("span", { style: { background: color } });
       this.bar.append(segment);
-      const row = make("li", {}, make("span", { class: "key", style: { background: color } }), role || "not listed", value);
+      const row = make(
+        "li",
+        {},
+        make("span", { class: "key", style: { background: color } }),
+        role || "not listed",
+        value,
+      );
       this.shares.append(row);
       row.parts = { value, segment };
     }
     this.show();
     const listed = this.model.buffers
-      ? [this.bar, this.shares, this.count, make("div", { class: "scroll", tabindex: "0", role: "group", "aria-labelledby": "live-count" }, this.list, this.more)]
-      : [make("p", { class: "empty" }, "This report came without its list of buffers, so there is nothing to say about what is live.")];
-    return make("aside", { class: "live", "aria-label": "At this position" }, make("div", { class: "head" }, this.where, this.pin), make("p", {}, this.bytes, this.note), this.op, ...listed);
+      ? [
+          this.bar,
+          this.shares,
+          this.count,
+          make(
+            "div",
+            { class: "scroll", tabindex: "0", role: "group", "aria-labelledby": "live-count" },
+            this.list,
+            this.more,
+          ),
+        ]
+      : [
+          make(
+            "p",
+            { class: "empty" },
+            "This report came without its list of buffers, so there is nothing to say about what is live.",
+          ),
+        ];
+    return make(
+      "aside",
+      { class: "live", "aria-label": "At this position" },
+      make("div", { class: "head" }, this.where, this.pin),
+      make("p", {}, this.bytes, this.note),
+      this.op,
+      ...listed,
+    );
   }
 
   show() {
@@ -56,7 +91,8 @@ class Live {
     const bytes = step.bytes[position];
     const budget = this.model.report.budget_bytes || 0;
     const phase = step.phase(position);
-    this.where.textContent = `${step.label} \u00b7 ${formatCount(position + 1)} of ${formatCount(step.count)}${phase ? ` \u00b7 ${phase}` : ""}`;
+    const place = `${formatCount(position + 1)} of ${formatCount(step.count)}`;
+    this.where.textContent = [step.label, place, phase].filter(Boolean).join(" \u00b7 ");
     this.pin.textContent = pinned ? "Unpin" : "Pin";
     this.pin.setAttribute("aria-pressed", String(pinned));
     this.bytes.textContent = formatBytes(bytes);
@@ -65,7 +101,19 @@ class Live {
     const type = step.type(position);
     const name = step.op(position);
     this.op.hidden = !step.columns;
-    this.op.replaceChildren(...(name ? [make("span", { class: "type" }, kind === "run" ? type : `${KIND_WORDS[kind] || kind}: ${type}`, make("span", { class: "when" }, step.when(position))), nameElement(name)] : []));
+    this.op.replaceChildren(
+      ...(name
+        ? [
+            make(
+              "span",
+              { class: "type" },
+              kind === "run" ? type : `${KIND_WORDS[kind] || kind}: ${type}`,
+              make("span", { class: "when" }, step.when(position)),
+            ),
+            nameElement(name),
+          ]
+        : []),
+    );
     if (this.model.buffers) this.showBuffers(step, position, bytes);
   }
 
@@ -96,7 +144,9 @@ class Live {
 
   row(index) {
     if (index < this.rows.length) return this.rows[index];
-    const [key, path, last, meta, value] = ["key", "path", "last", "meta", "value"].map((name) => make("span", { class: name }));
+    const [key, path, last, meta, value] = ["key", "path", "last", "meta", "value"].map((name) =>
+      make("span", { class: name }),
+    );
     const name = make("span", { class: "name" }, make("bdi", {}, path, last));
     const button = makeButton({ on: { click: () => this.state.select(row.buffer) } }, key, name, meta, value);
     const item = make("li", {}, button);
@@ -119,7 +169,8 @@ class Live {
     row.path.textContent = name.slice(0, cut);
     row.last.textContent = name.slice(cut);
     row.name.title = buffers.nameOf(buffer);
-    row.meta.textContent = `${buffers.roleOf(buffer)} \u00b7 ${buffers.fateOf(buffer)}${copies > 1 ? ` \u00b7 held ${copies} times` : ""}`;
+    const words = [buffers.roleOf(buffer), buffers.fateOf(buffer), copies > 1 ? `held ${copies} times` : ""];
+    row.meta.textContent = words.filter(Boolean).join(" \u00b7 ");
     row.value.textContent = formatBytes(buffers.bytes[buffer]);
     row.key.style.background = `var(--role-${cssName(buffers.roleOf(buffer))}, var(--unlisted))`;
   }

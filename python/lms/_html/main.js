@@ -6,7 +6,13 @@ function part(name, draw) {
   } catch (error) {
     console.error(`lms report: ${name}:`, error);
     const section = document.getElementById(name);
-    section.replaceChildren(make("p", { class: "empty" }, `This part could not be drawn (${error.message}). The report's JSON has what it would show.`));
+    section.replaceChildren(
+      make(
+        "p",
+        { class: "empty" },
+        `This part could not be drawn (${error.message}). The report's JSON has what it would show.`,
+      ),
+    );
     section.hidden = false;
     return section;
   }
@@ -16,7 +22,11 @@ function showTimeline(state) {
   if (!state.step) return null;
   const timeline = new Timeline(state);
   const live = new Live(state);
-  const section = fill("timeline", "Memory over the step", make("div", { class: "board" }, timeline.build(), live.build()));
+  const section = fill(
+    "timeline",
+    "Memory over the step",
+    make("div", { class: "board" }, timeline.build(), live.build()),
+  );
   timeline.resize();
   return section;
 }
@@ -34,6 +44,7 @@ function start() {
   section("timeline", "Timeline", () => showTimeline(state));
   section("buffers", "Buffers", () => model.buffers && showBuffers(state));
   section("decisions", "Decisions", () => showDecisions(state));
+  section("hints", "Hints", () => showHints(report));
   section("kept", "Kept", () => showKept(report));
   section("measured", "Measured", () => showMeasured(report));
   section("facts", "More", () => showFacts(report));

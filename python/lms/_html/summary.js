@@ -29,10 +29,24 @@ function keyFigures(report) {
   const against = (bytes) => (budget ? `${formatShare(bytes / budget, 0)} of the budget` : "");
   const rewritten = report.status === "rewritten";
   if (report.peak_before_bytes) {
-    figures.push(figure(rewritten ? "Predicted peak, stock" : "Predicted peak", formatBytes(report.peak_before_bytes), against(report.peak_before_bytes), rewritten ? "stock" : "after"));
+    figures.push(
+      figure(
+        rewritten ? "Predicted peak, stock" : "Predicted peak",
+        formatBytes(report.peak_before_bytes),
+        against(report.peak_before_bytes),
+        rewritten ? "stock" : "after",
+      ),
+    );
   }
   if (rewritten) {
-    figures.push(figure("Predicted peak, with lms", formatBytes(report.peak_after_bytes), against(report.peak_after_bytes), "after"));
+    figures.push(
+      figure(
+        "Predicted peak, with lms",
+        formatBytes(report.peak_after_bytes),
+        against(report.peak_after_bytes),
+        "after",
+      ),
+    );
   }
   if (report.measured_peak_bytes) {
     figures.push(figure("Measured peak", formatBytes(report.measured_peak_bytes), againstPrediction(report)));
@@ -47,7 +61,10 @@ function keyFigures(report) {
     figures.push(figure("Least budget found", formatBytes(report.min_budget_bytes), "for which there is a plan"));
   }
   if (rewritten) {
-    const bound = report.time_overhead_bound > 0 ? `no plan adds less than ${formatShare(report.time_overhead_bound)}` : "predicted";
+    const bound =
+      report.time_overhead_bound > 0
+        ? `no plan adds less than ${formatShare(report.time_overhead_bound)}`
+        : "predicted";
     figures.push(figure("Added time", `+${formatShare(report.predicted_time_overhead || 0)}`, bound));
   }
   if (report.optimizer_seconds || report.planner_seconds) {
@@ -73,8 +90,18 @@ function showSummary(report) {
       make("span", { class: `status ${kind}` }, word),
     ),
     make("p", { class: "lead" }, text.join(" ")),
-    reason ? make("p", { class: "reason" }, reason[0].toUpperCase() + reason.slice(1) + (/[.!?]$/.test(reason) ? "" : ".") + stage) : null,
-    make("p", { class: "where" }, [name && name !== friendlyName(name) ? name : "", report.device || ""].filter(Boolean).join(" \u00b7 ")),
+    reason
+      ? make(
+          "p",
+          { class: "reason" },
+          reason[0].toUpperCase() + reason.slice(1) + (/[.!?]$/.test(reason) ? "" : ".") + stage,
+        )
+      : null,
+    make(
+      "p",
+      { class: "where" },
+      [name && name !== friendlyName(name) ? name : "", report.device || ""].filter(Boolean).join(" \u00b7 "),
+    ),
   ];
   const figures = keyFigures(report);
   if (figures.length) parts.push(make("dl", { class: "figures" }, ...figures));

@@ -6,7 +6,8 @@ function segmented(label, choices, value, chosen) {
     makeButton({ "aria-pressed": String(key === value), "data-value": key, on: { click: () => chosen(key) } }, text),
   );
   const group = make("div", { class: "segmented", role: "group", "aria-label": label }, ...buttons);
-  group.show = (key) => buttons.forEach((button) => button.setAttribute("aria-pressed", String(button.dataset.value === key)));
+  group.show = (key) =>
+    buttons.forEach((button) => button.setAttribute("aria-pressed", String(button.dataset.value === key)));
   return group;
 }
 
@@ -20,12 +21,20 @@ class Timeline {
     this.tip = make("div", { class: "tip", "aria-hidden": "true", hidden: true });
     this.stage = make(
       "div",
-      { class: "stage", id: "stage", tabindex: "0", role: "slider", "aria-label": "Position in the step", "aria-describedby": "timeline-help", "aria-valuemin": "1" },
+      {
+        class: "stage",
+        id: "stage",
+        tabindex: "0",
+        role: "slider",
+        "aria-label": "Position in the step",
+        "aria-describedby": "timeline-help",
+        "aria-valuemin": "1",
+      },
       base,
       overlay,
       this.tip,
     );
-    this.plot = new Plot(base, overlay, this.model);
+    this.plot = new Picture(base, overlay, this.model);
     this.listen();
     state.listen((what) => this.changed(what));
     theme.listeners.push(() => this.redraw());
@@ -45,20 +54,42 @@ class Timeline {
     const { steps } = this.model;
     const tools = [];
     if (steps.before && steps.after) {
-      this.which = segmented("Which step to look into", [["after", "With lms"], ["before", "Stock"]], this.state.active, (key) => this.state.activate(key));
+      this.which = segmented(
+        "Which step to look into",
+        [
+          ["after", "With lms"],
+          ["before", "Stock"],
+        ],
+        this.state.active,
+        (key) => this.state.activate(key),
+      );
       tools.push(this.which);
     }
     if (this.plot.hasTimes()) {
-      this.axis = segmented("Horizontal axis", [["positions", "Operations"], ["time", "Time"]], "positions", (key) => {
-        this.plot.setAxis(key);
-        this.axis.show(key);
-        this.redraw();
-      });
+      this.axis = segmented(
+        "Horizontal axis",
+        [
+          ["positions", "Operations"],
+          ["time", "Time"],
+        ],
+        "positions",
+        (key) => {
+          this.plot.setAxis(key);
+          this.axis.show(key);
+          this.redraw();
+        },
+      );
       tools.push(this.axis);
     }
-    this.whole = makeButton({ class: "quiet", disabled: true, on: { click: () => this.zoomTo(0, this.plot.domain()) } }, "Show all");
+    this.whole = makeButton(
+      { class: "quiet", disabled: true, on: { click: () => this.zoomTo(0, this.plot.domain()) } },
+      "Show all",
+    );
     tools.push(
-      makeButton({ class: "quiet", id: "to-peak", on: { click: () => this.state.pin(this.state.step.peak) } }, "Go to the peak"),
+      makeButton(
+        { class: "quiet", id: "to-peak", on: { click: () => this.state.pin(this.state.step.peak) } },
+        "Go to the peak",
+      ),
       make(
         "span",
         { class: "zoom", role: "group", "aria-label": "Zoom" },
@@ -69,7 +100,9 @@ class Timeline {
     );
     this.chosen = make("div", { class: "chosen", id: "chosen" });
     this.showChosen();
-    const help = "Move along the step to see what is live; click to pin, drag to zoom. Keys: arrows, Page Up and Page Down, Home, End, Enter to pin, Escape to unpin.";
+    const help =
+      "Move along the step to see what is live; click to pin, drag to zoom. Keys: arrows, Page Up and Page Down, " +
+      "Home, End, Enter to pin, Escape to unpin.";
     return make(
       "div",
       { class: "plot" },
@@ -85,7 +118,8 @@ class Timeline {
     const items = [];
     const line = (name, text) => items.push(make("li", {}, make("span", { class: `stroke ${name}` }), text));
     if (this.model.steps.after) line("after", "with lms");
-    if (this.model.steps.before) line(this.model.steps.after ? "stock" : "stock alone", this.model.steps.after ? "stock" : "memory in use");
+    if (this.model.steps.before)
+      line(this.model.steps.after ? "stock" : "stock alone", this.model.steps.after ? "stock" : "memory in use");
     if (this.model.report.budget_bytes) line("budget", "budget");
     const counts = new Map();
     for (const step of this.plot.steps) {
@@ -118,7 +152,13 @@ class Timeline {
     const { step, position } = this.state;
     this.stage.setAttribute("aria-valuemax", String(step.count));
     this.stage.setAttribute("aria-valuenow", String(position + 1));
-    const words = [`operation ${position + 1} of ${step.count}`, step.phase(position), shortName(step.op(position)), formatBytes(step.bytes[position]), this.state.pinned ? "pinned" : ""];
+    const words = [
+      `operation ${position + 1} of ${step.count}`,
+      step.phase(position),
+      shortName(step.op(position)),
+      formatBytes(step.bytes[position]),
+      this.state.pinned ? "pinned" : "",
+    ];
     this.stage.setAttribute("aria-valuetext", words.filter(Boolean).join(", "));
     if (this.whole) this.whole.disabled = !this.plot.zoomed();
   }
@@ -136,14 +176,21 @@ class Timeline {
     const { selected } = this.state;
     const { buffers } = this.model;
     if (selected === null) {
-      this.chosen.replaceChildren(make("span", { class: "muted" }, "Choose a buffer, here or in the table, to see when it is held."));
+      this.chosen.replaceChildren(
+        make("span", { class: "muted" }, "Choose a buffer, here or in the table, to see when it is held."),
+      );
       return;
     }
     const words = [formatBytes(buffers.bytes[selected]), buffers.roleOf(selected), buffers.fateOf(selected)];
     if (buffers.reasonOf(selected)) words.push(buffers.reasonOf(selected));
     this.chosen.replaceChildren(
       make("span", { class: "key selected" }),
-      make("span", { class: "words" }, nameElement(buffers.nameOf(selected)), make("span", { class: "muted" }, words.join(" \u00b7 "))),
+      make(
+        "span",
+        { class: "words" },
+        nameElement(buffers.nameOf(selected)),
+        make("span", { class: "muted" }, words.join(" \u00b7 ")),
+      ),
       makeButton({ class: "quiet", on: { click: () => this.state.select(null) } }, "Clear"),
     );
   }
@@ -237,7 +284,8 @@ class Timeline {
   click(x) {
     const { left, right } = this.plot.box;
     const at = this.plot.positionUnder(this.state.step, Math.max(left, Math.min(right - 0.01, x)));
-    if (this.state.pinned && Math.abs(this.plot.x(this.plot.begin(this.state.step, this.state.position)) - x) < 5) this.state.unpin();
+    if (this.state.pinned && Math.abs(this.plot.x(this.plot.begin(this.state.step, this.state.position)) - x) < 5)
+      this.state.unpin();
     else this.state.pin(at);
   }
   showTip(x) {
@@ -247,11 +295,22 @@ class Timeline {
       return [step, at < 0 ? "ended" : formatBytes(step.bytes[at])];
     });
     this.tip.replaceChildren(
-      ...lines.reverse().map(([step, text]) => make("div", {}, make("span", { class: `stroke ${step.key === "after" ? "after" : "stock"}` }), make("b", {}, text), ` ${step.label}`)),
+      ...lines
+        .reverse()
+        .map(([step, text]) =>
+          make(
+            "div",
+            {},
+            make("span", { class: `stroke ${step.key === "after" ? "after" : "stock"}` }),
+            make("b", {}, text),
+            ` ${step.label}`,
+          ),
+        ),
     );
     this.tip.hidden = false;
     const room = this.plot.width - x > this.tip.offsetWidth + 24;
-    this.tip.style.transform = `translate(${Math.round(room ? x + 14 : x - 14 - this.tip.offsetWidth)}px, ${this.plot.box.top + 8}px)`;
+    const left = Math.round(room ? x + 14 : x - 14 - this.tip.offsetWidth);
+    this.tip.style.transform = `translate(${left}px, ${this.plot.box.top + 8}px)`;
   }
   hideTip() {
     this.tip.hidden = true;

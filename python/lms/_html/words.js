@@ -32,19 +32,29 @@ const TERMS = [
   ["Peak", "The most bytes in use at any moment of the step, everything included that is there during all of it."],
   ["Budget", "What the device may hold at the peak: weights, inputs and activations together."],
   ["Stock, with lms", "The step as TensorFlow would run it, and as it was rewritten."],
-  ["Operation, position", "The step's operations in the order that was assumed. The rewritten step has more of them, so the same number is not the same operation in both."],
+  [
+    "Operation, position",
+    "The step's operations in the order that was assumed. The rewritten step has more of them, so the same number " +
+      "is not the same operation in both.",
+  ],
   ["Buffer", "Memory that one tensor holds, or several that share it: a tensor and its reshapes, for example."],
   ["Live", "Held in memory at that position: made already, and still to be read."],
   ["Activation", "Made in the forward pass and read again in the backward pass."],
   ["Gradient", "Made in the backward pass."],
   ["Resident", "There during the whole step: weights, optimizer slots, arguments, constants."],
   ["Scratch", "What an operation needs for itself while it runs."],
-  ["Recomputed", "Dropped after its last use in the forward pass, and computed again just before the backward pass reads it."],
+  [
+    "Recomputed",
+    "Dropped after its last use in the forward pass, and computed again just before the backward pass reads it.",
+  ],
   ["Moved", "Computed later than stock would, once; nobody needed it earlier."],
   ["Swapped", "Copied out of the device's memory, and back in time for its next reader."],
   ["Order", "An edge that makes an operation wait, so that memory is used as planned."],
   ["Added time", "Predicted time that the decisions add, as a share of the step's own."],
-  ["Bound", "No plan for this budget is predicted to add less time than this. What lies between is what could still be won."],
+  [
+    "Bound",
+    "No plan for this budget is predicted to add less time than this. What lies between is what could still be won.",
+  ],
   ["Measured peak", "What a later call of the step really took of TensorFlow's allocator."],
 ];
 
@@ -68,7 +78,9 @@ function sentences(report) {
   } else if (report.status === "fits" && report.peak_before_bytes) {
     text.push(`Fits: the predicted peak is ${peak}${budget && `, the budget ${budget}`}. Nothing was changed.`);
   } else if (report.status === "infeasible") {
-    text.push(`Infeasible: no plan was found that keeps ${budget ? `the budget of ${budget}` : "this budget"}. The step runs unchanged.`);
+    text.push(
+      `Infeasible: no plan was found that keeps ${budget ? `the budget of ${budget}` : "this budget"}. The step runs unchanged.`,
+    );
     if (report.min_budget_bytes) {
       text.push(`The least budget that a plan was found for is ${formatBytes(report.min_budget_bytes)}.`);
     }

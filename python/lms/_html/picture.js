@@ -1,20 +1,8 @@
 // The drawing of the timeline: memory over the step, by role, on two canvases (the picture, and
-// what moves above it). Knows pixels and positions, and no page.
+// what moves above it).
 
 /** From the bottom up: what stays first, what comes and goes above it. */
 const STACK = ["weight", "constant", "argument", "other", "activation", "gradient", "result", "scratch"];
-const EVENTS = ["recompute", "move", "swap_out", "swap_in"];
-
-/** The last index at which ascending `values` is not above `value`. */
-function bisect(values, value) {
-  let [low, high] = [0, values.length - 1];
-  while (low < high) {
-    const middle = (low + high + 1) >> 1;
-    if (values[middle] <= value) low = middle;
-    else high = middle - 1;
-  }
-  return low;
-}
 
 /** 1, 2 or 5 times a power of ten: about `count` steps up to `span`. */
 function niceStep(span, count) {
@@ -25,114 +13,15 @@ function niceStep(span, count) {
 
 /** A time on an axis whose ticks are `step` us apart: in one unit, with the digits it needs. */
 function formatTick(value, step) {
-  const [size, unit] = [[1e6, "s"], [1e3, "ms"], [1, "\u00b5s"]].find(([size]) => step >= size / 10) || [1, "\u00b5s"];
+  const [size, unit] = [
+    [1e6, "s"],
+    [1e3, "ms"],
+    [1, "\u00b5s"],
+  ].find(([size]) => step >= size / 10) || [1, "\u00b5s"];
   return `${(value / size).toFixed(step < size ? Math.ceil(-Math.log10(step / size)) : 0)} ${unit}`;
 }
 
-class Plot {
-  constructor(base, overlay, model) {
-    this.base = base;
-    this.overlay = overlay;
-    this.model = model;
-    this.steps = [model.steps.before, model.steps.after].filter(Boolean);
-    this.axis = "positions";
-    this.view = [0, this.domain()];
-    this.events = new Map(this.steps.map((step) => [step, this.eventsOf(step)]));
-  }
-
-  eventsOf(step) {
-    const found = [];
-    for (let position = 0; position < step.count; position++) {
-      const kind = step.kind(position);
-      if (kind !== "run") found.push([position, kind]);
-    }
-    return found;
-  }
-
-  hasTimes() {
-    return this.steps.every((step) => step.times);
-  }
-  domain() {
-    return Math.max(...this.steps.map((step) => (this.axis === "time" ? step.times[step.count] : step.count)));
-  }
-  setAxis(axis) {
-    this.axis = axis;
-    this.view = [0, this.domain()];
-  }
-
-  /** Shows from..to of the axis, within what there is. */
-  setView(from, to) {
-    const all = this.domain();
-    const least = this.axis === "time" ? all / 1e5 : Math.min(all, 8);
-    const span = Math.min(all, Math.max(least, to - from));
-    const left = Math.max(0, Math.min(all - span, from));
-    this.view = [left, left + span];
-  }
-  zoomed() {
-    return this.view[1] - this.view[0] < this.domain() * 0.9999;
-  }
-
-  /** Fits the canvases to their box; `width` and `height` in CSS pixels. */
-  resize(width, height) {
-    const scale = Math.max(1, window.devicePixelRatio || 1);
-    for (const canvas of [this.base, this.overlay]) {
-      canvas.width = Math.round(width * scale);
-      canvas.height = Math.round(height * scale);
-      canvas.getContext("2d").setTransform(scale, 0, 0, scale, 0, 0);
-    }
-    const left = width < 520 ? 54 : 66;
-    this.width = width;
-    this.height = height;
-    this.box = { left, top: 22, right: width - 10, bottom: height - 66 };
-  }
-
-  // ---- from positions to pixels and back
-
-  begin(step, position) {
-    return this.axis === "time" ? step.times[position] : position;
-  }
-  /** Where an axis value is drawn. */
-  x(value) {
-    const { left, right } = this.box;
-    return left + ((value - this.view[0]) / (this.view[1] - this.view[0])) * (right - left);
-  }
-  value(x) {
-    const { left, right } = this.box;
-    return this.view[0] + ((x - left) / (right - left)) * (this.view[1] - this.view[0]);
-  }
-  y(bytes) {
-    return this.box.bottom - (bytes / this.top) * (this.box.bottom - this.box.top);
-  }
-  /** The position that runs at an axis value; -1 beyond the step's end. */
-  positionAt(step, value) {
-    if (value >= this.begin(step, step.count - 1) + (this.axis === "time" ? step.times[step.count] - step.times[step.count - 1] : 1)) return -1;
-    if (this.axis === "time") return Math.min(step.count - 1, bisect(step.times, Math.max(0, value)));
-    return Math.max(0, Math.min(step.count - 1, Math.floor(value)));
-  }
-  /** Of the positions under a pixel the one with the most memory; the last one beyond the end. */
-  positionUnder(step, x) {
-    const first = this.positionAt(step, this.value(Math.max(this.box.left, x - 0.5)));
-    if (first < 0) return step.count - 1;
-    let last = this.positionAt(step, this.value(Math.min(this.box.right, x + 0.5)) - 1e-9);
-    if (last < 0) last = step.count - 1;
-    let best = first;
-    for (let at = first + 1; at <= last; at++) if (step.bytes[at] > step.bytes[best]) best = at;
-    return best;
-  }
-
-  /** For each pixel column the position to show there; -1 for none. */
-  columns(step) {
-    const { left, right } = this.box;
-    const result = new Int32Array(Math.max(1, Math.floor(right - left)));
-    for (let column = 0; column < result.length; column++) {
-      const first = this.positionAt(step, this.value(left + column));
-      result[column] = first < 0 ? -1 : this.positionUnder(step, left + column + 0.5);
-    }
-    return result;
-  }
-
-  // ---- the picture
-
+class Picture extends Plot {
   draw(active) {
     const colors = theme.colors;
     const pen = this.base.getContext("2d");
@@ -281,7 +170,10 @@ class Plot {
   drawStack(pen, step, columns) {
     let lower = new Float64Array(columns.length);
     const draw = (bytesAt, color) => {
-      const upper = Float64Array.from(columns, (position, column) => lower[column] + (position < 0 ? 0 : Math.max(0, bytesAt(position, column))));
+      const upper = Float64Array.from(
+        columns,
+        (position, column) => lower[column] + (position < 0 ? 0 : Math.max(0, bytesAt(position, column))),
+      );
       if (upper.some((value, column) => value > lower[column])) this.drawArea(pen, columns, upper, lower, color, 0.82);
       lower = upper;
     };
@@ -314,7 +206,10 @@ class Plot {
     const width = pen.measureText(text).width;
     const { left, right } = this.box;
     const fitted = places(width).map(([x, y]) => [Math.max(left + 4, Math.min(right - width - 4, x)), y]);
-    const free = ([x, y]) => !this.labels.some((other) => x < other[0] + other[2] + 6 && other[0] < x + width + 6 && Math.abs(y - other[1]) < 13);
+    const free = ([x, y]) =>
+      !this.labels.some(
+        (other) => x < other[0] + other[2] + 6 && other[0] < x + width + 6 && Math.abs(y - other[1]) < 13,
+      );
     const [x, y] = fitted.find(free) || fitted[0];
     this.labels.push([x, y, width]);
     pen.textAlign = "left";
@@ -331,7 +226,16 @@ class Plot {
   drawBudget(pen, budget) {
     if (!budget || budget > this.top) return;
     const y = Math.round(this.y(budget)) + 0.5;
-    this.stroke(pen, theme.colors.budget, 1.25, [7, 4], [[this.box.left, y], [this.box.right, y]]);
+    this.stroke(
+      pen,
+      theme.colors.budget,
+      1.25,
+      [7, 4],
+      [
+        [this.box.left, y],
+        [this.box.right, y],
+      ],
+    );
   }
   /** After the peaks' labels: it can stand in more places than they. */
   labelBudget(pen, budget) {
@@ -339,7 +243,12 @@ class Plot {
     const above = budget > this.top;
     const text = `budget ${formatBytes(budget)}${above ? " \u2191" : ""}`;
     const lines = above ? [this.box.top + 12] : [this.y(budget) - 5, this.y(budget) + 14];
-    this.label(pen, text, theme.colors.budget, (width) => lines.flatMap((y) => [[this.box.left + 6, y], [this.box.right - width - 6, y]]));
+    this.label(pen, text, theme.colors.budget, (width) =>
+      lines.flatMap((y) => [
+        [this.box.left + 6, y],
+        [this.box.right - width - 6, y],
+      ]),
+    );
   }
 
   stroke(pen, color, width, dash, points) {
@@ -365,7 +274,12 @@ class Plot {
     pen.lineWidth = 1.5;
     pen.stroke();
     const text = `${this.steps.length > 1 ? `${step.label}: ` : "peak "}${formatBytes(step.bytes[step.peak])}`;
-    this.label(pen, text, color, (width) => [[x - width / 2, y - 8], [x + 8, y - 8], [x - width - 8, y - 8], [x - width / 2, y + 18]]);
+    this.label(pen, text, color, (width) => [
+      [x - width / 2, y - 8],
+      [x + 8, y - 8],
+      [x - width - 8, y - 8],
+      [x - width / 2, y + 18],
+    ]);
   }
 
   /** Ticks where something is computed again, moved or swapped. */
@@ -412,7 +326,10 @@ class Plot {
     const middle = Math.round(x) + 0.5;
     // Above what it points at it would strike the labels out.
     const from = state && !state.pinned ? this.y(state.step.bytes[state.position]) : top;
-    this.stroke(pen, color, state && state.pinned ? 1.75 : 1, dash, [[middle, from], [middle, bottom + 16]]);
+    this.stroke(pen, color, state && state.pinned ? 1.75 : 1, dash, [
+      [middle, from],
+      [middle, bottom + 16],
+    ]);
     if (!state) return;
     pen.beginPath();
     pen.arc(x, this.y(state.step.bytes[state.position]), 3.5, 0, 7);
