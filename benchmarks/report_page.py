@@ -25,6 +25,7 @@ from lms import _report_html
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 LIMIT_MS = 200
+ARGUMENTS = ["--no-sandbox", "--disable-dev-shm-usage"]  # containers: root, and little of /dev/shm
 
 # Each entry is a list of things to do; one is done and timed at a time.
 ACTIONS = """
@@ -119,7 +120,7 @@ def main() -> int:
         from playwright.sync_api import sync_playwright
     except ImportError:
         sys.exit("playwright is missing: pip install playwright")
-    program = shutil.which("chromium") or shutil.which("chromium-browser")
+    program = shutil.which("chromium")
     if program is None:
         sys.exit("Chromium is missing: apt-get install chromium")
     sys.path.insert(0, str(ROOT / "tests" / "python"))
@@ -134,7 +135,7 @@ def main() -> int:
     results: dict[str, Any] = {}
     slow = []
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        browser = playwright.chromium.launch(executable_path=program, args=ARGUMENTS)
         facts = machine_facts(chromium=browser.version)
         for label, report in cases:
             found = results[label] = figures(browser, report, args.rounds)

@@ -10,9 +10,10 @@ function unitOf(count) {
   return unit;
 }
 
-/** 1536 -> "1.5 KiB"; `unit` as unitOf gives it, for columns that share one. */
-function formatBytes(count, unit = unitOf(count)) {
+/** 1536 -> "1.5 KiB". */
+function formatBytes(count) {
   if (!Number.isFinite(count)) return "unknown";
+  const unit = unitOf(count);
   const value = count / 1024 ** unit;
   return `${unit === 0 ? formatCount(value) : value.toFixed(unit >= 3 ? 2 : 1)} ${UNITS[unit]}`;
 }

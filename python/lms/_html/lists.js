@@ -92,7 +92,6 @@ function showMeasured(report) {
   if (report.budget_bytes && report.budget_bytes < 4 * report.peak_before_bytes)
     bars.push(["Budget", report.budget_bytes, "budget"]);
   const most = Math.max(...bars.map((bar) => bar[1]));
-  const unit = unitOf(most);
   const resident = report.resident_bytes || 0;
   const rows = bars.map(([label, bytes, kind]) => {
     const part = kind === "budget" ? 0 : Math.min(resident, bytes);
@@ -112,7 +111,7 @@ function showMeasured(report) {
             part ? make("span", { class: "part", style: { width: `${(part / bytes) * 100}%` } }) : null,
           ),
         ),
-        make("span", { class: "value" }, formatBytes(bytes, unit)),
+        make("span", { class: "value" }, formatBytes(bytes)),
       ),
     );
   });
