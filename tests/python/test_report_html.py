@@ -222,7 +222,7 @@ def test_title_words_and_figures(show):
     page = show(synthetic(100, predicted_time_overhead=0.0712, time_overhead_bound=0.061))
     assert page.title() == "multi_step_on_iterator: rewritten (lms)"
     assert text(page, "h1") == "multi_step_on_iterator" and text(page, ".status") == "Rewritten"
-    assert "for 7.1% more time" in text(page, ".lead")
+    assert "less), for 7.1% more time." in text(page, ".lead")
     figures = text(page, ".figures")
     for words in (
         "Predicted peak, stock",
@@ -489,6 +489,11 @@ def test_decisions_have_reason_cost_and_saving_and_lead_to_their_place(show):
     assert held[1] == "with lms" + ", ".join(f"{a + 1:,}\u2013{b + 1:,}" for a, b in intervals)
     page.locator("#decisions-table tbody tr").nth(1).click()
     assert text(page, "#pin") == "Pin" and marked(page) == 0
+
+
+def test_no_added_time_is_said_in_words(show):
+    page = show(synthetic(60, predicted_time_overhead=0.0002))
+    assert text(page, ".lead").endswith(" less), in the same time.")
 
 
 def test_hints_and_what_each_costs(show):

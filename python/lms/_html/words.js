@@ -70,10 +70,11 @@ function sentences(report) {
   const peak = formatBytes(report.peak_before_bytes || 0);
   const budget = report.budget_bytes ? formatBytes(report.budget_bytes) : "";
   if (report.status === "rewritten") {
+    const added = report.predicted_time_overhead || 0;
     const share = 1 - report.peak_after_bytes / report.peak_before_bytes;
     text.push(
       `Rewritten: the predicted peak is ${formatBytes(report.peak_after_bytes)} instead of ${peak}` +
-        ` (${formatShare(share, 0)} less), for ${formatShare(report.predicted_time_overhead || 0)} more time.`,
+        ` (${formatShare(share, 0)} less), ${added < 0.0005 ? "in the same time" : `for ${formatShare(added)} more time`}.`,
     );
   } else if (report.status === "fits" && report.peak_before_bytes) {
     text.push(`Fits: the predicted peak is ${peak}${budget && `, the budget ${budget}`}. Nothing was changed.`);
