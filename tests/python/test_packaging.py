@@ -70,7 +70,7 @@ def test_the_sdist_holds_what_the_build_needs_and_no_results_of_one(
     for top, patterns in (
         ("cc", ("*.cc", "*.h")),
         ("third_party", ("*.cmake", "*.in", "query.py")),
-        ("python/lms", ("*.py", "*.pyi", "py.typed")),
+        ("python/lms", ("*.py", "*.pyi", "py.typed", "_html/*")),
         ("tests/cc", ("*.cc", "CMakeLists.txt")),
     ):
         for pattern in patterns:
