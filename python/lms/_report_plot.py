@@ -69,7 +69,7 @@ def plot(report: Report, path: str | os.PathLike[str] | None) -> Any:
         axes = chart.subplots()
     else:
         chart = _figure(figsize=(11.5, 5.2))
-        axes, live = chart.subplots(1, 2, width_ratios=(3, 2))
+        axes, live = chart.subplots(1, 2, gridspec_kw={"width_ratios": (3, 2)})
         _bars(live, details)
     _timeline(axes, report, details)
     if path is not None:
@@ -124,7 +124,7 @@ def _timeline(axes: Any, report: Report, details: Mapping[str, Any] | None) -> N
         shown = "before" if details["after"] is None else "after"
         _shade(axes, details, shown)
     axes.set_title(_title(report), fontsize=10, color=_INK, loc="left")
-    axes.legend(loc="upper left", bbox_to_anchor=(0, -0.13), ncols=3, fontsize=8, frameon=False)
+    axes.legend(loc="upper left", bbox_to_anchor=(0, -0.13), ncol=3, fontsize=8, frameon=False)
     axes.margins(x=0.01)
 
 
@@ -215,7 +215,7 @@ def _bars(axes: Any, details: Mapping[str, Any]) -> None:
         if sum(sizes) > _VISIBLE * details[side]["bytes"][position]:
             bars.append((f"{len(sizes)} more: {role}", sum(sizes), role))
     left_out = details[side]["bytes"][position] - sum(size for _, size, _ in bars)
-    if left_out > 0:
+    if left_out > _VISIBLE * details[side]["bytes"][position]:
         bars.append(("the rest", left_out, "other"))
     largest = max((size for _, size, _ in bars), default=1)
     scale, unit = _unit(largest)
@@ -247,7 +247,7 @@ def _bars(axes: Any, details: Mapping[str, Any]) -> None:
         handles=[patches.Patch(color=_ROLES[role], label=role) for role in seen],
         loc="upper left",
         bbox_to_anchor=(0, -0.13),
-        ncols=4,
+        ncol=4,
         fontsize=8,
         frameon=False,
     )
@@ -293,7 +293,7 @@ def plot_pareto(table: Pareto, path: str | os.PathLike[str] | None) -> Any:
     axes.set_xlabel(f"memory budget, {unit}", fontsize=9, color=_INK)
     axes.set_ylabel("added time, %", fontsize=9, color=_INK)
     axes.set_title(f"{table.function}: what budgets cost", fontsize=10, color=_INK, loc="left")
-    axes.legend(loc="upper left", bbox_to_anchor=(0, -0.14), ncols=4, fontsize=8, frameon=False)
+    axes.legend(loc="upper left", bbox_to_anchor=(0, -0.14), ncol=4, fontsize=8, frameon=False)
     if path is not None:
         chart.savefig(path, dpi=150)
     return chart

@@ -235,7 +235,7 @@ def test_the_bars_are_what_is_live_at_the_peak(rewritten):
     bars = rewritten.plot().axes[1].patches
     scale, _ = _report_plot._unit(max(rewritten.details["buffers"]["bytes"]))
     total = sum(bar.get_width() for bar in bars) * scale
-    assert total == pytest.approx(rewritten.peak_after_bytes)
+    assert total == pytest.approx(rewritten.peak_after_bytes, rel=0.003)
 
 
 def test_phases_are_stretches():
