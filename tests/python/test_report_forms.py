@@ -213,7 +213,7 @@ def test_a_trace_has_all_operations_counters_and_arrows(rewritten):
 def test_slices_that_overlap_are_on_lanes_of_their_own():
     lanes = _report_perfetto._Lanes()
     events = [{"ts": ts, "dur": dur} for ts, dur in ((0, 10), (5, 10), (10.0, 5), (14.999, 1))]
-    # The third begins where the first ends, the fourth 1 ns before the third does: that is rounding.
+    # The third begins where the first ends, the fourth 1 ns before the third ends: rounding.
     assert [lanes.take("swapped in", event) for event in events] == [0, 1, 0, 0]
     assert [event["dur"] for event in events] == pytest.approx([10, 10, 4.999, 1])
     assert lanes.take("swapped out", {"ts": 0, "dur": 1}) == 0
