@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "cc/core/liveness.h"
-#include "cc/core/run_record.h"
 #include "cc/core/report.h"
 #include "cc/core/report_details.h"
+#include "cc/core/run_record.h"
 #include "cc/tf/import.h"
 #include "cc/tf/step_report.h"
 #include "cc/tf/verify.h"

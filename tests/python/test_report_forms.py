@@ -8,7 +8,7 @@ from pathlib import Path
 import lms
 import pytest
 from helpers import make_step, reports_on
-from lms import _report_json, _report_plot, _report_text
+from lms import _report_json, _report_perfetto, _report_plot, _report_text
 
 SCHEMA = json.loads((Path(lms.__file__).parent / "report.schema.json").read_text())
 
@@ -208,6 +208,15 @@ def test_a_trace_has_all_operations_counters_and_arrows(rewritten):
     ended = {e["id"]: e for e in events if e["ph"] == "f"}
     assert set(begun) == set(ended) and len(begun) >= len(decided)
     assert all(begun[arrow]["ts"] <= ended[arrow]["ts"] for arrow in begun)
+
+
+def test_slices_that_overlap_are_on_lanes_of_their_own():
+    lanes = _report_perfetto._Lanes()
+    events = [{"ts": ts, "dur": dur} for ts, dur in ((0, 10), (5, 10), (10.0, 5), (14.999, 1))]
+    # The third begins where the first ends, the fourth 1 ns before the third ends: rounding.
+    assert [lanes.take("swapped in", event) for event in events] == [0, 1, 0, 0]
+    assert [event["dur"] for event in events] == pytest.approx([10, 10, 4.999, 1])
+    assert lanes.take("swapped out", {"ts": 0, "dur": 1}) == 0
 
 
 def test_a_trace_of_one_side_and_of_none(fits):
