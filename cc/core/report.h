@@ -42,6 +42,18 @@ struct KeptTensors {
   int64_t bytes = 0;
 };
 
+// What came of one hint of the user's, and what it costs.
+struct HintReport {
+  std::string kind;             // "keep", "recompute", "swap"
+  std::string where;            // the place in the program, or the layers
+  int tensors = 0;              // that it was carried out on
+  int64_t bytes = 0;            // of these
+  double cost_us = 0;           // per step, beside the plan without this hint; below 0 where it saves time
+  int64_t peak_bytes = 0;       // predicted, with it...
+  int64_t peak_without_bytes = 0;  // ...and planned again without; both 0: not looked for
+  int not_followed = 0;         // tensors that it could not be carried out on
+};
+
 struct Report {
   std::string function;
   int64_t sequence = 0;
@@ -82,6 +94,7 @@ struct Report {
   std::vector<int64_t> timeline_before;  // bytes in use at each op, in schedule order
   std::vector<int64_t> timeline_after;
   std::vector<KeptTensors> kept;  // largest first
+  std::vector<HintReport> hints;  // in the order of the graph
 };
 
 // One entry per reason for which buffers of the graph may not be evicted, resident ones left out, largest first.
