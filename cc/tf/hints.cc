@@ -10,6 +10,7 @@ namespace lms {
 namespace {
 
 constexpr size_t kMostWarnings = 20;
+constexpr char kComposition[] = "/unary_ops_composition";  // what Grappler puts in the place of a row of such ops
 constexpr int64_t kWorthSaying = 1024;  // smaller tensors of a region are not looked at
 
 std::vector<std::string> Split(std::string_view text, char by) {
@@ -170,7 +171,10 @@ HintMarks::HintMarks(const tensorflow::GraphDef& graph, const std::string& named
       const std::vector<int> ids = ReadFrames(attr->second.s());
       own.insert(own.end(), ids.begin(), ids.end());
     } else if (!nodes.empty()) {
-      const auto known = nodes.find(node.name());
+      std::string name = node.name();
+      const size_t end = name.rfind('/');
+      if (end != std::string::npos && name.compare(end, std::string::npos, kComposition) == 0) name.resize(end);
+      const auto known = nodes.find(name);
       if (known != nodes.end()) own.insert(own.end(), known->second.begin(), known->second.end());
     }
     any_ |= !own.empty();
