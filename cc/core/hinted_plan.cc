@@ -127,9 +127,7 @@ class Forcer {
 
 }  // namespace
 
-bool HasEvictionHints(const MemGraph& graph) {
-  return std::any_of(graph.buffers.begin(), graph.buffers.end(), Evicts);
-}
+bool HasEvictionHints(const MemGraph& graph) { return std::any_of(graph.buffers.begin(), graph.buffers.end(), Evicts); }
 
 AppliedHints ApplyHints(PlanState* state) {
   const MemGraph& graph = state->graph();

@@ -324,8 +324,7 @@ PlannerOptions PlannerOptionsFor(double seconds) {
 PlannerResult PlanForLimit(const MemGraph& graph, int64_t limit_bytes, const PlannerOptions& options) {
   if (!options.recompute && !options.link.usable()) return Evaluate(graph, Plan(), limit_bytes, options.link);
   // Of one way alone no more would come than what hints leave open to it.
-  const bool mix =
-      options.recompute && options.link.usable() && !options.single_start && !HasEvictionHints(graph);
+  const bool mix = options.recompute && options.link.usable() && !options.single_start && !HasEvictionHints(graph);
   PlannerOptions most = options;
   if (mix) most.work = static_cast<int64_t>(static_cast<double>(options.work) * (1 - 2 * kShareAlone));
   Planner planner(graph, most);

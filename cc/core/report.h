@@ -44,14 +44,14 @@ struct KeptTensors {
 
 // What came of one hint of the user's, and what it costs.
 struct HintReport {
-  std::string kind;             // "keep", "recompute", "swap"
-  std::string where;            // the place in the program, or the layers
-  int tensors = 0;              // that it was carried out on
-  int64_t bytes = 0;            // of these
-  double cost_us = 0;           // per step, beside the plan without this hint; below 0 where it saves time
-  int64_t peak_bytes = 0;       // predicted, with it...
+  std::string kind;                // "keep", "recompute", "swap"
+  std::string where;               // the place in the program, or the layers
+  int tensors = 0;                 // that it was carried out on
+  int64_t bytes = 0;               // of these
+  double cost_us = 0;              // per step, beside the plan without this hint; below 0 where it saves time
+  int64_t peak_bytes = 0;          // predicted, with it...
   int64_t peak_without_bytes = 0;  // ...and planned again without; both 0: not looked for
-  int not_followed = 0;         // tensors that it could not be carried out on
+  int not_followed = 0;            // tensors that it could not be carried out on
 };
 
 struct Report {

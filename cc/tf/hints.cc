@@ -11,7 +11,7 @@ namespace {
 
 constexpr size_t kMostWarnings = 20;
 constexpr char kComposition[] = "/unary_ops_composition";  // what Grappler puts in the place of a row of such ops
-constexpr int64_t kWorthSaying = 1024;  // smaller tensors of a region are not looked at
+constexpr int64_t kWorthSaying = 1024;                     // smaller tensors of a region are not looked at
 
 std::vector<std::string> Split(std::string_view text, char by) {
   std::vector<std::string> parts;
@@ -207,8 +207,7 @@ void Hints::Give(const HintMarks& marks, const tensorflow::GraphDef& graph, bool
   const auto is_result = [&](BufferId b, int frame) {
     return std::any_of(readers[b].begin(), readers[b].end(), [&](OpId reader) {
       const int node = imported->node_of_op[reader];
-      return reader <= turn && !Contains(marks.of(node), frame) &&
-             !OfGradients(Split(graph.node(node).name(), '/'));
+      return reader <= turn && !Contains(marks.of(node), frame) && !OfGradients(Split(graph.node(node).name(), '/'));
     });
   };
   int checkpoints = -1;  // a frame of them

@@ -76,7 +76,7 @@ class Report:
     profiled_share: the share of the step's predicted time whose operations were measured.
     timeline: bytes in use at each operation in the order assumed, "before" and "after".
     kept: what could not be dropped, and why.
-    hints: one mapping per hint (lms.keep, lms.recompute, ...): its "kind", "where" it was given, how
+    hints: one mapping per hint (lms.keep, lms.recompute, ...): "kind", "where" it was given, how
       many "tensors" of how many "bytes" it was carried out on, and "not_followed" on how many it
       could not be (`warnings` has reasons); "cost_us": what it adds to the step's time,
       "peak_bytes" and "peak_without_bytes": the predicted peak with it, and of a plan without it
@@ -173,6 +173,8 @@ class Report:
             for item in self.kept:
                 kept.add_row(format_bytes(item["bytes"]), str(item["tensors"]), item["reason"])
             parts.append(kept)
+        if self.hints:
+            parts.append(self._hint_table())
         return render(parts)
 
     def to_json(self, path: str | os.PathLike[str] | None = None) -> str:
@@ -302,6 +304,26 @@ class Report:
             rows = [row for row in rows if row[0] != "least feasible budget"]
         rows += [("warning", warning) for warning in self.warnings]
         return [(name, value) for name, value in rows if value]
+
+    def _hint_table(self) -> Any:
+        from rich import box, table
+
+        result = table.Table(title="hints", box=box.SIMPLE)
+        for name in ("bytes", "tensors", "cost", "peak", "without it"):
+            result.add_column(name, justify="right")
+        result.add_column("hint", overflow="fold")
+        for item in self.hints:
+            lost = f" ({item['not_followed']} could not be)" if item["not_followed"] else ""
+            priced = bool(item["peak_without_bytes"])
+            result.add_row(
+                format_bytes(item["bytes"]),
+                str(item["tensors"]),
+                f"{item['cost_us'] / 1e3:.2f} ms" if priced else "",
+                format_bytes(item["peak_bytes"]) if priced else "",
+                format_bytes(item["peak_without_bytes"]) if priced else "",
+                f"{item['kind']} {item['where']}{lost}",
+            )
+        return result
 
     def _decision_table(self) -> Any:
         from rich import box, table

@@ -30,12 +30,16 @@ ATTRIBUTE = "_lms_hint"
 
 # Types of nodes that a pass may put a fused one in the place of.
 _LAST_OF_FUSED = frozenset(
-    "Add AddV2 BiasAdd Elu FusedBatchNorm FusedBatchNormV2 FusedBatchNormV3 LeakyRelu MatMul Mul "
-    "Relu Relu6 Selu Sigmoid Softplus Tanh _FusedBatchNormEx Conv2D Conv3D "
-    "DepthwiseConv2dNative BatchMatMulV2 Einsum "
-    # Of a row of these, too, the last one has a new name: "Exp/unary_ops_composition".
-    "Abs Acos Acosh Asin Asinh Atan Atanh Ceil Cos Cosh Erf Exp Expm1 Floor Inv Log Log1p Neg "
-    "Reciprocal Rint Round Rsqrt Sin Sinh Sqrt Square Tan".split()
+    (
+        *("Add", "AddV2", "BiasAdd", "Elu", "FusedBatchNorm", "FusedBatchNormV2", "LeakyRelu"),
+        *("FusedBatchNormV3", "_FusedBatchNormEx", "MatMul", "Mul", "Relu", "Relu6", "Selu"),
+        *("Sigmoid", "Softplus", "Tanh", "Conv2D", "Conv3D", "DepthwiseConv2dNative", "Einsum"),
+        "BatchMatMulV2",
+        # Of a row of these, too, the last one has a new name: "Exp/unary_ops_composition".
+        *("Abs", "Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "Ceil", "Cos", "Cosh", "Erf"),
+        *("Exp", "Expm1", "Floor", "Inv", "Log", "Log1p", "Neg", "Reciprocal", "Rint", "Round"),
+        *("Rsqrt", "Sin", "Sinh", "Sqrt", "Square", "Tan"),
+    )
 )
 _UNMARKED = frozenset(("Const", "NoOp", "Placeholder"))
 _MOST_FUNCTIONS = 4096
@@ -92,8 +96,8 @@ def mark(tensors: Any, kind: str, form: str, what: str) -> None:
     for tensor in flat:
         if type(tensor).__name__ == "KerasTensor":
             raise TypeError(
-                f"lms.{what}: {getattr(tensor, 'name', '')!r} is a symbolic tensor of a Keras model "
-                "that is being built, of which no operation exists yet: name its layer, "
+                f"lms.{what}: {getattr(tensor, 'name', '')!r} is a symbolic tensor of a Keras "
+                "model that is being built, of which no operation exists yet: name its layer, "
                 f"lms.hint_layers(model, {what}=[...])"
             )
     with shielded("hints"):

@@ -1,4 +1,4 @@
-"""Hints: each form changes the plan as it says, in memory as well, and no bit of what is computed."""
+"""Hints: each form changes the plan as it says, and no bit of what is computed."""
 
 from __future__ import annotations
 
@@ -188,6 +188,7 @@ def test_a_region_is_recomputed_but_for_its_results():
     assert report.peak_after_bytes <= report.peak_before_bytes - 3 * TILE
     (hint,) = report.hints  # one line of the program
     assert hint["tensors"] >= 4
+    assert "recompute test_hints.py:" in str(report)
 
 
 def test_the_innermost_region_counts():
@@ -290,7 +291,9 @@ def test_all_but_the_checkpoints_is_recomputed():
     again = set(recomputed(report))
     assert {"Tanh", "Tanh_1", "Tanh_3", "Tanh_4"} <= again
     assert not {"Tanh_2", "Tanh_5"} & again
-    assert {(hint["kind"], hint["where"] == "all but the checkpoints") for hint in report.hints} == {
+    assert {
+        (hint["kind"], hint["where"] == "all but the checkpoints") for hint in report.hints
+    } == {
         ("keep", False),
         ("recompute", True),
     }

@@ -93,7 +93,8 @@ TEST(Hints, OneGroupAloneIsLifted) {
 
 TEST(Hints, TheResultsOfARegionStay) {
   Item item = TrainChain(4);
-  for (const char* name : {"matmul_1", "tanh_1", "matmul_2", "tanh_2"}) Mark(&item, name, "region|recompute|f.1||a.py:3");
+  for (const char* name : {"matmul_1", "tanh_1", "matmul_2", "tanh_2"})
+    Mark(&item, name, "region|recompute|f.1||a.py:3");
   const HintsOf hinted(item);
   EXPECT_EQ(hinted.Of("tanh_1"), Hint::kRecompute);
   EXPECT_FALSE(hinted.Buffer("tanh_1").hint_named);
@@ -102,9 +103,10 @@ TEST(Hints, TheResultsOfARegionStay) {
 }
 
 TEST(Hints, TheInnermostFrameCounts) {
-  Item item = TrainChain(4);
+  Item item = TrainChain(7);
   const std::string outer = "region|recompute|f.1||a.py:3";
-  for (const char* name : {"matmul_0", "tanh_0", "matmul_1", "matmul_2", "tanh_2", "matmul_3"}) Mark(&item, name, outer);
+  for (const char* name : {"matmul_0", "tanh_0", "matmul_1", "matmul_2", "tanh_2", "matmul_3"})
+    Mark(&item, name, outer);
   Mark(&item, "tanh_1", outer + ";region|keep|f.2||a.py:4");
   const HintsOf hinted(item);
   EXPECT_EQ(hinted.Of("tanh_0"), Hint::kRecompute);
@@ -128,7 +130,8 @@ TEST(Hints, AllButTheCheckpoints) {
   Mark(&item, "tanh_2", "checkpoint|keep||0|a.py:5");
   const HintsOf hinted(item);
   EXPECT_EQ(hinted.Of("tanh_2"), Hint::kKeep);
-  for (const char* name : {"tanh_0", "tanh_1", "tanh_3", "matmul_4"}) EXPECT_EQ(hinted.Of(name), Hint::kRecompute) << name;
+  for (const char* name : {"tanh_0", "tanh_1", "tanh_3", "matmul_4"})
+    EXPECT_EQ(hinted.Of(name), Hint::kRecompute) << name;
   EXPECT_EQ(hinted.Of("tanh_grad_3"), Hint::kNone);
 }
 
@@ -144,13 +147,15 @@ TEST(Hints, LayersByNameScope) {
   testing::GraphBuilder b;
   b.Feed("x", {256, 64});
   std::string y = "x";
-  for (const char* name : {"net_1/block_1/in_1/Tanh", "net_1/block_1/out_1/Tanh", "net_1/block_1_1/Tanh", "other/Tanh"}) {
+  for (const char* name :
+       {"net_1/block_1/in_1/Tanh", "net_1/block_1/out_1/Tanh", "net_1/block_1_1/Tanh", "other/Tanh"}) {
     b.Float(name, "Tanh", {y});
     y = name;
   }
   b.Float("loss", "Exp", {y});
   std::string grad = "loss";
-  for (const char* name : {"other/Tanh", "net_1/block_1_1/Tanh", "net_1/block_1/out_1/Tanh", "net_1/block_1/in_1/Tanh"}) {
+  for (const char* name :
+       {"other/Tanh", "net_1/block_1_1/Tanh", "net_1/block_1/out_1/Tanh", "net_1/block_1/in_1/Tanh"}) {
     const std::string next = std::string("gradient_tape/") + name;
     b.Float(next, "TanhGrad", {name, grad});
     grad = next;
