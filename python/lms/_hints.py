@@ -20,19 +20,24 @@ from __future__ import annotations
 import contextlib
 import difflib
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from types import TracebackType
-from typing import Any, TypeVar, Union
+from typing import Any, TypeVar, Union, cast
 
 import tensorflow as tf
 
 from lms import _tf_hints
 
+F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
 Names = Union[str, Iterable[Any]]
 
 _NOTHING: Any = object()  # None may be a part of a nest
-_do_not_convert = tf.autograph.experimental.do_not_convert
+
+
+def _do_not_convert(function: F) -> F:
+    """AutoGraph is to leave the function as it is."""
+    return cast(F, tf.autograph.experimental.do_not_convert(function))
 
 
 class Region(contextlib.ContextDecorator):
