@@ -68,7 +68,9 @@ class Planner {
  public:
   Planner(const MemGraph& graph, const PlannerOptions& options)
       : graph_(graph), options_(options), resident_(graph.ResidentBytes()), until_(Seconds() + options.seconds) {
-    if (HasEvictionHints(graph)) hinted_ = Fresh().ToPlan();
+    if (!HasEvictionHints(graph)) return;
+    hinted_ = Fresh().ToPlan();
+    hinted_us_ = Evaluate(hinted_, std::numeric_limits<int64_t>::max()).cost_us;
   }
 
   // Some or all starts for the limit, without local search: the best plans, different ones, best first; at least one.
@@ -147,6 +149,8 @@ class Planner {
   PlannerResult Improve(std::vector<PlannerResult> starts, int64_t limit_bytes) {
     PlannerResult best = starts[0];
     best.work = work_;
+    // What hints ask for cannot be improved.
+    if (!hinted_.empty() && best.feasible && best.cost_us <= hinted_us_) return best;
     if (best.plan.empty() || options_.single_start) return best;
     // The bound is of recomputation.
     const bool bounded = !options_.link.usable() && !Late();
@@ -309,7 +313,8 @@ class Planner {
   double until_;
   int64_t work_ = 0;
   std::unique_ptr<CheckpointChain> chain_;
-  Plan hinted_;  // what hints ask for; without any, nothing
+  Plan hinted_;           // what hints ask for; without any, nothing
+  double hinted_us_ = 0;  // that it costs
 };
 
 }  // namespace
