@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "cc/core/sort_unique.h"
+#include "cc/core/turn.h"
 
 namespace lms {
 namespace {
@@ -28,55 +29,14 @@ CheckpointChain::CheckpointChain(const MemGraph& graph, int most_stages)
       last_backward_read_(graph.buffers.size(), kNone) {
   if (graph.ops.empty()) return;
   const PlanState keep_everything(graph);
-  FindTurn(keep_everything);
+  FindTurn();
   FindStages(most_stages);
   if (usable()) MeasureStages(keep_everything);
 }
 
-// The place that most bytes wait across: each buffer is taken to wait in its widest gap.
-void CheckpointChain::FindTurn(const PlanState& keep_everything) {
+void CheckpointChain::FindTurn() {
   const OpId n = static_cast<OpId>(graph_.ops.size());
-  std::vector<int64_t> change(n + 2, 0);
-  for (size_t b = 0; b < graph_.buffers.size(); ++b) {
-    const MemBuffer& buffer = graph_.buffers[b];
-    if (!buffer.evictable || buffer.resident) continue;
-    OpId widest_from = 0;
-    OpId widest_to = 0;
-    OpId from = buffer.producer;
-    for (const PlanState::Access& access : keep_everything.life(static_cast<BufferId>(b)).accesses) {
-      const OpId to = OpOfSlot(access.slot);
-      if (to - from > widest_to - widest_from) {
-        widest_from = from;
-        widest_to = to;
-      }
-      from = to;
-    }
-    if (widest_to - widest_from < 2) continue;
-    change[widest_from] += buffer.bytes;
-    change[widest_to] -= buffer.bytes;
-  }
-  int64_t waiting = 0;
-  int64_t most = 0;
-  for (OpId op = 0; op < n; ++op) {
-    waiting += change[op];
-    if (waiting > most) {
-      most = waiting;
-      turn_ = op;
-    }
-  }
-  // Of several equal places the last one before something is read a second time.
-  std::vector<bool> read(graph_.buffers.size(), false);
-  for (OpId op = 0; op <= turn_; ++op) {
-    for (const BufferId b : graph_.ops[op].inputs) read[b] = true;
-  }
-  for (OpId op = turn_ + 1; op < n && change[op] == 0; ++op) {
-    const std::vector<BufferId>& inputs = graph_.ops[op].inputs;
-    if (std::any_of(inputs.begin(), inputs.end(), [&](BufferId b) { return read[b] && !graph_.buffers[b].resident; })) {
-      break;
-    }
-    for (const BufferId b : inputs) read[b] = true;
-    turn_ = op;
-  }
+  turn_ = TurnOf(graph_);
   for (OpId op = 0; op < n; ++op) {
     for (const BufferId b : graph_.ops[op].inputs) {
       if (op <= turn_) {

@@ -65,7 +65,7 @@ class CheckpointChain {
     int64_t gradients = 0;        // held when its window begins
   };
 
-  void FindTurn(const PlanState& keep_everything);
+  void FindTurn();
   void FindStages(int most_stages);
   void MeasureStages(const PlanState& keep_everything);
   std::vector<BufferId> Needed(const Stage& stage, const std::vector<BufferId>& wanted) const;

@@ -83,13 +83,14 @@ const Closure& ClosureFinder::Find(BufferId wanted, OpId before, const ClosureRu
       if (input == wanted) return closure_;
       if (in_closure_[input] == search_ || state_.Alive(input, slot)) continue;
       in_closure_[input] = search_;
+      const bool hinted = buffer.hint == Hint::kRecompute;
       const bool may_recompute = buffer.evictable && graph.ops[buffer.producer].recomputable;
       const int until = state_.AliveUntil(input, slot);
       if (!may_recompute && until < 0) return closure_;
-      const bool keep =
-          until >= 0 &&
-          (!may_recompute || static_cast<double>(buffer.bytes) <= rule.keep_ratio * static_cast<double>(wanted_bytes) ||
-           Fits(buffer.bytes, until, wanted_bytes, opens, slot, rule.limit_bytes));
+      const bool keep = until >= 0 && !(may_recompute && hinted) &&
+                        (!may_recompute || rule.hinted_only ||
+                         static_cast<double>(buffer.bytes) <= rule.keep_ratio * static_cast<double>(wanted_bytes) ||
+                         Fits(buffer.bytes, until, wanted_bytes, opens, slot, rule.limit_bytes));
       (keep ? closure_.kept : closure_.recomputed).push_back(input);
     }
   }

@@ -17,8 +17,10 @@ struct ClosureRule {
   int64_t limit_bytes = 0;
   // ...or if it is at most this many times as large as the wanted buffer...
   double keep_ratio = 0;
-  // ...otherwise recompute it too, as long as the closure has at most this many ops.
+  // ...otherwise recompute it too, as long as the closure has at most this many ops. What is hinted to be recomputed
+  // is not kept.
   int max_ops = 64;
+  bool hinted_only = false;  // only what is hinted to be recomputed is; the rest is kept
 };
 
 struct Closure {

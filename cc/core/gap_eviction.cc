@@ -366,6 +366,7 @@ bool GapEviction::Relieve() {
       if (Interrupted()) return any;
       const int64_t over = state_.bytes().Max(slot, slot);
       if (over <= limit_) break;
+      if (state_.Pinned(b)) continue;
       const int64_t worst = state_.bytes().Max();
       state_.Begin();
       state_.Retain(b, before);
@@ -391,7 +392,7 @@ void GapEviction::TakeBack(const std::vector<BufferId>* buffers) {
   std::vector<Candidate> candidates;
   const auto add = [&](BufferId b) {
     for (const int start : state_.life(b).starts) {
-      if (!IsClosureSlot(start)) continue;
+      if (!IsClosureSlot(start) || state_.Pinned(b)) continue;
       const PlanState::SwappedIn* swap = state_.SwappedInAt(b, start);
       const double cost_us =
           swap == nullptr ? graph.ops[graph.buffers[b].producer].cost_us : state_.CostOfSwap(b, *swap);
@@ -443,7 +444,7 @@ void GapEviction::SwapInstead(const std::vector<BufferId>* buffers) {
     if (!state_.MaySwap(b) || graph.buffers[b].bytes == 0) return;
     const double saved = graph.ops[graph.buffers[b].producer].cost_us / static_cast<double>(graph.buffers[b].bytes);
     for (const int start : state_.life(b).starts) {
-      if (!IsClosureSlot(start) || state_.SwappedInAt(b, start) != nullptr) continue;
+      if (!IsClosureSlot(start) || state_.SwappedInAt(b, start) != nullptr || state_.Pinned(b)) continue;
       candidates.push_back({saved, OpOfSlot(start), b});
     }
   };

@@ -120,10 +120,12 @@ class LocalSearch {
     for (int i = 0; i < std::min(size, count); ++i) {
       const Part& part = parts[near[i].second];
       if (part.provides == nullptr) {
-        state_.Retain(part.buffer, part.before);
+        if (!state_.Pinned(part.buffer)) state_.Retain(part.buffer, part.before);
         continue;
       }
-      for (const BufferId b : *part.provides) state_.Retain(b, part.before);
+      for (const BufferId b : *part.provides) {
+        if (!state_.Pinned(b)) state_.Retain(b, part.before);
+      }
     }
     state_.Commit();
   }

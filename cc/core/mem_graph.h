@@ -19,6 +19,14 @@ using OpId = int32_t;
 using BufferId = int32_t;
 inline constexpr int32_t kNone = -1;
 
+// What the user has said of a buffer: it goes before what a planner would rather do.
+enum class Hint : uint8_t {
+  kNone,
+  kKeep,       // never dropped
+  kRecompute,  // dropped, and computed again, whether memory is short or not
+  kSwap,       // likewise copied to another tier and back
+};
+
 struct MemBuffer {
   std::string name;  // of the tensor that owns the storage: "node:port"
   int64_t bytes = 0;
@@ -29,6 +37,8 @@ struct MemBuffer {
   bool swappable = true;             // its bytes may be copied to the host or to disk and back, in a gap
   std::string keep_reason;           // why not evictable
   bool no_more_readers = false;      // no recomputation may read it: who holds it matters to a reader that it has
+  Hint hint = Hint::kNone;           // carried out by ApplyHints (hinted_plan.h), but for kKeep: that is not evictable
+  bool hint_named = false;           // the tensor itself was named, not what it is a part of
   std::vector<OpId> overwritten_by;  // ops that change the storage in place: a recomputation that reads it precedes all
 };
 

@@ -245,6 +245,9 @@ std::vector<std::string> ParseOptions(const OptionMap& map, Options* options, bo
     } else if (internal && name == "_feedback") {
       if (!AsFeedback(value, &parsed)) problems.push_back(name + "=" + Show(value) + " " + why);
       continue;
+    } else if (internal && name == "_hints" && std::holds_alternative<std::string>(value)) {
+      parsed.hints = std::get<std::string>(value);
+      continue;
     } else {
       const std::optional<std::string> problem = ParseSwapOption(name, value, &parsed);
       if (!problem) {

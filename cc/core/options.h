@@ -69,6 +69,7 @@ struct Options {
   std::vector<SeenSize> seen_sizes;  // "_seen_sizes": what one function's call tells of itself
   double observed_excess = 1;        // "_feedback": activations measured / predicted, under an earlier plan
   std::string planned_again;         // the words that came with it; "": the first plan
+  std::string hints;                 // "_hints": what is said of a function's tensors by name (cc/tf/hints.h)
 };
 
 // Name, type, default and accepted values of one option, for messages and documents.

@@ -189,6 +189,24 @@ void PlanState::UnreadInputs(OpId op, int slot) {
   }
 }
 
+void PlanState::Pin() {
+  pinned_.clear();
+  for (size_t b = 0; b < lives_.size(); ++b) {
+    for (const int start : lives_[b].starts) {
+      if (IsClosureSlot(start)) pinned_.emplace_back(static_cast<BufferId>(b), start);
+    }
+  }
+}
+
+bool PlanState::Pinned(BufferId buffer) const {
+  const auto at = std::lower_bound(pinned_.begin(), pinned_.end(), std::make_pair(buffer, 0));
+  return at != pinned_.end() && at->first == buffer;
+}
+
+bool PlanState::PinnedAt(BufferId buffer, int slot) const {
+  return !pinned_.empty() && std::binary_search(pinned_.begin(), pinned_.end(), std::make_pair(buffer, slot));
+}
+
 void PlanState::Begin() {
   ++change_;
   touched_.clear();

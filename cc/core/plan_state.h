@@ -120,6 +120,12 @@ class PlanState {
   void Swap(BufferId buffer, const SwapWay& way);
   // Takes the recomputation, or the swap-in, back: the instance before lives on.
   void Retain(BufferId buffer, OpId before);
+  // What has been decided so far is to stay: whoever improves a plan takes nothing back of what is computed or swapped
+  // in of pinned buffers, as instances before it would live on.
+  void Pin();
+  bool Pinned(BufferId buffer) const;
+  bool PinnedAt(BufferId buffer, int slot) const;
+
   // Ends the changes. Recomputations that nothing reads any more, because of them, go as well.
   void Commit();
 
@@ -191,6 +197,7 @@ class PlanState {
   int64_t work_ = 0;
 
   std::vector<Change> history_;
+  std::vector<std::pair<BufferId, int>> pinned_;  // starts, sorted
 
   // Of the change that is being made.
   int64_t change_ = 0;

@@ -58,6 +58,11 @@ void PlanState::FindLatestMoves() {
 bool PlanState::ShouldMove(OpId op) const {
   const MemOp& o = graph_->ops[op];
   if (!move_ || !o.recomputable) return false;
+  // What was computed anew for it at its own place, because somebody asked for that, is to be read there.
+  if (!pinned_.empty() && !moved_[op] &&
+      std::any_of(o.inputs.begin(), o.inputs.end(), [this, op](BufferId b) { return PinnedAt(b, ClosureSlot(op)); })) {
+    return false;
+  }
   int first = slots_;  // recomputation of any output
   for (const BufferId b : o.outputs) {
     if (graph_->buffers[b].escapes || graph_->buffers[b].resident) return false;

@@ -9,6 +9,7 @@
 
 #include "cc/core/checkpoint_chain.h"
 #include "cc/core/gap_eviction.h"
+#include "cc/core/hinted_plan.h"
 #include "cc/core/liveness.h"
 #include "cc/core/local_search.h"
 #include "cc/core/lower_bound.h"
@@ -66,21 +67,25 @@ bool Better(const PlannerResult& a, const PlannerResult& b) {
 class Planner {
  public:
   Planner(const MemGraph& graph, const PlannerOptions& options)
-      : graph_(graph), options_(options), resident_(graph.ResidentBytes()), until_(Seconds() + options.seconds) {}
+      : graph_(graph), options_(options), resident_(graph.ResidentBytes()), until_(Seconds() + options.seconds) {
+    if (!HasEvictionHints(graph)) return;
+    hinted_ = Fresh().ToPlan();
+    hinted_us_ = Evaluate(hinted_, std::numeric_limits<int64_t>::max()).cost_us;
+  }
 
   // Some or all starts for the limit, without local search: the best plans, different ones, best first; at least one.
   std::vector<PlannerResult> Start(int64_t limit_bytes, bool all) {
-    std::vector<PlannerResult> best{Evaluate(Plan(), limit_bytes)};
+    std::vector<PlannerResult> best{Evaluate(hinted_, limit_bytes)};
     const int64_t limit = limit_bytes - resident_;
     if (best[0].feasible || limit <= 0) return best;
-    PlanState state(graph_, options_.move, options_.link);
+    PlanState state = Fresh();
     int starts = 0;
     GapEviction eviction(&state, limit, [&] { return Late() && starts > 0; }, options_.swap_rules);
     eviction.ForgetHistory();
     bool fresh = true;
-    // A start begins with "keep everything".
+    // A start begins with "keep everything", but for hints.
     const auto begin = [&] {
-      if (!fresh) state = PlanState(graph_, options_.move, options_.link);
+      if (!fresh) state = Fresh();
       fresh = false;
     };
     const auto finish = [&](bool under) {
@@ -144,6 +149,8 @@ class Planner {
   PlannerResult Improve(std::vector<PlannerResult> starts, int64_t limit_bytes) {
     PlannerResult best = starts[0];
     best.work = work_;
+    // What hints ask for cannot be improved.
+    if (!hinted_.empty() && best.feasible && best.cost_us <= hinted_us_) return best;
     if (best.plan.empty() || options_.single_start) return best;
     // The bound is of recomputation.
     const bool bounded = !options_.link.usable() && !Late();
@@ -187,14 +194,21 @@ class Planner {
   }
 
  private:
+  // Nothing decided but what hints ask for.
+  PlanState Fresh() const {
+    PlanState state(graph_, options_.move, options_.link);
+    ApplyHints(&state);
+    return state;
+  }
+
   // Bisection between what a single op needs and the lowest peak so far, each plan grown from the one before.
   PlannerResult Lowest() {
     constexpr int64_t kNoLimit = std::numeric_limits<int64_t>::max();
     constexpr int kChainTries = 8;
     constexpr int kSteps = 10;
-    PlannerResult best = Evaluate(Plan(), kNoLimit);
+    PlannerResult best = Evaluate(hinted_, kNoLimit);
     if (PrepareChain()) {
-      PlanState state(graph_, options_.move, options_.link);
+      PlanState state = Fresh();
       // Solutions for little more than the least may turn out smaller than that for the least.
       double level = chain_->LeastLevel();
       for (int i = 0; i < kChainTries && level < chain_->levels() && (i == 0 || !Late()); ++i) {
@@ -209,11 +223,11 @@ class Planner {
     const int64_t share = options_.work / 2 / kSteps;
     for (int i = 0; i < kSteps && low < best.peak_bytes && !Late(); ++i) {
       const int64_t limit_bytes = low + (best.peak_bytes - low) / 2;
-      PlanState state(graph_, options_.move, options_.link);
+      PlanState state = Fresh();
       GapEviction eviction(&state, limit_bytes - resident_, [this] { return Late(); }, options_.swap_rules);
       PlannerResult result;
       result.peak_bytes = kNoLimit;
-      for (const Plan& from : {best.plan, Plan()}) {
+      for (const Plan& from : {best.plan, hinted_}) {
         state.Load(from);
         EvictionRule rule = Allowed(kStarts[i % kFewStarts], i);
         rule.crowd = true;
@@ -239,7 +253,7 @@ class Planner {
   }
 
   PlannerResult Search(const Plan& from, int64_t limit_bytes, int64_t work, double enough_us) {
-    PlanState state(graph_, options_.move, options_.link);
+    PlanState state = Fresh();
     state.Load(from);
     LocalSearchLimits limits;
     limits.work = work;
@@ -263,7 +277,8 @@ class Planner {
   }
 
   bool PrepareChain() {
-    if (!options_.recompute) return false;
+    // The chain decides for itself what is saved, hints or no hints.
+    if (!options_.recompute || !hinted_.empty()) return false;
     if (chain_ == nullptr) {
       chain_ = std::make_unique<CheckpointChain>(graph_, kMostStages);
       if (chain_->usable()) chain_->Solve(Simulate(graph_, Plan()).peak_bytes - resident_);
@@ -298,6 +313,8 @@ class Planner {
   double until_;
   int64_t work_ = 0;
   std::unique_ptr<CheckpointChain> chain_;
+  Plan hinted_;           // what hints ask for; without any, nothing
+  double hinted_us_ = 0;  // that it costs
 };
 
 }  // namespace
@@ -311,7 +328,8 @@ PlannerOptions PlannerOptionsFor(double seconds) {
 
 PlannerResult PlanForLimit(const MemGraph& graph, int64_t limit_bytes, const PlannerOptions& options) {
   if (!options.recompute && !options.link.usable()) return Evaluate(graph, Plan(), limit_bytes, options.link);
-  const bool mix = options.recompute && options.link.usable() && !options.single_start;
+  // Of one way alone no more would come than what hints leave open to it.
+  const bool mix = options.recompute && options.link.usable() && !options.single_start && !HasEvictionHints(graph);
   PlannerOptions most = options;
   if (mix) most.work = static_cast<int64_t>(static_cast<double>(options.work) * (1 - 2 * kShareAlone));
   Planner planner(graph, most);

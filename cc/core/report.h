@@ -57,6 +57,18 @@ struct PlannedStep {
   int64_t MemoryBytes() const;
 };
 
+// What came of one hint of the user's, and what it costs.
+struct HintReport {
+  std::string kind;                // "keep", "recompute", "swap"
+  std::string where;               // the place in the program, or the layers
+  int tensors = 0;                 // that it was carried out on
+  int64_t bytes = 0;               // of these
+  double cost_us = 0;              // per step, beside the plan without this hint; below 0 where it saves time
+  int64_t peak_bytes = 0;          // predicted, with it...
+  int64_t peak_without_bytes = 0;  // ...and planned again without; both 0: not looked for
+  int not_followed = 0;            // tensors that it could not be carried out on
+};
+
 struct Report {
   std::string function;
   int64_t sequence = 0;
@@ -99,6 +111,7 @@ struct Report {
   std::vector<KeptTensors> kept;                    // largest first
   std::shared_ptr<const ReportDetails> details;     // null where there are none, or no longer (report_store.h)
   std::shared_ptr<const PlannedStep> planned_step;  // likewise: what other budgets can be tried on
+  std::vector<HintReport> hints;  // in the order of the graph
 };
 
 // Clears all names and words of the graph, which planning does without.

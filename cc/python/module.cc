@@ -135,6 +135,19 @@ py::dict ToDict(const lms::Report& report) {
     entry["bytes"] = k.bytes;
     kept.append(entry);
   }
+  py::list hints;
+  for (const lms::HintReport& h : report.hints) {
+    py::dict hint;
+    hint["kind"] = h.kind;
+    hint["where"] = h.where;
+    hint["tensors"] = h.tensors;
+    hint["bytes"] = h.bytes;
+    hint["cost_us"] = h.cost_us;
+    hint["peak_bytes"] = h.peak_bytes;
+    hint["peak_without_bytes"] = h.peak_without_bytes;
+    hint["not_followed"] = h.not_followed;
+    hints.append(hint);
+  }
   py::dict timeline;
   timeline["before"] = report.timeline_before;
   timeline["after"] = report.timeline_after;
@@ -175,6 +188,7 @@ py::dict ToDict(const lms::Report& report) {
   result["decisions"] = decisions;
   result["timeline"] = timeline;
   result["kept"] = kept;
+  result["hints"] = hints;
   result["details"] = DetailsHandle(report);
   return result;
 }

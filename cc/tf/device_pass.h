@@ -19,6 +19,7 @@
 #include "cc/tf/dimensions.h"
 #include "cc/tf/graph_bounds.h"
 #include "cc/tf/graph_index.h"
+#include "cc/tf/hints.h"
 #include "cc/tf/import.h"
 #include "cc/tf/rewrite.h"
 #include "cc/tf/stage_watch.h"
@@ -85,6 +86,7 @@ class DevicePass {
   // With an automatic budget the margin counts too: what is left on a device is never exact. An explicit budget that
   // the prediction meets is met.
   bool OverBudget() const;
+  bool Fits();
   // A share of the graph's own peak, or the least: asked of every function that runs, not only of training steps.
   bool RelativeBudget() const;
   int64_t Limit() const { return PlanningLimit(Allowed(), report_.resident_bytes, options_.safety_margin); }
@@ -109,6 +111,16 @@ class DevicePass {
   bool Rewrite(const Plan& plan, tensorflow::grappler::GrapplerItem* rewritten, MemoryProfile* profile);
   // What could not be placed in the order stays where it is in the next plan. False: nothing, or too often.
   bool KeepUntimed();
+
+  // device_pass_hints.cc: what the user has said of tensors.
+  void GiveHints();
+  // Do they change a plan by themselves?
+  bool Hinted() const;
+  // Says what came of each hint, and what it costs beside a plan for the limit without it.
+  void NoteHints(int64_t limit);
+  // Which of them would have to go for the limit to be met; "" where it is not for them.
+  std::string HintsInTheWay();
+  PlannerResult PlanQuickly(const MemGraph& graph, int64_t limit, int plans) const;
 
   // device_pass_end.cc: what has come of it.
   void Accept(const PlannerResult& planned, const MemoryProfile& profile, tensorflow::grappler::GrapplerItem* rewritten,
@@ -137,6 +149,8 @@ class DevicePass {
   Report& report_;
   GraphIndex index_;
   ImportedGraph imported_;
+  HintMarks marks_;
+  Hints hints_;
   bool in_order_ = false;
   ImportedGraph ordered_;    // then: the same in another order
   int64_t order_limit_ = 0;  // of bytes up to which the order need not be enforced; 0: it is the executor's own

@@ -24,6 +24,7 @@ double Now() { return std::chrono::duration<double>(std::chrono::steady_clock::n
 
 void DevicePass::Accept(const PlannerResult& planned, const MemoryProfile& profile,
                         tensorflow::grappler::GrapplerItem* rewritten, tensorflow::GraphDef* output) {
+  const bool least = options_.memory_budget.kind == Budget::Kind::kMin;
   report_.status = ReportStatus::kRewritten;
   report_.peak_after_bytes = profile.peak_bytes;
   report_.timeline_after = profile.Timeline();
@@ -34,6 +35,7 @@ void DevicePass::Accept(const PlannerResult& planned, const MemoryProfile& profi
   FailIfInjected("describe");
   const AppliedPlan applied{Planned(), planned, applied_, swap_.link, order_limit_ > 0};
   DescribeApplied(applied, index_, sizes_, &report_);
+  NoteHints(least ? profile.peak_bytes : OverBudget() ? Limit() : std::max(Limit(), Allowed()));
   Detail([&] { details_.After(verified_, profile, applied, report_); });
   Dump([&] {
     const std::string problem = in_order_ ? DumpFile().Write(Planned().graph) : "";
@@ -91,6 +93,7 @@ std::string DevicePass::Returned() const {
 bool DevicePass::NothingToGain() {
   report_.status = ReportStatus::kFits;
   report_.budget_bytes = report_.min_budget_bytes = report_.peak_before_bytes;
+  NoteHints(0);
   report_.reason =
       "no plan lowers the predicted peak of " + FormatBytes(report_.peak_before_bytes) + hidden_ + Returned();
   return false;
@@ -118,6 +121,8 @@ bool DevicePass::Infeasible(const PlannerResult& planned, tensorflow::GraphDef* 
     report_.reason += ": weights, inputs and constants alone take " + FormatBytes(report_.resident_bytes);
   }
   NoteWhatLimitsSwapping();
+  NoteHints(0);
+  report_.reason += HintsInTheWay();
   report_.reason += Returned();
   report_.reason += "; the least feasible budget found is " + FormatBytes(report_.min_budget_bytes) + " (" +
                     std::to_string(report_.min_budget_bytes) + " bytes)";

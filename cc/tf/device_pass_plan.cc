@@ -34,10 +34,12 @@ bool DevicePass::PlanAndRewrite(tensorflow::GraphDef* output) {
   if (!held.ok()) return Fail(held);
   report_.step_time_us = imported_.graph.TotalCostUs();
   ChooseWhereToSwap();
+  GiveHints();
+  if (!OverBudget() && !Hinted()) return Fits();
   report_.kept = SummariseKept(imported_.graph, swap_.link.usable());
   if (FollowModel(output)) return true;
   const bool least = options_.memory_budget.kind == Budget::Kind::kMin;
-  int64_t limit = Limit();
+  int64_t limit = OverBudget() ? Limit() : std::max(Limit(), Allowed());
   for (int attempt = 0; attempt < kMostAttempts; ++attempt) {
     Enter("plan");
     const double start = Now();
@@ -71,7 +73,7 @@ bool DevicePass::PlanAndRewrite(tensorflow::GraphDef* output) {
       // Iterations that are kept apart are a gain of their own.
       const bool apart = !imported_.holds.empty() && worst_bytes_ > report_.peak_before_bytes &&
                          profile.peak_bytes <= report_.peak_before_bytes;
-      if (!apart && profile.peak_bytes >= report_.peak_before_bytes) {
+      if (!apart && !Hinted() && profile.peak_bytes >= report_.peak_before_bytes) {
         if (order_limit_ > 0 && (options_.recompute || swap_.link.usable())) continue;  // without the order next time
         return NothingToGain();
       }
@@ -179,8 +181,10 @@ StrategyOptions DevicePass::Ways(int attempt) const {
   ways.planner = Planner();
   const bool least = options_.memory_budget.kind == Budget::Kind::kMin;
   const bool order_alone = !options_.recompute && !swap_.link.usable();
-  ways.order = options_.schedule && (order_alone || attempt < (least ? 1 : 3));
-  ways.order_alone = order_alone || attempt < (least ? 1 : 2);
+  // What fits is changed as the hints ask for, and no further.
+  const bool hints_alone = Hinted() && !OverBudget();
+  ways.order = options_.schedule && !hints_alone && (order_alone || attempt < (least ? 1 : 3));
+  ways.order_alone = !Hinted() && (order_alone || attempt < (least ? 1 : 2));
   return ways;
 }
 

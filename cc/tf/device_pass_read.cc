@@ -43,18 +43,23 @@ bool DevicePass::RunStages(tensorflow::GraphDef* output) {
   if (!Read()) return false;
   if (imported_.graph.ops.empty()) return Skip("no op of the graph runs");
   Measure();
-  if (RelativeBudget() && report_.peak_before_bytes - report_.resident_bytes < kLeastActivationBytes) {
+  if (RelativeBudget() && !marks_.any() && report_.peak_before_bytes - report_.resident_bytes < kLeastActivationBytes) {
     return Skip("too small for a relative budget: its activations peak at " +
                 FormatBytes(report_.peak_before_bytes - report_.resident_bytes) + hidden_);
   }
   DumpGraph();
-  if (!OverBudget()) {
-    report_.status = ReportStatus::kFits;
-    report_.reason = "the predicted peak of " + FormatBytes(report_.peak_before_bytes) + " is within the budget of " +
-                     FormatBytes(report_.budget_bytes) + hidden_;
-    return false;
+  if (!OverBudget() && !marks_.any()) {
+    return Fits();
   }
   return PlanAndRewrite(output);
+}
+
+bool DevicePass::Fits() {
+  report_.status = ReportStatus::kFits;
+  report_.reason = "the predicted peak of " + FormatBytes(report_.peak_before_bytes) + " is within the budget of " +
+                   FormatBytes(report_.budget_bytes) + hidden_;
+  NoteHints(0);
+  return false;
 }
 
 bool DevicePass::Skip(const std::string& reason) {
@@ -87,6 +92,7 @@ bool DevicePass::Read() {
   Enter("import");
   status = ImportGraph(item_, index_, sizes_, &imported_, stages_.deadline(), device_);
   if (!status.ok()) return Fail(status);
+  marks_ = HintMarks(item_.graph, options_.hints);
   report_.device = imported_.device;
   report_.other_devices = imported_.other_devices;
   report_.nodes_before = report_.nodes_after = item_.graph.node_size();

@@ -20,6 +20,7 @@ _loader.load()
 from lms import memory  # noqa: E402
 from lms._calibrate import Calibration, calibrate  # noqa: E402
 from lms._errors import OptionError  # noqa: E402
+from lms._hints import checkpoints, hint_layers, keep, recompute, swap  # noqa: E402
 from lms._loader import version as _version  # noqa: E402
 from lms._report import Report, clear_reports, load_report, report, reports  # noqa: E402
 from lms._swap import SwapStatistics, swap_statistics  # noqa: E402
@@ -37,16 +38,21 @@ __all__ = [
     "VerifyResult",
     "__version__",
     "calibrate",
+    "checkpoints",
     "clear_reports",
     "configure",
     "disable",
     "enable",
     "enabled",
+    "hint_layers",
+    "keep",
     "load_report",
     "memory",
+    "recompute",
     "report",
     "reports",
     "rewriter_config",
+    "swap",
     "swap_statistics",
     "verify",
 ]

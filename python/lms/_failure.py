@@ -18,6 +18,7 @@ _log = logging.getLogger("lms")
 PLACES = (
     "entry",
     "swap link",
+    "hints",
     "sizes",
     "size check",
     "feedback",

@@ -76,6 +76,11 @@ class Report:
     profiled_share: the share of the step's predicted time whose operations were measured.
     timeline: bytes in use at each operation in the order assumed, "before" and "after".
     kept: what could not be dropped, and why.
+    hints: one mapping per hint (lms.keep, lms.recompute, ...): "kind", "where" it was given, how
+      many "tensors" of how many "bytes" it was carried out on, and "not_followed" on how many it
+      could not be (`warnings` has reasons); "cost_us": what it adds to the step's time,
+      "peak_bytes" and "peak_without_bytes": the predicted peak with it, and of a plan without it
+      (0: not looked for, as where nothing was rewritten).
     """
 
     function: str
@@ -114,6 +119,7 @@ class Report:
     decisions: tuple[Mapping[str, Any], ...] = ()
     timeline: Mapping[str, list[int]] = dataclasses.field(default_factory=dict)
     kept: tuple[Mapping[str, Any], ...] = ()
+    hints: tuple[Mapping[str, Any], ...] = ()
     _details: _Details = dataclasses.field(default=_Details(None), repr=False, compare=False)
 
     @property
@@ -219,7 +225,7 @@ def from_native(raw: Mapping[str, Any]) -> Report:
     """A Report from the native library's mapping."""
     fields = [field.name for field in dataclasses.fields(Report) if field.name != "_details"]
     values = {name: raw[name] for name in fields}
-    for name in ("sizes", "warnings", "other_devices", "decisions", "kept"):
+    for name in ("sizes", "warnings", "other_devices", "decisions", "kept", "hints"):
         values[name] = tuple(values[name])
     return Report(**values, _details=_Details(raw.get("details")))
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 FORMAT = "lms-report"
 VERSION = 1
 
-_TUPLES = ("sizes", "warnings", "other_devices", "decisions", "kept")
+_TUPLES = ("sizes", "warnings", "other_devices", "decisions", "kept", "hints")
 
 
 def to_mapping(report: Report) -> dict[str, Any]:

@@ -75,6 +75,8 @@ def tables(report: Report) -> list[Any]:
                 format_bytes(item["bytes"]), str(item["tensors"]), text.Text(item["reason"])
             )
         parts.append(kept)
+    if report.hints:
+        parts.append(_hint_table(report))
     return parts
 
 
@@ -222,6 +224,27 @@ def _summary(report: Report) -> list[tuple[str, str]]:
         rows = [row for row in rows if row[0] != "least feasible budget"]
     rows += [("warning", warning) for warning in report.warnings]
     return [(name, value) for name, value in rows if value]
+
+
+def _hint_table(report: Report) -> Any:
+    from rich import box, table, text
+
+    result = table.Table(title="hints", box=box.SIMPLE)
+    for name in ("bytes", "tensors", "cost", "peak", "without it"):
+        result.add_column(name, justify="right")
+    result.add_column("hint", overflow="fold")
+    for item in report.hints:
+        lost = f" ({item['not_followed']} could not be)" if item["not_followed"] else ""
+        priced = bool(item["peak_without_bytes"])
+        result.add_row(
+            format_bytes(item["bytes"]),
+            str(item["tensors"]),
+            f"{item['cost_us'] / 1e3:.2f} ms" if priced else "",
+            format_bytes(item["peak_bytes"]) if priced else "",
+            format_bytes(item["peak_without_bytes"]) if priced else "",
+            text.Text(f"{item['kind']} {item['where']}{lost}"),
+        )
+    return result
 
 
 def _decision_table(report: Report) -> Any:

@@ -30,6 +30,7 @@ from lms import _feedback, _swap
 from lms._failure import fail_if_injected, shielded
 from lms._tf_arguments import open_sizes, update_sizes
 from lms._tf_entry import Entry
+from lms._tf_hints import hints_text, layers_text
 from lms._tf_patch import Patch, warn
 from lms._tf_state import active
 
@@ -39,6 +40,7 @@ class _Local(threading.local):
 
     seen_sizes = ""
     feedback = ""
+    hints = ""
 
 
 _local = _Local()
@@ -61,7 +63,8 @@ def _wrap_as_attrs(original: Any) -> Any:
                 return attrs
             seen, _local.seen_sizes = _local.seen_sizes, ""
             feedback, _local.feedback = _local.feedback, ""
-            merged = entry.merge_serialized(attrs["config_proto"], seen, feedback)
+            hints, _local.hints = _local.hints, ""
+            merged = entry.merge_serialized(attrs["config_proto"], seen, feedback, hints)
             return {**attrs, "config_proto": merged}
         return attrs
 
@@ -70,12 +73,15 @@ def _wrap_as_attrs(original: Any) -> Any:
 
 def _begin(context: Any, entry: Entry, name: bytes, inputs: Any) -> _feedback.Step | None:
     """Notes what the call tells of its function; the step that is measured with it, if any."""
-    _local.seen_sizes = _local.feedback = ""
+    _local.seen_sizes = _local.feedback = _local.hints = ""
     known, sizes = None, ""
     with shielded("swap link"):
         fail_if_injected("swap link")
         if entry.swaps:
             _swap.measure_host_link()
+    with shielded("hints"):
+        fail_if_injected("hints")
+        _local.hints = hints_text(context, name)
     with shielded("sizes"):
         fail_if_injected("sizes")
         known = open_sizes(context, name, inputs)
@@ -140,7 +146,7 @@ def _wrap_session_init(original: Any) -> Any:
             if entry is not None:
                 given = _context.context().config if config is None else config
                 if isinstance(given, tf.compat.v1.ConfigProto):
-                    merged = entry.merge(given)
+                    merged = entry.merge(given, hints=layers_text())
         original(self, target, graph, merged)
 
     return init

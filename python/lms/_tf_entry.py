@@ -21,7 +21,7 @@ class Entry:
 
     def __init__(self, config: RewriterConfig):
         self._config = config
-        self._merged: dict[tuple[bytes, str, str], bytes] = {}
+        self._merged: dict[tuple[bytes, str, str, str], bytes] = {}
         self._warned: set[str] = set()
         # "" also where one number is for all: that contradicts nothing.
         self._named_sizes = ""
@@ -43,7 +43,11 @@ class Entry:
         self.swaps = any(map(_swap.wants_host_link, given))
 
     def merge(
-        self, config: tf.compat.v1.ConfigProto, seen_sizes: str = "", feedback: str = ""
+        self,
+        config: tf.compat.v1.ConfigProto,
+        seen_sizes: str = "",
+        feedback: str = "",
+        hints: str = "",
     ) -> tf.compat.v1.ConfigProto:
         """A copy of `config` with the entry added; an entry that it has already wins."""
         merged = tf.compat.v1.ConfigProto()
@@ -56,6 +60,8 @@ class Entry:
             rewrite.custom_optimizers[-1].parameter_map["_seen_sizes"].s = seen_sizes.encode()
         if feedback:
             rewrite.custom_optimizers[-1].parameter_map["_feedback"].s = feedback.encode()
+        if hints:
+            rewrite.custom_optimizers[-1].parameter_map["_hints"].s = hints.encode()
         if rewrite.disable_meta_optimizer:
             self._warn_once(
                 "disable_meta_optimizer is set (tf.config.optimizer.set_experimental_options or "
@@ -70,14 +76,18 @@ class Entry:
             )
         return merged
 
-    def merge_serialized(self, config: bytes, seen_sizes: str = "", feedback: str = "") -> bytes:
-        merged = self._merged.get((config, seen_sizes, feedback))
+    def merge_serialized(
+        self, config: bytes, seen_sizes: str = "", feedback: str = "", hints: str = ""
+    ) -> bytes:
+        key = (config, seen_sizes, feedback, hints)
+        merged = self._merged.get(key)
         if merged is None:
-            proto = self.merge(tf.compat.v1.ConfigProto.FromString(config), seen_sizes, feedback)
+            proto = tf.compat.v1.ConfigProto.FromString(config)
+            proto = self.merge(proto, seen_sizes, feedback, hints)
             merged = proto.SerializeToString(deterministic=True)
             if len(self._merged) >= _CACHED_CONFIGS:
                 self._merged.clear()
-            self._merged[config, seen_sizes, feedback] = merged
+            self._merged[key] = merged
         return merged
 
     def held_sizes(self, context: Any, name: bytes, sizes: str) -> str:

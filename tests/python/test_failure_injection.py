@@ -174,6 +174,7 @@ class Stop(BaseException):
 CALL_PLACES = [
     "entry",
     "swap link",
+    "hints",
     "sizes",
     "size check",
     "feedback",

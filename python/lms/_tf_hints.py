@@ -1,0 +1,229 @@
+"""Hints on their way from Python to the optimizer (cc/tf/hints.h has their form).
+
+Relies on this:
+
+- `Operation._set_attr()` sets an attribute of a node that exists, up to the moment in which the
+  graph becomes a function; attributes that begin with "_" mean nothing to TensorFlow, go with
+  the node into functions, their inlined bodies and saved models, and are in no gradient.
+- Passes that fuse nodes (Conv2D, BiasAdd, Relu) drop them; what is fused has the name of the last.
+  So those that may become one are told by name, too: with the call (`_hints`).
+- `tf_stack.extract_stack()` has the lines of the user's program, AutoGraph or not.
+- Keras puts the ops of a layer into a name scope of its name, within that of the model.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import re
+import threading
+import weakref
+from typing import Any
+
+import tensorflow as tf
+from tensorflow.core.framework import attr_value_pb2 as _attr_value
+from tensorflow.python.util import tf_stack as _tf_stack
+
+from lms._failure import fail_if_injected, shielded
+
+ATTRIBUTE = "_lms_hint"
+
+# Types of nodes that a pass may put a fused one in the place of.
+_LAST_OF_FUSED = frozenset(
+    (
+        *("Add", "AddV2", "BiasAdd", "Elu", "FusedBatchNorm", "FusedBatchNormV2", "LeakyRelu"),
+        *("FusedBatchNormV3", "_FusedBatchNormEx", "MatMul", "Mul", "Relu", "Relu6", "Selu"),
+        *("Sigmoid", "Softplus", "Tanh", "Conv2D", "Conv3D", "DepthwiseConv2dNative", "Einsum"),
+        "BatchMatMulV2",
+        # Of a row of these, too, the last one has a new name: "Exp/unary_ops_composition".
+        *("Abs", "Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "Ceil", "Cos", "Cosh", "Erf"),
+        *("Exp", "Expm1", "Floor", "Inv", "Log", "Log1p", "Neg", "Reciprocal", "Rint", "Round"),
+        *("Rsqrt", "Sin", "Sinh", "Sqrt", "Square", "Tan"),
+    )
+)
+_UNMARKED = frozenset(("Const", "NoOp", "Placeholder"))
+_MOST_FUNCTIONS = 4096
+_MOST_NODES = 2000  # told of one function by name: the text goes with every call
+_MOST_DEPTH = 32  # of calls
+
+_OWN = os.path.dirname(os.path.abspath(__file__)) + os.sep
+_OTHERS = tuple(
+    f"{os.sep}{package}{os.sep}" for package in ("tensorflow", "keras", "tf_keras", "autograph")
+)
+
+_lock = threading.RLock()
+_marked = False  # has there ever been a hint on a node?
+_frames: weakref.WeakKeyDictionary[Any, dict[str, str]] = weakref.WeakKeyDictionary()
+_regions: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
+_models: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
+_told: dict[bytes, str] = {}
+
+
+def clean(text: str) -> str:
+    """`text` without what separates the parts of a hint."""
+    return "".join(" " if char in "|;\t\r\n" else char for char in text)
+
+
+def _where(what: str) -> str:
+    """The user's line that asks for a hint: "train.py:12"."""
+    for frame in reversed(_tf_stack.extract_stack()):
+        name = frame.filename
+        if name.startswith(_OWN) or name.endswith("contextlib.py"):
+            continue
+        if not any(part in name for part in _OTHERS):
+            return clean(f"{os.path.basename(name)}:{frame.lineno}")
+    return what
+
+
+def _put(op: Any, frame: str, inner: bool) -> None:
+    """Adds a frame to those of the op, inside or outside of them."""
+    global _marked
+    with _lock:
+        _marked = True
+        frames = _frames.setdefault(op.graph, {})
+        known = frames.get(op.name)
+        if known is not None and frame in known.split(";"):
+            return
+        if known is not None:
+            frame = f"{known};{frame}" if inner else f"{frame};{known}"
+        frames[op.name] = frame
+        op._set_attr(ATTRIBUTE, _attr_value.AttrValue(s=frame.encode()))
+
+
+def mark(tensors: Any, kind: str, form: str, what: str) -> None:
+    """Marks the ops that make the tensors, where they are of a graph."""
+    flat = tf.nest.flatten(tensors, expand_composites=True)
+    for tensor in flat:
+        if type(tensor).__name__ == "KerasTensor":
+            raise TypeError(
+                f"lms.{what}: {getattr(tensor, 'name', '')!r} is a symbolic tensor of a Keras "
+                "model that is being built, of which no operation exists yet: name its layer, "
+                f"lms.hint_layers(model, {what}=[...])"
+            )
+    with shielded("hints"):
+        fail_if_injected("hints")
+        where = ""
+        for tensor in flat:
+            op = _op_of(tensor)
+            if op is None:
+                continue
+            where = where or _where(what)
+            port = tensor.value_index
+            _put(op, f"{form}|{kind}||{port}|{where}", inner=True)
+
+
+def _op_of(tensor: Any) -> Any:
+    """The op of a graph that makes the tensor; None for values and for all that is no tensor."""
+    if not isinstance(tensor, tf.Tensor) or hasattr(tensor, "_numpy"):
+        return None
+    return tensor.op
+
+
+def open_region(kind: str, keep_ops: tuple[str, ...]) -> Any:
+    """Notes where a region begins: what close_region() wants; None outside of graphs."""
+    if tf.executing_eagerly():
+        return None
+    with shielded("hints"):
+        graph = tf.compat.v1.get_default_graph()
+        with _lock:
+            number = _regions[graph] = _regions.get(graph, 0) + 1
+        # Without the number that tells a branch's graph from all others of the process.
+        name = clean(re.sub(r"_\d+$", "", getattr(graph, "name", "") or "graph"))
+        frame = f"region|{kind}|{name}.{number}|{','.join(keep_ops)}|{_where(kind)}"
+        return graph, len(graph.get_operations()), frame
+    return None
+
+
+def close_region(opened: Any) -> None:
+    """Marks what has been made since. Operations of gradients are not the region's."""
+    if opened is None:
+        return
+    with shielded("hints"):
+        fail_if_injected("hints")
+        graph, before, frame = opened
+        for op in graph.get_operations()[before:]:
+            if op.type not in _UNMARKED and "gradient_tape" not in op.name:
+                _put(op, frame, inner=False)
+
+
+@dataclasses.dataclass
+class Layer:
+    """A layer of a model. path: names that find it; around: ids of the layers that it is in."""
+
+    layer: Any
+    name: str
+    path: str
+    leaf: bool
+    around: frozenset[int]
+
+
+def layer_tree(model: Any) -> list[Layer]:
+    """The layers of a Keras model, nested ones too, outer ones first."""
+    layers: list[Layer] = []
+
+    def visit(parent: Any, path: tuple[str, ...], around: frozenset[int]) -> None:
+        for layer in parent._flatten_layers(include_self=False, recursive=False):
+            # A sublayer of a metric or of a loss makes no scope of its own.
+            inner = list(layer._flatten_layers(include_self=False, recursive=False))
+            here = (*path, layer.name)
+            layers.append(Layer(layer, layer.name, "/".join(here), not inner, around))
+            visit(layer, here, around | {id(layer)})
+
+    visit(model, (), frozenset())
+    return layers
+
+
+def set_layers(model: Any, lines: list[str]) -> None:
+    """The hints of a model's layers, from now on."""
+    with _lock:
+        if lines:
+            _models[model] = "\n".join(lines)
+        else:
+            _models.pop(model, None)
+
+
+def layers_text() -> str:
+    """What is said of the layers of all models, in the form of the option `_hints`."""
+    if not _models:
+        return ""
+    with _lock:
+        return "\n".join(sorted(_models.values()))
+
+
+def hints_text(context: Any, name: bytes) -> str:
+    """The option `_hints` for a call of the function; "" where there is nothing to say."""
+    text = layers_text()
+    if not _marked:
+        return text
+    told = _told.get(name)
+    if told is None:
+        told = _nodes_text(context, name)
+        with _lock:
+            if len(_told) >= _MOST_FUNCTIONS:
+                _told.clear()
+            _told[name] = told
+    return "\n".join(part for part in (text, told) if part)
+
+
+def _nodes_text(context: Any, name: bytes) -> str:
+    lines: list[str] = []
+    todo = [(name.decode(), "", 0)]
+    while todo:
+        function, prefix, depth = todo.pop()
+        for node in context.get_function_def(function).node_def:
+            called = [node.op] if context.has_function(node.op) else []
+            if node.op in ("PartitionedCall", "StatefulPartitionedCall"):
+                called.append(node.attr["f"].func.name)
+            if depth < _MOST_DEPTH:
+                todo += [(other, f"{prefix}{node.name}/", depth + 1) for other in called]
+            if ATTRIBUTE not in node.attr or len(lines) >= _MOST_NODES:
+                continue
+            frames = node.attr[ATTRIBUTE].s.decode()
+            if called or node.op in _CONTROL_FLOW:
+                lines.append(f"call\t{prefix}{node.name}\t{frames}")
+            elif node.op in _LAST_OF_FUSED:
+                lines.append(f"node\t{prefix}{node.name}\t{frames}")
+    return "\n".join(lines)
+
+
+_CONTROL_FLOW = frozenset(("If", "StatelessIf", "While", "StatelessWhile", "Case", "StatelessCase"))
