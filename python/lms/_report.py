@@ -352,6 +352,7 @@ class Report:
 
 def from_native(raw: Mapping[str, Any]) -> Report:
     """A Report from the native library's mapping."""
+    raw = {"hints": (), **raw}
     values = {field.name: raw[field.name] for field in dataclasses.fields(Report)}
     for name in ("sizes", "warnings", "decisions", "kept", "hints"):
         values[name] = tuple(values[name])
