@@ -188,7 +188,7 @@ def test_a_region_is_recomputed_but_for_its_results():
     assert report.peak_after_bytes <= report.peak_before_bytes - 3 * TILE
     (hint,) = report.hints  # one line of the program
     assert hint["tensors"] >= 4
-    assert "recompute test_hints.py:" in str(report)
+    assert "recompute test_hints.py:" in report.table()
 
 
 def test_the_innermost_region_counts():

@@ -62,6 +62,18 @@ RAW = {
     ],
     "timeline": {"before": [0, 2 * MIB, MIB], "after": [0, MIB, MIB, MIB]},
     "kept": [{"reason": "read by a collective", "tensors": 2, "bytes": 3 * MIB}],
+    "hints": [
+        {
+            "kind": "keep",
+            "where": "step.py:7",
+            "tensors": 1,
+            "bytes": 64,
+            "cost_us": 1.0,
+            "peak_bytes": 9,
+            "peak_without_bytes": 8,
+            "not_followed": 0,
+        }
+    ],
     "details": None,
 }
 
