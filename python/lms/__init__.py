@@ -22,6 +22,7 @@ from lms._calibrate import Calibration, calibrate  # noqa: E402
 from lms._devices import Device, devices  # noqa: E402
 from lms._errors import OptionError  # noqa: E402
 from lms._loader import version as _version  # noqa: E402
+from lms._max_size import LargestSize, max_batch_size, max_size  # noqa: E402
 from lms._plan import plan  # noqa: E402
 from lms._report import Report, clear_reports, report, reports  # noqa: E402
 from lms._swap import SwapStatistics, swap_statistics  # noqa: E402
@@ -34,6 +35,7 @@ __all__ = [
     "Calibration",
     "Device",
     "Difference",
+    "LargestSize",
     "OptionError",
     "Report",
     "SwapStatistics",
@@ -46,6 +48,8 @@ __all__ = [
     "disable",
     "enable",
     "enabled",
+    "max_batch_size",
+    "max_size",
     "memory",
     "plan",
     "report",
