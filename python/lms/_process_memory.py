@@ -28,7 +28,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-FILL = 0.9
+FILL = 0.92
 _REGION = 1 << 29  # of the process that is measured
 _SECONDS = 540
 _STEPS = 3
