@@ -6,7 +6,6 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-
 from lms import _devices, _plan, _process_memory, _tf_plan
 from lms._report import Report, format_bytes, render
 
@@ -374,10 +373,13 @@ class _Search:
     ) -> int:
         if high is None:
             assert low is not None
-            guess = _line(trials, budget) or low.size * 2
+            # A rewritten step's peak lies below the budget whatever the size: it foretells nothing.
+            line = None if low.status == "rewritten" else _line(trials, budget)
+            guess = line or low.size * 1.5
             return self._rounded(max(low.size + self.multiple, min(guess, low.size * 4)))
         bottom = low.size if low else self._rounded(self.least) - self.multiple
-        guess = _line(trials, budget) or (bottom + high.size) / 2
+        rewritten = low is not None and low.status == "rewritten"
+        guess = (None if rewritten else _line(trials, budget)) or (bottom + high.size) / 2
         # A guess at an end says nothing new beside its neighbour: the middle then, every other time.
         if len(trials) % 3 == 2:
             guess = (bottom + high.size) / 2

@@ -9,7 +9,7 @@ and TensorFlow's allocator with what it keeps and what lies idle in it. A step h
 region of a known size; what the process holds beside that region is its own. FILL is the share of the
 region that tensors can take: the allocator hands out blocks, and no tensor lies across two.
 
-This file is also the program of such processes: `python -m lms._process_memory`, with the task as
+`main` is the program of such processes, with the task as
 JSON on its standard input and the answer, one line of JSON, on its standard output.
 """
 
@@ -107,7 +107,7 @@ def _in_process(task: dict[str, Any], region: int) -> dict[str, Any]:
         "TF_MKL_ALLOC_MAX_BYTES": str(max(1, region)),
         "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
     }
-    command = [sys.executable, "-m", "lms._process_memory"]
+    command = [sys.executable, "-c", "from lms import _process_memory as m; m.main()"]
     try:
         done = subprocess.run(
             command,
@@ -130,7 +130,7 @@ def _in_process(task: dict[str, Any], region: int) -> dict[str, Any]:
 # ---- the process -----------------------------------------------------------------------------
 
 
-def _main() -> None:
+def main() -> None:
     task = json.loads(sys.stdin.read())
     if task.get("limit"):
         resource.setrlimit(resource.RLIMIT_DATA, (task["limit"], task["limit"]))
@@ -147,8 +147,9 @@ def _main() -> None:
 
 
 def _work(task: dict[str, Any]) -> dict[str, Any]:
-    import lms
     import tensorflow as tf
+
+    import lms
 
     # One region, taken at once: the allocator would take regions that double in size.
     region = task["region"] // 16 * 15
@@ -246,4 +247,4 @@ def data_bytes() -> int:
 
 
 if __name__ == "__main__":
-    _main()
+    main()

@@ -168,7 +168,9 @@ def read_graph(path: str) -> Any:
 
 def of_saved_function(meta: Any, name: str) -> Step:
     """The step of a function in a SavedModel's library, with its variables, none of them read."""
-    definition = next((f for f in meta.graph_def.library.function if f.signature.name == name), None)
+    definition = next(
+        (f for f in meta.graph_def.library.function if f.signature.name == name), None
+    )
     if definition is None:
         raise ValueError(f"the SavedModel's library has no function {name!r}")
     graph, flat = _function_graph.function_def_to_graph_def(definition)
@@ -180,8 +182,10 @@ def of_saved_function(meta: Any, name: str) -> Step:
         held = objects.nodes[number]
         if held.WhichOneof("kind") == "variable":
             _make_variable(node, held.variable.dtype, held.variable.shape)
-    fetches = [flat[definition.ret[out.name]].rpartition(":")[0] or flat[definition.ret[out.name]]
-               for out in definition.signature.output_arg]
+    fetches = [
+        flat[definition.ret[out.name]].rpartition(":")[0] or flat[definition.ret[out.name]]
+        for out in definition.signature.output_arg
+    ]
     _add_ends(graph, definition.control_ret.values())
     return Step(name, graph, [*dict.fromkeys(name.split(":")[0] for name in fetches), _ENDS])
 

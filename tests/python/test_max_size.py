@@ -11,7 +11,7 @@ from planning_steps import dense
 WIDTH, LAYERS = 64, 12
 # Small enough for hundreds of rows: a stand-in for a GPU.
 SMALL = lms.Device("small", memory_bytes=4 << 20, usable_bytes=4 << 20)
-QUICK = {"planner_seconds": 0.2, "device": SMALL}
+QUICK = {"planner_seconds": 0.2, "device": SMALL, "precision": 0.02}
 
 
 def open_step(shape):
@@ -33,9 +33,9 @@ def open_step(shape):
 
 def test_the_answer_fits_and_the_next_does_not():
     step = open_step([None, WIDTH])
-    found = lms.max_batch_size(step, **QUICK)
+    found = lms.max_batch_size(step, **{**QUICK, "precision": 0.0})
     assert 0 < found.without_lms < found.with_lms
-    assert 0 < found.slowdown < 1
+    assert found.slowdown > 0
     for size, fits in ((found.without_lms, True), (found.without_lms + 1, False)):
         report = lms.plan(step, device=SMALL, memory_budget=1 << 50, unknown_dim=size)
         assert (report.peak_before_bytes <= SMALL.budget_bytes) == fits
@@ -75,16 +75,17 @@ def test_other_dimensions():
     step = open_step([8, None, WIDTH])
     found = lms.max_size(step, vary="x:1", what="sequence length", lms=False, **QUICK)
     rows = lms.max_batch_size(open_step([None, WIDTH]), lms=False, **QUICK).without_lms
-    assert found.without_lms == pytest.approx(rows / 8, abs=2)
+    assert found.without_lms == pytest.approx(rows / 8, rel=0.05)
     assert "sequence length" in found.table()
     some = lms.max_size(step, multiple_of=16, lms=False, **QUICK)
-    assert some.without_lms == found.without_lms // 16 * 16
+    assert some.without_lms % 16 == 0
+    assert some.without_lms == pytest.approx(found.without_lms, abs=16 + 3)
 
 
 def test_functions_of_the_size_and_models():
     options = {"device": lms.Device("small", memory_bytes=16 << 20, usable_bytes=16 << 20)}
-    of_size = lms.max_batch_size(dense, lms=False, precision=0.05, **options)
-    of_maker = lms.max_batch_size(lambda: dense(None)[0], lms=False, precision=0.05, **options)
+    of_size = lms.max_batch_size(dense, lms=False, precision=0.01, **options)
+    of_maker = lms.max_batch_size(lambda: dense(None)[0], lms=False, precision=0.01, **options)
     assert of_size.without_lms == pytest.approx(of_maker.without_lms, rel=0.06)
     assert of_size.without_lms > 100
 

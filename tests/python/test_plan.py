@@ -330,7 +330,9 @@ def test_a_faster_device_takes_less_time():
     assert times == sorted(times, reverse=True)
 
 
-@pytest.mark.parametrize("name", ["V100-16GB", "v100", "tesla v100", "NVIDIA V100-16GB", "V100 16gb"])
+@pytest.mark.parametrize(
+    "name", ["V100-16GB", "v100", "tesla v100", "NVIDIA V100-16GB", "V100 16gb"]
+)
 def test_names_and_aliases(name):
     assert _devices.find(name).name == "V100-16GB"
 
