@@ -3,9 +3,9 @@
 ./run bench planning [--parts time,accuracy,limit] [--models resnet50,transformer,unet]
                      [--limit 2GiB] [--write] [--out FILE]
 
-time: ResNet-152 at batch 256 on a V100 of 16 GB, in a process of its own; seconds of the wall and of
-the processor. accuracy: what lms.plan predicts for this machine, and the allocator's real peak of
-the same step (the highest of four calls). limit: lms.max_batch_size under a limit on the process,
+time: ResNet-152 at batch 256 on a V100 of 16 GB, in a process of its own; seconds of the wall and
+of the processor. accuracy: what lms.plan predicts for this machine, and the allocator's real peak
+of the same step (the highest of four calls). limit: lms.max_batch_size under a limit on the process,
 without lms, beside a search by real runs, each in a process of its own under RLIMIT_DATA, in steps
 of 5%. --write keeps the figures in benchmarks/results.
 """
@@ -157,8 +157,8 @@ def show(rows: dict[str, Any]) -> None:
         console.print(table)
         before, after = (row[f"peak_{when}_bytes"] / 2**30 for when in ("before", "after"))
         console.print(
-            f"{row['status']}: {before:.2f} to {after:.2f} GiB, {row['predicted_added']:+.1%}; load "
-            f"average {row['load_average']:.1f}\n"
+            f"{row['status']}: {before:.2f} to {after:.2f} GiB, {row['predicted_added']:+.1%}; "
+            f"load average {row['load_average']:.1f}\n"
         )
     if rows.get("accuracy"):
         table = Table(title="Peak of a step on this machine", box=box.SIMPLE)

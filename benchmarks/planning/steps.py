@@ -1,4 +1,4 @@
-"""Models as functions of the batch size, which lms.max_batch_size takes and other processes find."""
+"""Models as functions of the batch size, for lms.max_batch_size; other processes find them."""
 
 from __future__ import annotations
 

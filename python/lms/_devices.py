@@ -203,7 +203,8 @@ _GPUS = (
         memory_bandwidth=300e9,
         host_bandwidth=PCIE4,
         capability="8.9",
-        source="NVIDIA L4 Tensor Core GPU data sheet (tensor figures halved: the sheet's are sparse)",
+        source="NVIDIA L4 Tensor Core GPU data sheet (tensor figures halved: the sheet's are "
+        "sparse)",
         aliases=("NVIDIA L4",),
     ),
     Device(
@@ -216,8 +217,8 @@ _GPUS = (
         memory_bandwidth=3350e9,
         host_bandwidth=PCIE5,
         capability="9.0",
-        source="NVIDIA H100 Tensor Core GPU data sheet, SXM (tensor figures halved: the sheet's are "
-        "sparse)",
+        source="NVIDIA H100 Tensor Core GPU data sheet, SXM (tensor figures halved: the "
+        "sheet's are sparse)",
         aliases=("H100-80GB", "H100 SXM"),
     ),
     Device(
@@ -231,8 +232,8 @@ _GPUS = (
         memory_bandwidth=4800e9,
         host_bandwidth=PCIE5,
         capability="9.0",
-        source="NVIDIA H200 Tensor Core GPU data sheet, SXM (tensor figures halved: the sheet's are "
-        "sparse)",
+        source="NVIDIA H200 Tensor Core GPU data sheet, SXM (tensor figures halved: the "
+        "sheet's are sparse)",
         aliases=("H200-141GB", "H200 SXM"),
     ),
     Device(

@@ -153,8 +153,8 @@ def max_size(
 ) -> LargestSize:
     """The largest size of some dimension (image, sequence, batch) that fits on a device.
 
-    Sizes are tried by planning, as of lms.plan: nothing runs. Where open dimensions of a tf.function
-    or model vary, it is traced once and planned for each size.
+    Sizes are tried by planning, as of lms.plan: nothing runs. Where open dimensions of a
+    tf.function or model vary, it is traced once and planned for each size.
 
     Args:
       step, args: what lms.plan takes, with None where a size varies; or a function of the size that
@@ -274,8 +274,8 @@ class _Sizes:
         opened = _tf_plan.open_arguments(self._fixed[0])
         if not opened:
             raise ValueError(
-                "nothing can vary: every size is fixed. Give tf.TensorSpec with None where the size "
-                "is looked for, or a function of the size"
+                "nothing can vary: every size is fixed. Give tf.TensorSpec with None where the "
+                "size is looked for, or a function of the size"
             )
 
     def _planned(self, size: int, budget: int) -> Report:
@@ -380,7 +380,7 @@ class _Search:
         bottom = low.size if low else self._rounded(self.least) - self.multiple
         rewritten = low is not None and low.status == "rewritten"
         guess = (None if rewritten else _line(trials, budget)) or (bottom + high.size) / 2
-        # A guess at an end says nothing new beside its neighbour: the middle then, every other time.
+        # A guess at an end says little beside its neighbour: the middle then, every third time.
         if len(trials) % 3 == 2:
             guess = (bottom + high.size) / 2
         inside = min(max(guess, bottom + self.multiple), high.size - self.multiple)

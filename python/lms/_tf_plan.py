@@ -465,7 +465,7 @@ def specification(value: Any) -> Any:
 
 def _known_functions(function: Any) -> list[Any]:
     """Its traces, one for each kind of arguments: saving a function may trace it once more."""
-    kinds = {}
+    kinds: dict[str, Any] = {}
     for concrete in getattr(function, "_list_all_concrete_functions", lambda: [])():
         arguments = tf.nest.flatten(concrete.structured_input_signature)
         kinds.setdefault(str([specification(item) for item in arguments]), concrete)

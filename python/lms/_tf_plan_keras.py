@@ -229,7 +229,7 @@ def _keras_tensor(spec: Any) -> Any:
 def specifications(model: Any, data: Sequence[Any]) -> tuple[Any, ...]:
     """Inputs, labels, ... of a batch."""
     if len(data) == 1 and (data[0] is None or isinstance(data[0], (int, np.integer))):
-        return _derived(model, data[0])
+        return _derived(model, None if data[0] is None else int(data[0]))
     if not data:
         raise ValueError(
             f"what does a batch of the model {model.name!r} look like? Give its size, "

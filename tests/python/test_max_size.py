@@ -86,7 +86,8 @@ def test_functions_of_the_size_and_models():
     options = {"device": lms.Device("small", memory_bytes=16 << 20, usable_bytes=16 << 20)}
     of_size = lms.max_batch_size(dense, lms=False, precision=0.01, **options)
     of_maker = lms.max_batch_size(lambda: dense(None)[0], lms=False, precision=0.01, **options)
-    assert of_size.without_lms == pytest.approx(of_maker.without_lms, rel=0.06)
+    # One activation is a tenth of the peak, and which of two ops runs first is a draw.
+    assert of_size.without_lms == pytest.approx(of_maker.without_lms, rel=0.12)
     assert of_size.without_lms > 100
 
 
