@@ -5,7 +5,7 @@
 
 time: ResNet-152 at batch 256 on a V100 of 16 GB, in a process of its own; seconds of the wall and
 of the processor. accuracy: what lms.plan predicts for this machine, and the allocator's real peak
-of the same step (the highest of four calls). limit: lms.max_batch_size under a limit on the process,
+of the same step (the highest of four calls). limit: lms.max_batch_size under a process limit,
 without lms, beside a search by real runs, each in a process of its own under RLIMIT_DATA, in steps
 of 5%. --write keeps the figures in benchmarks/results.
 """

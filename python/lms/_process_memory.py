@@ -6,8 +6,8 @@ and TensorFlow's allocator with what it keeps and what lies idle in it. A step h
     (limit - own) * FILL
 
 `own` is measured: a step of the smallest size runs in a process of its own, whose allocator has one
-region of a known size; what the process holds beside that region is its own. FILL is the share of the
-region that tensors can take: the allocator hands out blocks, and no tensor lies across two.
+region of a known size; what the process holds beside that region is its own. FILL is the share of
+the region that tensors can take: the allocator hands out blocks, and no tensor lies across two.
 
 `main` is the program of such processes, with the task as
 JSON on its standard input and the answer, one line of JSON, on its standard output.

@@ -405,8 +405,8 @@ def optimise(
     if device.kind == "GPU":
         # It swaps by its own estimate, through ops that only TensorFlow's GPU build has.
         rewrite.memory_optimization = type(rewrite).NO_MEM_OPT
-        # It puts transpositions at the ends of chains of convolutions, which changes no peak (ResNet-50:
-        # the same to the byte), and takes as long as everything else where there are no GPU kernels.
+        # It puts transpositions at the ends of chains of convolutions, which changes no peak
+        # (ResNet-50: the same to the byte), and takes as long as all else without GPU kernels.
         rewrite.layout_optimizer = type(rewrite).OFF
     try:
         with _quiet():

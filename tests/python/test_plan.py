@@ -340,7 +340,7 @@ def test_names_and_aliases(name):
 def test_unknown_devices_are_refused_with_those_known():
     with pytest.raises(ValueError, match=r"unknown device 'V100-24GB' \(did you mean .*V100-16GB"):
         lms.plan(dense_step(), tf.TensorSpec([8, WIDTH]), device="V100-24GB")
-    with pytest.raises(ValueError, match="known: T4, V100-16GB.*this machine"):
+    with pytest.raises(ValueError, match=r"known: T4, V100-16GB.*this machine"):
         lms.plan(dense_step(), tf.TensorSpec([8, WIDTH]), device="abacus")
     with pytest.raises(TypeError, match="expected a name such as"):
         lms.plan(dense_step(), tf.TensorSpec([8, WIDTH]), device=3)
@@ -386,7 +386,7 @@ def test_plain_functions_of_arguments():
 
 
 def test_no_training_step_in_it():
-    with pytest.raises(ValueError, match="no training step in .*GradientTape"):
+    with pytest.raises(ValueError, match=r"no training step in .*GradientTape"):
         lms.plan(tf.function(lambda x: x * 2), tf.TensorSpec([4]))
 
 
