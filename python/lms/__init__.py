@@ -19,9 +19,12 @@ _loader.load()
 # The native library is in place: the rest of the package may import it.
 from lms import memory  # noqa: E402
 from lms._calibrate import Calibration, calibrate  # noqa: E402
+from lms._devices import Device, devices  # noqa: E402
 from lms._errors import OptionError  # noqa: E402
 from lms._hints import checkpoints, hint_layers, keep, recompute, swap  # noqa: E402
 from lms._loader import version as _version  # noqa: E402
+from lms._max_size import LargestSize, max_batch_size, max_size  # noqa: E402
+from lms._plan import plan  # noqa: E402
 from lms._report import Report, clear_reports, load_report, report, reports  # noqa: E402
 from lms._swap import SwapStatistics, swap_statistics  # noqa: E402
 from lms._switch import configure, disable, enable, enabled, rewriter_config  # noqa: E402
@@ -31,7 +34,9 @@ __version__ = _version()
 
 __all__ = [
     "Calibration",
+    "Device",
     "Difference",
+    "LargestSize",
     "OptionError",
     "Report",
     "SwapStatistics",
@@ -41,13 +46,17 @@ __all__ = [
     "checkpoints",
     "clear_reports",
     "configure",
+    "devices",
     "disable",
     "enable",
     "enabled",
     "hint_layers",
     "keep",
     "load_report",
+    "max_batch_size",
+    "max_size",
     "memory",
+    "plan",
     "recompute",
     "report",
     "reports",
