@@ -31,6 +31,7 @@ PLACES = (
     "keras data",
     "keras spec",
     "iterator",
+    "keras callback",
 )
 
 _injected: dict[str, type[BaseException]] = {}
