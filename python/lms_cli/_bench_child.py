@@ -227,7 +227,8 @@ def _filled(item: Any) -> Any:
     if any(size is None for size in item.shape):
         raise UsageError("--arg: a function that is run wants all sizes")
     try:
-        values = _random((0, *item.shape[1:]), item.dtype, item.shape[0]) if item.shape else 1
+        rows = item.shape[0] if item.shape else None
+        values = 1 if rows is None else _random(item.shape, item.dtype, rows)
         return tf.constant(values, tf.as_dtype(item.dtype))
     except TypeError as error:
         raise UsageError(f"--arg: TensorFlow has no type {item.dtype!r}") from error

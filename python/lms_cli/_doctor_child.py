@@ -150,14 +150,14 @@ def _variable_checks() -> Iterator[Check]:
 
     group = "environment"
     names = {"LMS_" + spec["name"].upper(): spec["name"] for spec in _native.option_specs()}
-    problems = ()
+    problems: tuple[str, ...] = ()
     try:
         _options.gather(dict.fromkeys(names.values()), {})
     except lms.OptionError as error:
         problems = error.problems
     for problem in problems:
         yield Check(
-            group, "LMS_*", PROBLEM, problem, "lms.enable() raises this: correct or unset it"
+            group, "LMS_*", PROBLEM, problem, "correct it or unset it: lms.enable() raises it"
         )
     found = sorted(name for name in os.environ if name.startswith("LMS_"))
     for name in found:
@@ -189,7 +189,7 @@ def _self_test(lms: Any, tf: Any) -> Iterator[Check]:
     scale = _WIDTH**-0.5
     weights = [tf.Variable(random.normal([_WIDTH, _WIDTH]) * scale) for _ in range(_LAYERS)]
 
-    @tf.function
+    @tf.function  # type: ignore[untyped-decorator,unused-ignore]
     def step(x: Any) -> Any:
         with tf.GradientTape() as tape:
             y = x

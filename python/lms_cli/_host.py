@@ -122,7 +122,7 @@ def memory_checks() -> Iterator[Check]:
         elif soft < 4 * _GIB:
             yield Check(
                 *(group, name, WARNING, f"{gib(soft)}: TensorFlow alone takes about one"),
-                f"ulimit -{'d' if name.endswith('DATA') else 'v'} with more, where that is possible",
+                f"ulimit -{'d' if name.endswith('DATA') else 'v'} with more",
             )
         else:
             yield Check(group, name, OK, f'{gib(soft)}; memory_budget="auto" keeps to it')

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import json
 import os
 import sys
@@ -48,14 +49,19 @@ class Output:
             show()
 
     def print(self, *parts: Any) -> None:
-        """Tables and texts for people, on stdout: in colours and as wide as a terminal is."""
+        """Tables and texts for people: as wide as a terminal is, in colours; piped, plain."""
         from rich.console import Console
 
-        # Piped, a line is as long as it is: programs read it.
-        width = None if sys.stdout.isatty() else 100
-        console = Console(width=width, markup=False, highlight=False, soft_wrap=False)
+        if sys.stdout.isatty():
+            for part in parts:
+                Console(markup=False, highlight=False).print(part)
+            return
+        text = io.StringIO()
+        console = Console(file=text, width=100, color_system=None, markup=False)
         for part in parts:
             console.print(part)
+        for line in text.getvalue().splitlines():
+            print(line.rstrip())
 
     def say(self, text: str) -> None:
         """A remark, on stderr."""

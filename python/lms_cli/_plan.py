@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import json
 import time
 from collections.abc import Callable
@@ -219,7 +218,7 @@ def _max_batch(
             **options,
         )
     )
-    data = dataclasses.asdict(result) if dataclasses.is_dataclass(result) else vars(result)
+    data = {name: value for name, value in vars(result).items() if not name.startswith("_")}
     out.result(
         {
             "command": "plan",

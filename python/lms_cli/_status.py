@@ -12,7 +12,7 @@ MEANINGS = {
     DONE: "done; the budget is met",
     PROBLEM: "a problem was found, or the budget is not met",
     USAGE: "the command was not understood: an option, a target or an argument of it",
-    NOT_LOADED: "TensorFlow or lms could not be loaded (`lms doctor` says why, and then ends with 1)",
+    NOT_LOADED: "TensorFlow or lms could not be loaded (lms doctor says why, and ends with 1)",
     INTERRUPTED: "interrupted by Ctrl-C",
 }
 
