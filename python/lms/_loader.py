@@ -35,6 +35,8 @@ def load() -> None:
     except ImportError:
         if not _asked_as_command():
             raise
+        sys.argv[0] = "lms"  # what the command itself imports is no longer asked for by -m
+        sys.modules.pop("lms", None)  # the half of it that there is
         command = importlib.import_module("lms_cli")
         raise SystemExit(command.main()) from None
 

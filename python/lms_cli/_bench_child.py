@@ -11,10 +11,11 @@ import argparse
 import hashlib
 import json
 import os
+import re
 import resource
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from lms_cli import _targets
@@ -24,6 +25,7 @@ from lms_cli._status import NotLoadedError, UsageError
 
 _BATCH = 32
 _SEED = 1
+_COLOURS = re.compile(r"\x1b\[[0-9;]*m")  # that Keras puts into its errors
 
 
 def main(descriptor: int, told: dict[str, Any]) -> int:
@@ -39,7 +41,7 @@ def main(descriptor: int, told: dict[str, Any]) -> int:
         write("not_loaded", not_loaded=str(error))
         return 3
     except Exception as error:
-        text = " ".join(str(error).split())
+        text = " ".join(_COLOURS.sub("", str(error)).split())
         write("failed", error=f"{type(error).__name__}: {text[:500]}")
         raise
     return 0
@@ -72,24 +74,21 @@ def _train(args: argparse.Namespace, write: Callable[..., None]) -> None:
         made, tensors = made[0], list(made[1] if len(made) == 2 else made[1:])
     if args.batch is not None and not _targets.is_compiled_model(made):
         raise UsageError("--batch is for models; a function's tensors are given with --arg")
+    measure, count = _Measure(lms, args, write), args.warm_up + args.steps
+    batch = None
     if _targets.is_compiled_model(made):
-        steps = _fitted(made, args)
-        batch: int | None = args.batch or _BATCH
+        batch = args.batch or _BATCH
+        _fit(made, batch, count, measure)
         variables = [*made.variables, *made.optimizer.variables]
     elif callable(made) and hasattr(made, "get_concrete_function"):
         values = [_filled(item) for item in tensors]
-        steps = _called(made, values)
-        batch = None
+        _call(made, values, count, measure)
         variables = list(made.get_concrete_function(*values).variables)
     else:
         raise UsageError(
             f"{target.name} gives a {type(made).__name__}; wanted is a compiled Keras model, a "
             "tf.function, or a pair of a tf.function and its arguments"
         )
-    for number, loss in enumerate(_measured(lms, steps, args.warm_up + args.steps)):
-        write("step", measured=number >= args.warm_up, **loss)
-    if _targets.is_compiled_model(made):  # the optimizer's come with the first step
-        variables = [*made.variables, *made.optimizer.variables]
     digests = {}
     for number, variable in enumerate(variables):
         name = f"{number} {getattr(variable, 'path', variable.name)}"
@@ -101,31 +100,41 @@ def _train(args: argparse.Namespace, write: Callable[..., None]) -> None:
         "done",
         batch=batch,
         variables=digests,
-        report=json.loads(report.to_json()) if report is not None else None,
+        # Without what is there for pages and pictures.
+        report=None if report is None else {**json.loads(report.to_json()), "details": None},
         device=gpus[0].name if gpus else "CPU",
         versions={"lms": lms.__version__, "tensorflow": tf.__version__, "keras": keras.__version__},
     )
 
 
-def _measured(lms: Any, steps: Iterator[Any], count: int) -> Iterator[dict[str, Any]]:
-    """Each of `count` steps: its time, and what was in use before it and at its peak.
+class _Measure:
+    """Encloses steps: `begin`, the step, `end` with what tells its losses to the last bit."""
 
-    `steps` is advanced twice for each: to where a step begins, and to its loss.
-    """
-    for _ in range(count):
-        next(steps)
-        before = lms.memory.bytes_in_use()
-        lms.memory.reset_peak()
-        wall, cpu = time.perf_counter(), _cpu_seconds()
-        loss = next(steps)
-        wall, cpu = time.perf_counter() - wall, _cpu_seconds() - cpu
-        yield {
-            "seconds": wall,
-            "cpu_seconds": cpu,
-            "before_bytes": before,
-            "peak_bytes": lms.memory.peak_bytes(),
-            "loss": loss,
-        }
+    def __init__(self, lms: Any, args: argparse.Namespace, write: Callable[..., None]):
+        self._memory = lms.memory
+        self._write = write
+        self._warm_up = args.warm_up
+        self._number = 0
+        self._before = 0
+        self._wall = self._cpu = 0.0
+
+    def begin(self) -> None:
+        self._before = self._memory.bytes_in_use()
+        self._memory.reset_peak()
+        self._wall, self._cpu = time.perf_counter(), _cpu_seconds()
+
+    def end(self, loss: str) -> None:
+        wall, cpu = time.perf_counter() - self._wall, _cpu_seconds() - self._cpu
+        self._write(
+            "step",
+            measured=self._number >= self._warm_up,
+            seconds=wall,
+            cpu_seconds=cpu,
+            before_bytes=self._before,
+            peak_bytes=self._memory.peak_bytes(),
+            loss=loss,
+        )
+        self._number += 1
 
 
 def _cpu_seconds() -> float:
@@ -133,32 +142,33 @@ def _cpu_seconds() -> float:
     return usage.ru_utime + usage.ru_stime
 
 
-def _called(function: Any, values: list[Any]) -> Iterator[Any]:
+def _call(function: Any, values: list[Any], count: int, measure: _Measure) -> None:
     import tensorflow as tf
 
-    while True:
-        yield None
+    for _ in range(count):
+        measure.begin()
         result = function(*values)
         parts = [part for part in tf.nest.flatten(result) if isinstance(part, tf.Tensor)]
-        yield " ".join(hashlib.sha256(part.numpy().tobytes()).hexdigest()[:16] for part in parts)
+        digests = [hashlib.sha256(part.numpy().tobytes()).hexdigest()[:16] for part in parts]
+        measure.end(" ".join(digests))
 
 
-def _fitted(model: Any, args: argparse.Namespace) -> Iterator[Any]:
-    """Steps of the function that fit runs, on one batch again and again."""
+def _fit(model: Any, batch: int, count: int, measure: _Measure) -> None:
+    """Keras' own fit, on one batch again and again."""
+    import keras
     import tensorflow as tf
 
-    batch = args.batch or _BATCH
-    data = (_inputs(model, batch), _labels(model, batch))
-    data = tf.nest.map_structure(tf.constant, data)
-    iterator = iter(tf.data.Dataset.from_tensors(data).repeat())
-    model.optimizer.build(model.trainable_variables)
-    while True:
-        yield None
-        # What lms has a say in, where Keras chose XLA by itself, is made anew by then.
-        model.make_train_function()
-        logs = model.train_function(iterator)
-        values = {name: float(value).hex() for name, value in _flat_logs(logs)}
-        yield " ".join(f"{name}={value}" for name, value in sorted(values.items()))
+    class Steps(keras.callbacks.Callback):
+        def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
+            measure.begin()
+
+        def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+            values = {name: float(value).hex() for name, value in _flat_logs(logs or {})}
+            measure.end(" ".join(f"{name}={value}" for name, value in sorted(values.items())))
+
+    data = tf.nest.map_structure(tf.constant, (_inputs(model, batch), _labels(model, batch)))
+    batches = tf.data.Dataset.from_tensors(data).repeat()
+    model.fit(batches, steps_per_epoch=count, verbose=0, callbacks=[Steps()])
 
 
 def _flat_logs(logs: Any) -> Iterator[tuple[str, Any]]:
@@ -171,16 +181,19 @@ def _flat_logs(logs: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _inputs(model: Any, batch: int) -> Any:
-    """Random data for the model's inputs, in their structure."""
-    import tensorflow as tf
-
+    """Random data for the model's inputs: one array, or a tuple of several."""
     if not getattr(model, "inputs", None):
         raise UsageError(
             "the model does not say what its inputs are (it is not built of keras.Input): give "
             "a callable that returns (tf.function, its arguments)"
         )
-    structure = getattr(model, "_inputs_struct", None) or model.inputs
-    return tf.nest.map_structure(lambda item: _random(item.shape, item.dtype, batch), structure)
+    return _one_or_several(_random(item.shape, item.dtype, batch) for item in model.inputs)
+
+
+def _one_or_several(arrays: Iterable[Any]) -> Any:
+    # A list would be one tensor to tf.data.
+    several = tuple(arrays)
+    return several[0] if len(several) == 1 else several
 
 
 def _random(shape: Any, dtype: Any, batch: int, below: int = 2) -> Any:
@@ -199,8 +212,6 @@ def _random(shape: Any, dtype: Any, batch: int, below: int = 2) -> Any:
 
 def _labels(model: Any, batch: int) -> Any:
     """What the loss wants: class numbers where it is a sparse one, else numbers like the output."""
-    import tensorflow as tf
-
     text = str(getattr(model.loss, "name", model.loss)).lower()
     sparse = "sparse" in text
 
@@ -214,8 +225,7 @@ def _labels(model: Any, batch: int) -> Any:
             values = values / values.sum(axis=-1, keepdims=True) if shape[-1] != 1 else values % 1
         return values
 
-    outputs = getattr(model, "_outputs_struct", None) or model.outputs
-    return tf.nest.map_structure(of, outputs)
+    return _one_or_several(map(of, model.outputs))
 
 
 def _filled(item: Any) -> Any:

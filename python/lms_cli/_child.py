@@ -31,7 +31,7 @@ def run_child(
     reading, writing = os.pipe()
     path = os.pathsep.join(
         # So that a child finds what its parent runs from, installed or not.
-        [str(pathlib.Path(__file__).resolve().parent.parent), os.environ.get("PYTHONPATH", "")]
+        [str(pathlib.Path(__file__).absolute().parent.parent), os.environ.get("PYTHONPATH", "")]
     ).rstrip(os.pathsep)
     with tempfile.TemporaryFile("w+", errors="replace") as said, open(reading, "rb") as events:
         try:

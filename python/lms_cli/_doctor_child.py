@@ -39,6 +39,8 @@ def main(descriptor: int, self_test: bool) -> None:
     except Exception as error:
         _give(write, [_failed("versions", "import tensorflow", error, "reinstall TensorFlow")])
         return
+    # Kernels on several threads may not repeat themselves.
+    tf.config.threading.set_intra_op_parallelism_threads(1)
     write(stage="importing lms")
     begin = time.perf_counter()
     try:
@@ -253,11 +255,4 @@ def _self_test(lms: Any, tf: Any) -> Iterator[Check]:
 
 
 if __name__ == "__main__":
-    try:
-        import tensorflow
-
-        # Kernels on several threads may not repeat themselves.
-        tensorflow.config.threading.set_intra_op_parallelism_threads(1)
-    except Exception:  # main tells
-        pass
     main(int(sys.argv[1]), "self-test" in sys.argv[2:])

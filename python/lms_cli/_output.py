@@ -33,9 +33,10 @@ class Output:
         text: list[str] = []
         self._keep = text.append
         try:
-            yield
+            # Python's stdout need not be the descriptor's: in a notebook it is not.
+            with contextlib.redirect_stdout(sys.stderr):
+                yield
         finally:
-            sys.stdout.flush()
             os.dup2(real, 1)
             os.close(real)
             for line in text:

@@ -26,7 +26,7 @@ _EXAMPLES = """\
 examples:
   lms plan ResNet152 --batch 256 --device V100-16GB
   lms plan ResNet50 --batch 64 --image 320 --device T4 --budget 12GiB --html plan.html
-  lms plan EfficientNetB7 --device A100-40GB --max-batch --max-slowdown 1.2
+  lms plan EfficientNetB7 --device A100-40GB --max-batch --max-slowdown 0.2
   lms plan train.py:make_model --arg classes=10 --batch 128 --budget 60%
   lms plan my.module:train_step --arg 'float32[8,224,224,3]' --arg 'int32[8]'
   lms plan exported_model/ --budget 4GiB --option unknown_dim=64
@@ -65,7 +65,8 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
         "--max-slowdown",
         type=float,
         metavar="X",
-        help="with --max-batch: the most times that a step may take, such as 1.2",
+        help="with --max-batch: the most time that lms may add, as a share of the step's: 0.2 is "
+        "20%%",
     )
     add_forms(parser)
     return parser
@@ -204,8 +205,6 @@ def _max_batch(
         raise UsageError("--max-batch wants a model or a function: a graph's sizes are its own")
     if args.batch is not None:
         raise UsageError("--max-batch looks for the batch size: leave --batch out")
-    if any((args.html, args.plot, args.perfetto)):
-        raise UsageError("--max-batch makes no report: plan with --batch for one")
     limit = None if args.budget == "auto" else args.budget
     tensors = _call_arguments(target, args) if target.tensors else []
     result = _asked(
@@ -218,14 +217,19 @@ def _max_batch(
             **options,
         )
     )
-    data = {name: value for name, value in vars(result).items() if not name.startswith("_")}
+    written = {}
+    if result.report is not None:
+        written = write_forms(result.report, args, out)
+    found = {name: value for name, value in vars(result).items() if name != "report"}
     out.result(
         {
             "command": "plan",
             "target": target.name,
             "device": args.device,
             "budget": args.budget,
-            "max_batch": json.loads(json.dumps(data, default=str)),
+            "max_batch": json.loads(json.dumps(found, default=vars)),
+            "written": written,
+            "report": None if result.report is None else as_data(result.report),
         },
         lambda: print(result.table(), end=""),
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import pathlib
+import sys
 from typing import Any
 
 from lms_cli._facts import load_lms
@@ -112,5 +113,8 @@ def run(args: argparse.Namespace, out: Output) -> int:
 
 
 def show(report: Any) -> None:
-    """In colours where the report can, plain where the output is piped."""
-    print(report.table(), end="")
+    """In colours and as wide as it is in a terminal; plain where the output is piped."""
+    if sys.stdout.isatty():
+        report.show()
+    else:
+        print(report.table(), end="")

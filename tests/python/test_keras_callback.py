@@ -1,4 +1,4 @@
-"""lms.keras: one fit under a budget, its peaks in the logs, its report, and TensorBoard's events."""
+"""lms.keras: one fit under a budget, its peaks in the logs, its report, TensorBoard's events."""
 
 from __future__ import annotations
 
@@ -172,9 +172,10 @@ def test_however_it_is_given(form):
 
 def test_a_loop_that_is_not_keras_own():
     """No fit to wrap: on_train_begin enables; `with` puts back what an error left."""
-    budget = lms.keras.MemoryBudget("60%", verbose=0)
+    held = [lms.keras.MemoryBudget("60%", verbose=0)]
 
     def own_fit(model, fail=False):
+        budget = held[0]
         callbacks = keras.callbacks.CallbackList([budget], model=model)
         callbacks.on_train_begin()
         inside.append(_switch.current()["memory_budget"])
@@ -186,7 +187,7 @@ def test_a_loop_that_is_not_keras_own():
     own_fit(make_model())
     assert inside == ["60%"]
     assert _switch.current() is None
-    with pytest.raises(ValueError, match="stop"), budget:
+    with pytest.raises(ValueError, match="stop"), held[0]:
         own_fit(make_model(), fail=True)
     assert inside == ["60%"] * 2
     assert _switch.current() is None
@@ -197,7 +198,7 @@ def test_a_loop_that_is_not_keras_own():
     assert _switch.current() is None  # ... until the next one is
     with pytest.raises(ValueError, match="stop"):
         own_fit(make_model(), fail=True)
-    del budget, own_fit  # ... or the callback is gone
+    held.clear()  # ... or the callback is gone
     gc.collect()
     assert _switch.current() is None
 
@@ -258,7 +259,7 @@ def test_an_error_of_lms_own_is_logged_and_training_goes_on(caplog):
 
 
 def test_bad_arguments_are_refused_at_once():
-    with pytest.raises(lms.OptionError, match="memory_budget.*\n.*no_such"):
+    with pytest.raises(lms.OptionError, match=r"memory_budget.*\n.*no_such"):
         lms.keras.MemoryBudget("6 bananas", no_such=1)
     with pytest.raises(ValueError, match=r"\.html, \.json"):
         lms.keras.MemoryBudget(report="report")
