@@ -44,11 +44,8 @@ class Writer:
         parts = [str(width).encode(), str(height).encode(), png]
         self._write(tag, tf.constant(parts), step, "images", _IMAGES)
 
-    def report(self, report: Report, step: int) -> None:
-        """The report's predictions as numbers, itself as text, its timeline as a picture.
-
-        The picture is left out, and that said once, where matplotlib is missing.
-        """
+    def numbers(self, report: Report, step: int) -> None:
+        """What the report predicts and has measured."""
         self.scalar("lms/predicted_peak_bytes", report.peak_after_bytes, step)
         self.scalar("lms/predicted_peak_bytes_stock", report.peak_before_bytes, step)
         if report.budget_bytes:
@@ -56,6 +53,12 @@ class Writer:
         if report.measured_peak_bytes:
             self.scalar("lms/measured_step_peak_bytes", report.measured_peak_bytes, step)
         self.scalar("lms/predicted_time_overhead", report.predicted_time_overhead, step)
+
+    def report(self, report: Report, step: int) -> None:
+        """The report as text, its timeline as a picture.
+
+        The picture is left out, and that said once, where matplotlib is missing.
+        """
         lines = report.table().splitlines()
         self.text("lms/report", "\n".join("    " + line for line in lines), step)  # as it is
         png = self._picture(report)

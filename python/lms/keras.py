@@ -192,7 +192,8 @@ class TensorBoard(keras.callbacks.Callback):
     the list, where it is used), and of the training step's report "lms/predicted_peak_bytes",
     "lms/predicted_peak_bytes_stock", "lms/budget_bytes", "lms/measured_step_peak_bytes" and
     "lms/predicted_time_overhead". The report as text and the picture of its timeline ("lms/report"
-    and "lms/timeline"; the picture needs matplotlib) are written when there is a new plan.
+    and "lms/timeline"; the picture needs matplotlib) are written where there is a new plan, or
+    a new measurement of it.
 
     It enables nothing: it goes with MemoryBudget, or with lms.enable(). The package tensorboard is
     only needed to look at what was written.
@@ -227,6 +228,7 @@ class TensorBoard(keras.callbacks.Callback):
             report = _report_since(self._seen, self._written[0] if self._written else -1)
             if report is None:
                 return
+            self._writer.numbers(report, epoch)
             state = (report.sequence, report.measured_peak_bytes)
             if state != self._written:
                 self._writer.report(report, epoch)
