@@ -3,13 +3,19 @@
 #include <algorithm>
 #include <utility>
 
+#include "cc/core/run_record.h"
+
 namespace lms {
 namespace {
 
 class RunSimulator {
  public:
-  RunSimulator(const MemGraph& graph, const std::vector<HeldRead>& held_reads)
-      : graph_(graph), readers_left_(graph.buffers.size(), 0), gone_(graph.buffers.size(), false) {
+  RunSimulator(const MemGraph& graph, const std::vector<HeldRead>& held_reads, RunRecord* record)
+      : graph_(graph), record_(record), readers_left_(graph.buffers.size(), 0), gone_(graph.buffers.size(), false) {
+    if (record_ != nullptr) {
+      buffer_since_.assign(graph.buffers.size(), kNone);
+      op_since_.assign(graph.ops.size(), kNone);
+    }
     for (const MemOp& op : graph.ops) {
       for (const BufferId b : op.inputs) ++readers_left_[b];
     }
@@ -38,6 +44,7 @@ class RunSimulator {
         End(event.op);
         continue;
       }
+      ++position_;
       Begin(event.op);
       profile.op_bytes[event.op] = live_;
       profile.order.push_back(event.op);
@@ -46,6 +53,7 @@ class RunSimulator {
         profile.peak_op = event.op;
       }
     }
+    if (record_ != nullptr) NoteWhatStays();
     return profile;
   }
 
@@ -54,13 +62,41 @@ class RunSimulator {
   struct Value {
     int holders = 0;
     int64_t bytes = 0;
-    bool old = false;  // the variable has another one by now
+    BufferId variable = kNone;
+    bool old = false;       // the variable has another one by now
+    int32_t since = kNone;  // position at which it became old
   };
 
   bool Stays(BufferId b) const { return graph_.buffers[b].resident || graph_.buffers[b].escapes; }
 
+  void Note(Holding::What what, int32_t of, int64_t bytes, int32_t first, int32_t last) {
+    if (record_ == nullptr || bytes == 0 || first == kNone || last < first) return;
+    record_->holdings.push_back({what, of, bytes, first, last});
+  }
+
+  void NoteBuffer(BufferId b, int32_t last) {
+    if (record_ == nullptr) return;
+    Note(Holding::What::kBuffer, b, graph_.buffers[b].bytes, buffer_since_[b], last);
+    buffer_since_[b] = kNone;
+  }
+
+  void NoteWhatStays() {
+    for (size_t b = 0; b < graph_.buffers.size(); ++b) {
+      if (graph_.buffers[b].resident) buffer_since_[b] = 0;
+      NoteBuffer(static_cast<BufferId>(b), position_);
+    }
+    for (const Value& value : values_) {
+      if (value.old && value.holders > 0) NoteOld(value);
+    }
+  }
+
+  void NoteOld(const Value& value) {
+    Note(Holding::What::kOldContents, value.variable, value.bytes, value.since, position_);
+  }
+
   void Begin(OpId id) {
     const MemOp& op = graph_.ops[id];
+    if (record_ != nullptr) op_since_[id] = position_;
     live_ += op.workspace_bytes;
     std::vector<BufferId> dying;
     for (const BufferId b : op.forwardable) {
@@ -69,6 +105,7 @@ class RunSimulator {
     for (const BufferId out : op.outputs) {
       const MemBuffer& buffer = graph_.buffers[out];
       if (buffer.resident) continue;
+      if (record_ != nullptr) buffer_since_[out] = position_;
       const auto same =
           std::find_if(dying.begin(), dying.end(), [&](BufferId b) { return graph_.buffers[b].bytes == buffer.bytes; });
       if (same == dying.end()) {
@@ -76,6 +113,7 @@ class RunSimulator {
         continue;
       }
       gone_[*same] = true;
+      NoteBuffer(*same, position_ - 1);
       dying.erase(same);
     }
     if (!written_by_.empty()) {
@@ -86,6 +124,7 @@ class RunSimulator {
   void End(OpId id) {
     const MemOp& op = graph_.ops[id];
     live_ -= op.workspace_bytes;
+    if (record_ != nullptr) Note(Holding::What::kWorkspace, id, op.workspace_bytes, op_since_[id], position_);
     for (const BufferId b : op.inputs) {
       if (--readers_left_[b] == 0) Free(b);
     }
@@ -98,7 +137,10 @@ class RunSimulator {
   }
 
   void Free(BufferId b) {
-    if (!Stays(b) && !gone_[b]) live_ -= graph_.buffers[b].bytes;
+    if (!Stays(b) && !gone_[b]) {
+      live_ -= graph_.buffers[b].bytes;
+      NoteBuffer(b, position_);
+    }
     gone_[b] = true;
   }
 
@@ -106,7 +148,7 @@ class RunSimulator {
   void Hold(OpId read, BufferId variable) {
     if (newest_[variable] == kNone) {
       newest_[variable] = static_cast<int>(values_.size());
-      values_.push_back({0, graph_.buffers[variable].bytes, false});
+      values_.push_back({0, graph_.buffers[variable].bytes, variable});
     }
     ++values_[newest_[variable]].holders;
     value_of_read_[read].emplace_back(variable, newest_[variable]);
@@ -116,7 +158,10 @@ class RunSimulator {
     for (const auto& [held, value] : value_of_read_[read]) {
       if (held != variable) continue;
       Value& v = values_[value];
-      if (--v.holders == 0 && v.old) live_ -= v.bytes;
+      if (--v.holders == 0 && v.old) {
+        live_ -= v.bytes;
+        NoteOld(v);
+      }
       return;
     }
   }
@@ -127,10 +172,15 @@ class RunSimulator {
     newest_[variable] = kNone;
     if (values_[value].holders == 0) return;
     values_[value].old = true;
+    values_[value].since = position_;
     live_ += values_[value].bytes;
   }
 
   const MemGraph& graph_;
+  RunRecord* const record_;
+  int32_t position_ = -1;  // of the op that has begun last
+  std::vector<int32_t> buffer_since_;
+  std::vector<int32_t> op_since_;
   std::vector<int> readers_left_;
   std::vector<bool> gone_;  // freed, or taken over by an output
   int64_t live_ = 0;
@@ -147,7 +197,12 @@ class RunSimulator {
 
 MemoryProfile SimulateRun(const MemGraph& graph, const std::vector<RunEvent>& run,
                           const std::vector<HeldRead>& held_reads) {
-  return RunSimulator(graph, held_reads).Run(run);
+  return RunSimulator(graph, held_reads, nullptr).Run(run);
+}
+
+MemoryProfile RecordRun(const MemGraph& graph, const std::vector<RunEvent>& run,
+                        const std::vector<HeldRead>& held_reads, RunRecord* record) {
+  return RunSimulator(graph, held_reads, record).Run(run);
 }
 
 }  // namespace lms

@@ -47,6 +47,32 @@ const char* StatusName(ReportStatus status) {
   return "failed";
 }
 
+int64_t PlannedStep::MemoryBytes() const {
+  int64_t bytes =
+      static_cast<int64_t>(graph.ops.capacity() * sizeof(MemOp) + graph.buffers.capacity() * sizeof(MemBuffer));
+  for (const MemOp& op : graph.ops) {
+    bytes += static_cast<int64_t>(
+        (op.deps.capacity() + op.inputs.capacity() + op.outputs.capacity() + op.forwardable.capacity()) *
+        sizeof(int32_t));
+  }
+  for (const MemBuffer& buffer : graph.buffers) {
+    bytes += static_cast<int64_t>(buffer.overwritten_by.capacity() * sizeof(OpId));
+  }
+  return bytes;
+}
+
+void ForgetNames(MemGraph* graph) {
+  for (MemOp& op : graph->ops) {
+    op.name = std::string();
+    op.type = std::string();
+    op.keep_reason = std::string();
+  }
+  for (MemBuffer& buffer : graph->buffers) {
+    buffer.name = std::string();
+    buffer.keep_reason = std::string();
+  }
+}
+
 std::vector<KeptTensors> SummariseKept(const MemGraph& graph, bool swapping) {
   std::map<std::string, KeptTensors> by_reason;
   for (const MemBuffer& buffer : graph.buffers) {

@@ -4,6 +4,7 @@
 #define LMS_CC_CORE_REPORT_H_
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -11,6 +12,7 @@
 #include "cc/core/liveness.h"
 #include "cc/core/mem_graph.h"
 #include "cc/core/plan.h"
+#include "cc/core/report_details.h"
 #include "cc/core/swap_link.h"
 #include "cc/core/transfers.h"
 
@@ -40,6 +42,19 @@ struct KeptTensors {
   std::string reason;
   int tensors = 0;
   int64_t bytes = 0;
+};
+
+// A step as it was planned, or would have been.
+struct PlannedStep {
+  MemGraph graph;  // without names
+  SwapLink link;   // usable(): swapping is allowed
+  SwapRules rules;
+  bool recompute = true;
+  bool schedule = true;
+  double safety_margin = 0;
+
+  // That it takes itself, roughly.
+  int64_t MemoryBytes() const;
 };
 
 struct Report {
@@ -81,8 +96,13 @@ struct Report {
   std::vector<Decision> decisions;
   std::vector<int64_t> timeline_before;  // bytes in use at each op, in schedule order
   std::vector<int64_t> timeline_after;
-  std::vector<KeptTensors> kept;  // largest first
+  std::vector<KeptTensors> kept;                    // largest first
+  std::shared_ptr<const ReportDetails> details;     // null where there are none, or no longer (report_store.h)
+  std::shared_ptr<const PlannedStep> planned_step;  // likewise: what other budgets can be tried on
 };
+
+// Clears all names and words of the graph, which planning does without.
+void ForgetNames(MemGraph* graph);
 
 // One entry per reason for which buffers of the graph may not be evicted, resident ones left out, largest first.
 // `swapping`: what cannot be recomputed may still be swapped, and is not kept then.

@@ -20,10 +20,22 @@ void ReportStore::Add(Report report) {
   ++count_;
   if (report.sequence == 0) report.sequence = ++last_sequence_;
   reports_.push_back(std::move(report));
+  Trim();
   if (reports_.size() <= kMost) return;
   const auto skipped = std::find_if(reports_.begin(), reports_.end(),
                                     [](const Report& r) { return r.status == ReportStatus::kSkipped; });
   reports_.erase(skipped == reports_.end() ? reports_.begin() : skipped);
+}
+
+void ReportStore::Trim() {
+  int64_t detail_bytes = 0;
+  int64_t step_bytes = 0;
+  for (auto report = reports_.rbegin(); report != reports_.rend(); ++report) {
+    if (report->details) detail_bytes += report->details->MemoryBytes();
+    if (detail_bytes > kMostDetailBytes) report->details.reset();
+    if (report->planned_step) step_bytes += report->planned_step->MemoryBytes();
+    if (step_bytes > kMostStepBytes) report->planned_step.reset();
+  }
 }
 
 std::vector<Report> ReportStore::All() const {
@@ -37,6 +49,13 @@ std::optional<Report> ReportStore::Latest(const std::string& function) const {
                                   [&function](const Report& report) { return report.function == function; });
   if (found == reports_.rend()) return std::nullopt;
   return *found;
+}
+
+std::shared_ptr<const PlannedStep> ReportStore::StepOf(int64_t sequence) const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const auto found = std::find_if(reports_.begin(), reports_.end(),
+                                  [sequence](const Report& report) { return report.sequence == sequence; });
+  return found == reports_.end() ? nullptr : found->planned_step;
 }
 
 bool ReportStore::SetMeasured(int64_t sequence, int64_t peak_bytes, int steps, const std::string& warning) {

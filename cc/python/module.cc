@@ -7,6 +7,7 @@
 
 #include <array>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <tuple>
@@ -24,6 +25,7 @@
 #include "cc/tf/failure.h"
 #include "cc/tf/memory_counter.h"
 #include "cc/tf/optimizer.h"
+#include "cc/tf/step_pareto.h"
 #include "cc/tf/swap_choice.h"
 #include "cc/tf/swap_handle.h"
 #include "cc/tf/time_ops.h"
@@ -48,6 +50,64 @@ std::vector<std::map<std::string, std::string>> OptionSpecs() {
         {{"name", spec.name}, {"type", spec.type}, {"default", spec.default_value}, {"accepted", spec.accepted}});
   }
   return specs;
+}
+
+// The details stay with whoever holds the capsule: they are large, and made into Python objects where they are asked
+// for.
+constexpr char kDetailsName[] = "lms.report_details";
+using SharedDetails = std::shared_ptr<const lms::ReportDetails>;
+
+py::object DetailsHandle(const lms::Report& report) {
+  if (!report.details) return py::none();
+  auto held = std::make_unique<SharedDetails>(report.details);
+  py::capsule handle(held.get(), kDetailsName, [](PyObject* capsule) {
+    delete static_cast<SharedDetails*>(PyCapsule_GetPointer(capsule, kDetailsName));
+  });
+  held.release();
+  return std::move(handle);
+}
+
+template <typename Enum>
+std::vector<int> Numbers(const std::vector<Enum>& list) {
+  std::vector<int> numbers;
+  numbers.reserve(list.size());
+  for (const Enum value : list) numbers.push_back(static_cast<int>(value));
+  return numbers;
+}
+
+template <size_t n>
+py::list Names(const char* const (&names)[n]) {
+  py::list list;
+  for (const char* name : names) list.append(name);
+  return list;
+}
+
+py::dict ToDict(const lms::StepColumns& step) {
+  py::dict result;
+  result["op"] = step.op;
+  result["type"] = step.type;
+  result["kind"] = Numbers(step.kind);
+  result["phase"] = Numbers(step.phase);
+  result["start_us"] = step.start_us;
+  result["took_us"] = step.took_us;
+  result["bytes"] = step.bytes;
+  return result;
+}
+
+// [[first, last], ...] per buffer: lists, as JSON has them.
+py::list ToList(const std::vector<std::vector<lms::Interval>>& buffers) {
+  py::list result;
+  for (const std::vector<lms::Interval>& intervals : buffers) {
+    py::list list;
+    for (const auto& [first, last] : intervals) {
+      py::list interval;
+      interval.append(first);
+      interval.append(last);
+      list.append(interval);
+    }
+    result.append(list);
+  }
+  return result;
 }
 
 py::dict ToDict(const lms::Report& report) {
@@ -115,7 +175,65 @@ py::dict ToDict(const lms::Report& report) {
   result["decisions"] = decisions;
   result["timeline"] = timeline;
   result["kept"] = kept;
+  result["details"] = DetailsHandle(report);
   return result;
+}
+
+py::dict Details(const py::capsule& handle) {
+  const auto* held = handle.get_pointer<SharedDetails>();
+  if (handle.name() == nullptr || std::string(handle.name()) != kDetailsName) {
+    throw py::value_error("not the details of a report");
+  }
+  const lms::ReportDetails& details = **held;
+  py::dict buffers;
+  buffers["name"] = details.buffers.name;
+  buffers["type"] = details.buffers.type;
+  buffers["bytes"] = details.buffers.bytes;
+  buffers["role"] = Numbers(details.buffers.role);
+  buffers["fate"] = Numbers(details.buffers.fate);
+  buffers["reason"] = details.buffers.reason;
+  buffers["cost_us"] = details.buffers.cost_us;
+  buffers["before"] = ToList(details.buffers.before);
+  buffers["after"] = ToList(details.buffers.after);
+  py::dict omitted;
+  omitted["buffers"] = details.omitted_buffers;
+  omitted["bytes"] = details.omitted_bytes;
+  py::dict result;
+  result["strings"] = details.strings;
+  result["kinds"] = Names(lms::kOpKindNames);
+  result["phases"] = Names(lms::kPhaseNames);
+  result["roles"] = Names(lms::kRoleNames);
+  result["fates"] = Names(lms::kFateNames);
+  result["before"] = ToDict(details.before);
+  result["after"] = py::none();
+  if (!details.after.op.empty()) result["after"] = ToDict(details.after);
+  result["buffers"] = buffers;
+  result["peak_before"] = details.peak_before;
+  result["peak_after"] = py::none();
+  if (!details.after.op.empty()) result["peak_after"] = details.peak_after;
+  result["omitted"] = omitted;
+  return result;
+}
+
+// What other budgets would cost the step of the report of that number; None where the step is gone.
+py::object PlanForBudgets(int64_t sequence, const std::vector<int64_t>& budgets, int points, double seconds) {
+  const std::shared_ptr<const lms::PlannedStep> step = lms::ReportStore::Global().StepOf(sequence);
+  if (step == nullptr) return py::none();
+  lms::BudgetTable table;
+  {
+    const py::gil_scoped_release released;
+    table = lms::PlanForBudgets(*step, budgets, points, seconds);
+  }
+  py::list rows;
+  for (const lms::BudgetPoint& point : table.points) {
+    rows.append(py::make_tuple(point.budget_bytes, point.peak_bytes, point.overhead, point.feasible));
+  }
+  py::dict result;
+  result["points"] = rows;
+  result["peak_bytes"] = table.peak_bytes;
+  result["resident_bytes"] = table.resident_bytes;
+  result["cut_short"] = table.cut_short;
+  return std::move(result);
 }
 
 py::list Reports() {
@@ -303,6 +421,9 @@ PYBIND11_MODULE(_native, m) {
   m.def("check_options", &CheckOptions, py::arg("options"));
   m.def("unknown_dim_problems", &UnknownDimProblems, py::arg("unknown_dim"), py::arg("arguments"));
   m.def("reports", &Reports);
+  m.def("report_details", &Details, py::arg("handle"));
+  m.def("plan_for_budgets", &PlanForBudgets, py::arg("sequence"), py::arg("budgets"), py::arg("points"),
+        py::arg("seconds"));
   m.def("clear_reports", [] { lms::ReportStore::Global().Clear(); });
   m.def("report_count", [] { return lms::ReportStore::Global().count(); });
   m.def("stages", &lms::Stages);

@@ -22,6 +22,7 @@
 #include "cc/tf/import.h"
 #include "cc/tf/rewrite.h"
 #include "cc/tf/stage_watch.h"
+#include "cc/tf/step_details.h"
 #include "cc/tf/strategy.h"
 #include "cc/tf/swap_choice.h"
 #include "cc/tf/tensor_sizes.h"
@@ -65,6 +66,7 @@ class DevicePass {
   bool Run(tensorflow::GraphDef* output);
 
  private:
+  bool RunStages(tensorflow::GraphDef* output);
   // device_pass_read.cc: what the step takes as it is, and what it may take.
   void Enter(const char* stage) { stages_.Enter(stage); }
   bool Skip(const std::string& reason);
@@ -111,6 +113,9 @@ class DevicePass {
   // device_pass_end.cc: what has come of it.
   void Accept(const PlannerResult& planned, const MemoryProfile& profile, tensorflow::grappler::GrapplerItem* rewritten,
               tensorflow::GraphDef* output);
+  // The report's details: nothing that goes wrong with them is a reason to leave a step as it is.
+  void Detail(const std::function<void()>& note);
+  void FinishDetails();
   // Words on results that make up most of the peak: they are held to the end of the function, whatever is planned.
   std::string Returned() const;
   bool NothingToGain();
@@ -138,6 +143,9 @@ class DevicePass {
   ChosenSwap swap_;          // where tensors may go, and over which link
   SwapTarget target_;
   RewriteResult applied_;
+  StepDetails details_;
+  bool details_lost_ = false;
+  VerifiedRun verified_;        // of the latest rewrite
   int untimed_plans_ = 0;       // that could not be applied, as nothing told when to run an op again
   int64_t least_verified_ = 0;  // peak of the best rewritten graph that was still over the budget; 0: there was none
   int64_t worst_bytes_ = 0;     // what the step may take as it came, its peak or more

@@ -1,6 +1,10 @@
 #include <algorithm>
 #include <chrono>
+#include <exception>
+#include <functional>
+#include <memory>
 #include <string>
+#include <utility>
 
 #include "cc/core/bytes.h"
 #include "cc/core/lower_bound.h"
@@ -28,7 +32,9 @@ void DevicePass::Accept(const PlannerResult& planned, const MemoryProfile& profi
     report_.warnings.push_back("planning was cut short after planner_seconds: another run may find another plan");
   }
   FailIfInjected("describe");
-  DescribeApplied({Planned(), planned, applied_, swap_.link, order_limit_ > 0}, index_, sizes_, &report_);
+  const AppliedPlan applied{Planned(), planned, applied_, swap_.link, order_limit_ > 0};
+  DescribeApplied(applied, index_, sizes_, &report_);
+  Detail([&] { details_.After(verified_, profile, applied, report_); });
   Dump([&] {
     const std::string problem = in_order_ ? DumpFile().Write(Planned().graph) : "";
     return problem.empty() ? DumpFile().Write(Planned().graph, planned.plan) : problem;
@@ -39,6 +45,35 @@ void DevicePass::Accept(const PlannerResult& planned, const MemoryProfile& profi
         Model{Planned(), PartOnDevice(Planned()), planned, limit, profile.peak_bytes - report_.resident_bytes};
   }
   output->Swap(&rewritten->graph);
+}
+
+void DevicePass::Detail(const std::function<void()>& note) {
+  if (details_lost_) return;
+  details_lost_ = true;  // unless all goes well
+  std::string problem = "unknown exception";
+  try {
+    FailIfInjected("details");
+    note();
+    details_lost_ = false;
+    return;
+  } catch (const std::exception& e) {
+    problem = e.what();
+  } catch (...) {
+  }
+  report_.warnings.push_back("the report has no details: " + problem);
+}
+
+void DevicePass::FinishDetails() {
+  report_.details = details_.Finish(Planned().graph, report_.status);
+  auto step = std::make_shared<PlannedStep>();
+  step->graph = std::move(imported_.graph);
+  ForgetNames(&step->graph);
+  step->link = swap_.link;
+  step->rules = swap_.rules;
+  step->recompute = options_.recompute;
+  step->schedule = options_.schedule;
+  step->safety_margin = options_.safety_margin;
+  report_.planned_step = std::move(step);
 }
 
 std::string DevicePass::Returned() const {

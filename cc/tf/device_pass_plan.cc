@@ -199,7 +199,8 @@ bool DevicePass::Rewrite(const Plan& plan, tensorflow::grappler::GrapplerItem* r
   if (!status.ok()) return Fail(status);
   Enter("verify");
   const std::string device = imported_.other_devices.empty() ? "" : imported_.device;
-  status = VerifyRewrite(item_, *rewritten, sizes_, threads_, swap_.link, profile, stages_.deadline(), device);
+  status =
+      VerifyRewrite(item_, *rewritten, sizes_, threads_, swap_.link, profile, stages_.deadline(), device, &verified_);
   return status.ok() || Fail(status);
 }
 

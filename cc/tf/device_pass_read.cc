@@ -27,6 +27,14 @@ DevicePass::DevicePass(const Options& options, tensorflow::grappler::Cluster* cl
       report_(*report) {}
 
 bool DevicePass::Run(tensorflow::GraphDef* output) {
+  const bool changed = RunStages(output);
+  if (report_.status != ReportStatus::kSkipped && report_.status != ReportStatus::kFailed) {
+    Detail([this] { FinishDetails(); });
+  }
+  return changed;
+}
+
+bool DevicePass::RunStages(tensorflow::GraphDef* output) {
   if (device_.empty()) {
     for (const auto& node : item_.graph.node()) {
       if (IsOwnName(node.name())) return Skip("already rewritten");
@@ -120,10 +128,12 @@ void DevicePass::Measure() {
   Enter("costs");
   EstimateCosts();
   Enter("liveness");
-  const MemoryProfile profile = PredictMemory(item_.graph, index_, imported_, threads_, stages_.deadline());
+  RunRecord record;
+  const MemoryProfile profile = PredictMemory(item_.graph, index_, imported_, threads_, stages_.deadline(), &record);
   report_.resident_bytes = profile.resident_bytes;
   report_.peak_before_bytes = report_.peak_after_bytes = profile.peak_bytes;
   report_.timeline_before = profile.Timeline();
+  Detail([&] { details_.Before(imported_, profile, record); });
   worst_bytes_ = PeakAtWorst(item_.graph, index_, imported_, threads_, profile, stages_.deadline());
   Enter("budget");
   const ResolvedBudget budget =

@@ -18,8 +18,46 @@ constexpr uint32_t kDraws = 8;
 constexpr double kLate = 10;
 constexpr double kLongCallUs = 50000;
 
+struct TimedRun {
+  std::vector<RunEvent> events;
+  std::vector<double> at_us;  // per event
+
+  void Add(OpId op, bool ends, double us) {
+    events.push_back({op, ends});
+    at_us.push_back(us);
+  }
+};
+
+TimedRun OneByOne(const MemGraph& graph) {
+  TimedRun run;
+  double now_us = 0;
+  for (OpId op = 0; op < static_cast<OpId>(graph.ops.size()); ++op) {
+    run.Add(op, false, now_us);
+    now_us += graph.ops[op].cost_us;
+    run.Add(op, true, now_us);
+  }
+  return run;
+}
+
+void Record(const MemGraph& memory, const TimedRun& run, const std::vector<HeldRead>& held_reads, RunRecord* record) {
+  if (record == nullptr) return;
+  *record = RunRecord();
+  RecordRun(memory, run.events, held_reads, record);
+  std::vector<int32_t> position(memory.ops.size(), kNone);
+  for (size_t e = 0; e < run.events.size(); ++e) {
+    int32_t& at = position[run.events[e].op];
+    if (run.events[e].ends) {
+      record->took_us[at] = run.at_us[e] - record->start_us[at];
+      continue;
+    }
+    at = static_cast<int32_t>(record->start_us.size());
+    record->start_us.push_back(run.at_us[e]);
+    record->took_us.push_back(0);
+  }
+}
+
 MemoryProfile Highest(const tensorflow::GraphDef& graph, const GraphIndex& index, const ImportedGraph& imported,
-                      const MemGraph& memory, int threads, const Deadline& deadline) {
+                      const MemGraph& memory, int threads, const Deadline& deadline, RunRecord* record = nullptr) {
   const ExecutorModel model(graph, index, tensorflow::IsMKLEnabled());
   std::vector<double> microseconds(index.size(), 0);
   for (size_t i = 0; i < imported.node_of_op.size(); ++i) {
@@ -38,17 +76,24 @@ MemoryProfile Highest(const tensorflow::GraphDef& graph, const GraphIndex& index
     }
   }
   MemoryProfile highest;
+  TimedRun highest_run;
   for (uint32_t seed = 0; seed < kDraws; ++seed) {
     deadline.Check();
-    std::vector<RunEvent> run;
+    TimedRun run;
     const std::vector<double>& durations = seed % 2 == 0 || threads == 1 ? microseconds : readers_late;
     for (const ExecutorModel::Event& event : model.RunOnThreads(seed, threads, durations, imported.one_lane)) {
-      run.push_back({imported.op_of_node[event.node], event.ends});
+      run.Add(imported.op_of_node[event.node], event.ends, event.at_us);
     }
-    if (run.size() != 2 * imported.graph.ops.size()) return Simulate(memory, Plan());
-    MemoryProfile profile = SimulateRun(memory, run, imported.held_reads);
-    if (profile.peak_bytes > highest.peak_bytes) highest = std::move(profile);
+    if (run.events.size() != 2 * imported.graph.ops.size()) {
+      Record(memory, OneByOne(memory), {}, record);
+      return Simulate(memory, Plan());
+    }
+    MemoryProfile profile = SimulateRun(memory, run.events, imported.held_reads);
+    if (profile.peak_bytes <= highest.peak_bytes) continue;
+    highest = std::move(profile);
+    if (record != nullptr) highest_run = std::move(run);
   }
+  Record(memory, highest_run, imported.held_reads, record);
   return highest;
 }
 
@@ -65,12 +110,13 @@ int InterOpThreads(const tensorflow::ConfigProto& config) {
 }
 
 MemoryProfile PredictMemory(const tensorflow::GraphDef& graph, const GraphIndex& index, const ImportedGraph& imported,
-                            int threads, const Deadline& deadline) {
-  if (threads == 1 || imported.overlaps.empty())
-    return Highest(graph, index, imported, imported.graph, threads, deadline);
+                            int threads, const Deadline& deadline, RunRecord* record) {
+  if (threads == 1 || imported.overlaps.empty()) {
+    return Highest(graph, index, imported, imported.graph, threads, deadline, record);
+  }
   MemGraph usual = imported.graph;
   for (const BufferId b : imported.overlaps) usual.buffers[b].bytes = 0;
-  return Highest(graph, index, imported, usual, threads, deadline);
+  return Highest(graph, index, imported, usual, threads, deadline, record);
 }
 
 int64_t PeakAtWorst(const tensorflow::GraphDef& graph, const GraphIndex& index, const ImportedGraph& imported,

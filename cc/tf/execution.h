@@ -12,6 +12,7 @@
 
 #include "cc/core/deadline.h"
 #include "cc/core/liveness.h"
+#include "cc/core/run_record.h"
 #include "cc/tf/graph_index.h"
 #include "cc/tf/import.h"
 #include "tensorflow/core/framework/graph.pb.h"
@@ -23,9 +24,10 @@ namespace lms {
 int InterOpThreads(const tensorflow::ConfigProto& config);
 
 // `index` and `imported` belong to the graph; the ops' costs are known. Falls back on the import's own order where the
-// model does not get to the end of the graph. Throws TooMuch where the deadline passes.
+// model does not get to the end of the graph. Throws TooMuch where the deadline passes. `record`, unless it is null, is
+// the run whose profile is returned.
 MemoryProfile PredictMemory(const tensorflow::GraphDef& graph, const GraphIndex& index, const ImportedGraph& imported,
-                            int threads, const Deadline& deadline = Deadline());
+                            int threads, const Deadline& deadline = Deadline(), RunRecord* record = nullptr);
 
 // The peak in bytes with all that iterations may hold, for those who must be sure: not below that of `usual`, which is
 // what PredictMemory() gave.

@@ -36,8 +36,8 @@ const std::vector<std::string>& Stages() {
 }
 
 const std::vector<std::string>& FailurePlaces() {
-  static const auto* const places =
-      new std::vector<std::string>{"before", "dump", "log", "report", "profile", "link", "describe", "least", "strict"};
+  static const auto* const places = new std::vector<std::string>{"before", "dump",     "log",     "report", "profile",
+                                                                 "link",   "describe", "details", "least",  "strict"};
   return *places;
 }
 

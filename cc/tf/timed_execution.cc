@@ -94,8 +94,8 @@ double TimedExecution::Duration(int node) const {
 }
 
 void TimedExecution::Note(int node, bool ends) {
-  events_.push_back({node, ends});
-  for (const int fused : nodes_[node].fused) events_.push_back({fused, ends});
+  events_.push_back({node, ends, now_});
+  for (const int fused : nodes_[node].fused) events_.push_back({fused, ends, now_});
 }
 
 void TimedExecution::Finish(size_t w) {

@@ -28,6 +28,7 @@ struct ExecutorNode {
 struct ExecutorEvent {
   int node;
   bool ends;
+  double at_us = 0;  // since the run began
 };
 
 // Outgoing edges that tensorflow::EdgeSet keeps in the order in which they were added.

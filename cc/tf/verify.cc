@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string>
 #include <unordered_set>
+#include <utility>
 #include <vector>
 
 #include "cc/tf/execution.h"
@@ -213,7 +214,7 @@ absl::Status CheckVariableOrder(const GraphDef& graph, const ImportedGraph& impo
 absl::Status VerifyRewrite(const tensorflow::grappler::GrapplerItem& original,
                            const tensorflow::grappler::GrapplerItem& rewritten, const TensorSizes& sizes, int threads,
                            const SwapLink& link, MemoryProfile* profile, const Deadline& deadline,
-                           const std::string& device) {
+                           const std::string& device, VerifiedRun* run) {
   GraphIndex old_index;
   GraphIndex index;
   absl::Status status = old_index.Build(original, deadline);
@@ -228,7 +229,9 @@ absl::Status VerifyRewrite(const tensorflow::grappler::GrapplerItem& original,
   if (status.ok()) status = CheckSwappable(rewritten.graph, imported);
   if (!status.ok()) return status;
   ImportCosts(rewritten, sizes, link, &imported);
-  *profile = PredictMemory(rewritten.graph, index, imported, threads, deadline);
+  *profile =
+      PredictMemory(rewritten.graph, index, imported, threads, deadline, run == nullptr ? nullptr : &run->record);
+  if (run != nullptr) run->imported = std::move(imported);
   return status;
 }
 

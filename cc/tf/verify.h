@@ -12,12 +12,20 @@
 #include "absl/status/status.h"
 #include "cc/core/deadline.h"
 #include "cc/core/liveness.h"
+#include "cc/core/run_record.h"
 #include "cc/core/swap_link.h"
 #include "cc/tf/graph_index.h"
+#include "cc/tf/import.h"
 #include "cc/tf/tensor_sizes.h"
 #include "tensorflow/core/grappler/grappler_item.h"
 
 namespace lms {
+
+// What the memory of a rewritten graph was predicted with.
+struct VerifiedRun {
+  ImportedGraph imported;  // the new graph
+  RunRecord record;        // of the run with that profile
+};
 
 // `rewritten` is the item with the new graph, `original` with the one that came in. An error says what is unsound: an
 // original node is missing, moved or changed in more than its inputs; a node reads another value than the node that it
@@ -27,11 +35,11 @@ namespace lms {
 // swapped out is not the tensor that it is said to be, or may be changed meanwhile; what is swapped in is not what was
 // swapped out of that tensor; there is a cycle. *profile is the new graph's memory over time on so many inter-op
 // threads, which takes the costs that `sizes` knows, and for transfers what `link` takes. Throws TooMuch
-// where the deadline passes.
+// where the deadline passes. `run`, unless it is null, is what was predicted with.
 absl::Status VerifyRewrite(const tensorflow::grappler::GrapplerItem& original,
                            const tensorflow::grappler::GrapplerItem& rewritten, const TensorSizes& sizes, int threads,
                            const SwapLink& link, MemoryProfile* profile, const Deadline& deadline = Deadline(),
-                           const std::string& device = "");
+                           const std::string& device = "", VerifiedRun* run = nullptr);
 
 }  // namespace lms
 

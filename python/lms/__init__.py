@@ -24,7 +24,7 @@ from lms import memory  # noqa: E402
 from lms._calibrate import Calibration, calibrate  # noqa: E402
 from lms._errors import OptionError  # noqa: E402
 from lms._loader import version as _version  # noqa: E402
-from lms._report import Report, clear_reports, report, reports  # noqa: E402
+from lms._report import Report, clear_reports, load_report, report, reports  # noqa: E402
 from lms._swap import SwapStatistics, swap_statistics  # noqa: E402
 from lms._switch import configure, disable, enable, enabled, rewriter_config  # noqa: E402
 from lms._verify import Difference, VerifyResult, verify  # noqa: E402
@@ -46,6 +46,7 @@ __all__ = [
     "enable",
     "enabled",
     "keras",
+    "load_report",
     "memory",
     "report",
     "reports",

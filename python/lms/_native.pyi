@@ -10,6 +10,18 @@ def unknown_dim_problems(
     unknown_dim: str, arguments: list[tuple[str, str, bool, list[list[int] | None]]]
 ) -> list[str]: ...
 def reports() -> list[dict[str, Any]]: ...
+def report_details(handle: Any) -> dict[str, Any]:
+    """What the "details" of one of reports() stand for (docs/report-format.md)."""
+
+def plan_for_budgets(
+    sequence: int, budgets: list[int], points: int, seconds: float
+) -> dict[str, Any] | None:
+    """What other budgets would cost that report's step; None where it is no longer kept.
+
+    "points": tuples (budget in bytes, peak in bytes, added time as a share of the step's,
+    feasible); "peak_bytes", "resident_bytes"; "cut_short": the time was up.
+    """
+
 def clear_reports() -> None: ...
 def report_count() -> int: ...
 def stages() -> list[str]: ...

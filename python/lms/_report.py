@@ -3,36 +3,36 @@
 from __future__ import annotations
 
 import dataclasses
-import io
-import json
 import os
-from collections import Counter
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
-from lms import _native
+from lms import _native, _report_json, _report_text
+from lms._format import format_bytes as format_bytes
+from lms._format import render as render
+from lms._format import show
 
-_ROWS = 12
-
-
-def format_bytes(count: float) -> str:
-    """`count` with a binary unit: 1536 -> "1.5 KiB"."""
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if abs(count) < 1024:
-            return f"{count:.4g} {unit}"
-        count /= 1024
-    return f"{count:.4g} TiB"
+if TYPE_CHECKING:
+    from lms._report_pareto import Pareto
 
 
-def render(parts: Iterable[Any]) -> str:
-    """Rich's tables as plain text of at most 100 columns."""
-    from rich import console
+class _Details:
+    """The details of a report, made into Python objects when they are first asked for."""
 
-    text = io.StringIO()
-    out = console.Console(file=text, width=100, color_system=None, markup=False)
-    for part in parts:
-        out.print(part)
-    return "\n".join(line.rstrip() for line in text.getvalue().splitlines()) + "\n"
+    def __init__(self, source: Any) -> None:
+        """`source`: the details, None, or what the native library holds them by."""
+        self._source = source
+
+    def get(self) -> Mapping[str, Any] | None:
+        if self._source is not None and not isinstance(self._source, Mapping):
+            self._source = _native.report_details(self._source)
+        return self._source
+
+    def __deepcopy__(self, memo: Any) -> _Details:
+        return self  # nobody changes it
+
+    def __reduce__(self) -> tuple[type[_Details], tuple[Any]]:
+        return _Details, (self.get(),)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -114,220 +114,114 @@ class Report:
     decisions: tuple[Mapping[str, Any], ...] = ()
     timeline: Mapping[str, list[int]] = dataclasses.field(default_factory=dict)
     kept: tuple[Mapping[str, Any], ...] = ()
+    _details: _Details = dataclasses.field(default=_Details(None), repr=False, compare=False)
+
+    @property
+    def details(self) -> Mapping[str, Any] | None:
+        """Every operation and every large buffer of the step, before and after, in columns.
+
+        docs/report-format.md tells what is in it; positions are those of `timeline`, memory is in
+        bytes, time in microseconds. None where the report was skipped or failed, and where it was
+        too old to be kept with its details.
+        """
+        return self._details.get()
 
     def __str__(self) -> str:
-        budget = self._budget()
-        text = f"{self.function}: {self.status}. "
-        if self.status == "rewritten":
-            text += (
-                f"Predicted peak {format_bytes(self.peak_after_bytes)} instead of "
-                f"{format_bytes(self.peak_before_bytes)}, budget {budget}; "
-                f"{self._means()}, for "
-                f"{self.predicted_time_overhead:+.1%} of the step's time{self._bound()}, "
-                f"{self._priced_by_in_short()}; "
-                f"planned in {self.planner_seconds:.2f} s.{self._measured()}"
-            )
-        elif self.status == "fits":
-            text += (
-                f"Predicted peak {format_bytes(self.peak_before_bytes)}, budget {budget}; "
-                f"the graph is unchanged.{self._measured()}"
-            )
-        elif self.status == "infeasible":
-            text += f"Predicted peak {format_bytes(self.peak_after_bytes)}, budget {budget}."
-            text += self._measured()
-            if self.min_budget_bytes and "least feasible" not in self.reason:
-                text += f" The least feasible budget is {format_bytes(self.min_budget_bytes)}."
-            if self.swap_note:
-                text += f" {self.swap_note[0].upper()}{self.swap_note[1:]}."
-        if self.status not in ("rewritten", "fits") and self.reason:
-            text += f" {self.reason[0].upper()}{self.reason[1:].rstrip('.')}."
-        if self.status == "failed" and self.stage:
-            text += f" (Stage: {self.stage}; the graph is unchanged.)"
-        for warning in self.warnings:
-            text += f" Warning: {warning.rstrip('.')}."
-        return text.replace(".  ", ". ").strip()
+        return _report_text.sentence(self)
+
+    def __rich__(self) -> Any:
+        from rich import console
+
+        return console.Group(*_report_text.tables(self))
 
     def table(self) -> str:
-        """The report as a text table, for a terminal."""
-        from rich import box, table
+        """The report as a plain text table of at most 100 columns."""
+        return render(_report_text.tables(self))
 
-        summary = table.Table(title=self.function, box=box.SIMPLE, show_header=False)
-        summary.add_column(no_wrap=True)
-        summary.add_column(overflow="fold")
-        for name, value in self._summary():
-            summary.add_row(name, value)
-        parts = [summary]
-        if self.decisions:
-            parts.append(self._decision_table())
-        if self.kept:
-            kept = table.Table(title="kept in memory", box=box.SIMPLE)
-            kept.add_column("bytes", justify="right")
-            kept.add_column("tensors", justify="right")
-            kept.add_column("reason", overflow="fold")
-            for item in self.kept:
-                kept.add_row(format_bytes(item["bytes"]), str(item["tensors"]), item["reason"])
-            parts.append(kept)
-        return render(parts)
+    def show(self) -> None:
+        """Prints the table: in a terminal with its colours and width, plain where it is piped."""
+        show(_report_text.tables(self))
 
     def to_json(self, path: str | os.PathLike[str] | None = None) -> str:
-        """All fields as JSON text, which is written to `path` as well where one is given."""
-        text = json.dumps(dataclasses.asdict(self), indent=1)
-        if path is not None:
-            with open(path, "w", encoding="utf-8") as file:
-                file.write(text)
-        return text
+        """All fields and the details as JSON text, which is also written to `path` if one is given.
+
+        The format is that of docs/report-format.md. Raises OSError where `path` cannot be written.
+        """
+        return _write(path, _report_json.dumps(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> Report:
+        """The report that to_json() has made `text` of.
+
+        Raises ValueError where it is not such a text, or one of a newer format.
+        """
+        return _report_json.loads(text, cls)
+
+    def to_html(self, path: str | os.PathLike[str] | None = None) -> str:
+        """One self-contained interactive page, which is also written to `path` if one is given.
+
+        Raises OSError where `path` cannot be written.
+        """
+        from lms import _report_html
+
+        return _write(path, _report_html.render(self))
+
+    def to_perfetto(self, path: str | os.PathLike[str] | None = None) -> str:
+        """A trace of the predicted step, before and after, for ui.perfetto.dev and chrome://tracing.
+
+        The text, in the JSON format of Chrome's trace events, is also written to `path` if one is
+        given. Raises ValueError where the report has no details, OSError where `path` cannot be
+        written.
+        """
+        from lms import _report_perfetto
+
+        return _write(path, _report_perfetto.dumps(self))
 
     def plot(self, path: str | os.PathLike[str] | None = None) -> Any:
-        """Memory over the step, before and after, as a matplotlib Figure; saved to `path`."""
-        try:
-            from matplotlib import figure
-        except ImportError as error:
-            raise ImportError(
-                "Report.plot() needs matplotlib: pip install matplotlib "
-                "(the extra 'plots' of this package brings it)"
-            ) from error
-        chart = figure.Figure(figsize=(9, 4), layout="tight")
-        axes = chart.subplots()
-        for name, label in (("before", "stock"), ("after", "with lms")):
-            values = self.timeline.get(name, [])
-            if values:
-                steps = [index / max(1, len(values) - 1) for index in range(len(values))]
-                axes.plot(steps, [value / 2**20 for value in values], label=label, linewidth=1)
-        if self.budget_bytes > 0:
-            axes.axhline(self.budget_bytes / 2**20, color="k", ls="--", lw=1, label="budget")
-        axes.set(xlabel="the step's operations, in order", ylabel="MiB", title=self.function)
-        axes.set_ylim(bottom=0)
-        axes.legend()
-        if path is not None:
-            chart.savefig(path)
-        return chart
+        """Memory over the step and what is live at its peak, as a matplotlib Figure.
 
-    def _means(self) -> str:
-        again, moved = self._count("recompute"), self._count("move")
-        ordered = self._count("order")
-        order = f"another order is held by {ordered} control edges"
-        swapped = self._swapped()
-        if ordered and not again + moved:
-            return f"{order}, {swapped}" if swapped else f"{order} and nothing is computed again"
-        text = f"{again} operations are computed again and {moved} moved"
-        if swapped:
-            text = f"{text}, {swapped}" if again + moved else swapped
-        return f"{text}, {order}" if ordered else text
+        It is saved to `path` if one is given. Raises ImportError where matplotlib is missing.
+        """
+        from lms import _report_plot
 
-    def _swapped(self) -> str:
-        out = self._count("swap_out")
-        if not out:
-            return ""
-        return (
-            f"{out} tensors of {format_bytes(self.swapped_bytes)} are swapped to "
-            f"{'the host' if self.swap_tier == 'host' else 'disk'} "
-            f"({self.swap_hidden:.0%} of the transfers hidden)"
-        )
+        return _report_plot.plot(self, path)
 
-    def _transfers(self, kind: str) -> str:
-        """A line of the table on all the copies of one direction."""
-        copies = [decision for decision in self.decisions if decision["kind"] == kind]
-        if not copies:
-            return ""
-        size = sum(copy["tensor_bytes"] for copy in copies)
-        busy = sum(copy["transfer_us"] for copy in copies)
-        stall = sum(copy["stall_us"] for copy in copies)
-        return (
-            f"{len(copies)} copies of {format_bytes(size)}, {busy / 1e3:.2f} ms on the link, "
-            f"{stall / 1e3:.2f} ms waited for"
-        )
+    def pareto(
+        self,
+        points: int = 8,
+        *,
+        budgets: Sequence[int | str] | None = None,
+        seconds: float = 10.0,
+    ) -> Pareto:
+        """What other memory budgets would cost this step, planned now and predicted.
 
-    def _tier(self) -> str:
-        where = self.swap_tier + (f" ({self.swap_directory})" if self.swap_directory else "")
-        return where and f"{where}, {self.link}"
+        points: how many budgets are planned for, 2 at least, from the step's own peak down to the
+          least feasible one; not used where `budgets` are given.
+        budgets: these instead: bytes, or text as "6GiB"; resident memory included.
+        seconds: about how long planning may take in all, in seconds of processor time.
 
-    def _count(self, kind: str) -> int:
-        return sum(decision["kind"] == kind for decision in self.decisions)
+        Raises ValueError for other values, and where the step is no longer kept: those of the
+        latest reports are, while the process runs.
+        """
+        from lms import _report_pareto
 
-    def _budget(self) -> str:
-        if not self.budget_bytes:  # never got as far as to know it
-            return self.budget
-        return f"{format_bytes(self.budget_bytes)} (asked: {self.budget})"
+        return _report_pareto.plan(self, points, budgets, seconds)
 
-    def _priced_by_in_short(self) -> str:
-        return f"{self.profiled_share:.0%} of it measured" if self.profile else "estimated"
 
-    def _priced_by(self) -> str:
-        if not self.profile:
-            return "estimates" if self.step_time_us else ""
-        return f"{self.profiled_share:.0%} measured times ({self.profile})"
-
-    def _measured(self) -> str:
-        if not self.measured_peak_bytes:
-            return ""
-        return f" Measured: {format_bytes(self.measured_peak_bytes)}."
-
-    def _bound(self) -> str:
-        if self.time_overhead_bound <= 0:
-            return ""
-        return f" (no plan adds less than {self.time_overhead_bound:.1%})"
-
-    def _summary(self) -> list[tuple[str, str]]:
-        nodes = f"{self.nodes_before:,} -> {self.nodes_after:,}"
-        rows = [
-            ("status", self.status),
-            ("reason", self.reason),
-            ("stage", self.stage if self.status == "failed" else ""),
-            ("device", self.device),
-            ("other devices of the step", ", ".join(self.other_devices)),
-            ("budget", self._budget()),
-            ("resident before the step", format_bytes(self.resident_bytes)),
-            ("predicted peak, before", format_bytes(self.peak_before_bytes)),
-            ("predicted peak, after", format_bytes(self.peak_after_bytes)),
-            ("measured peak", format_bytes(self.measured_peak_bytes)),
-            ("least feasible budget", format_bytes(self.min_budget_bytes)),
-            ("predicted time", f"{self.predicted_time_overhead:+.1%}{self._bound()}"),
-            ("priced by", self._priced_by()),
-            ("swapping", self._tier() or self.swap_note),
-            ("swapped out", self._transfers("swap_out")),
-            ("swapped in", self._transfers("swap_in")),
-            ("planning", f"{self.planner_seconds:.2f} s of {self.optimizer_seconds:.2f} s"),
-            ("nodes", nodes),
-            ("sizes", ", ".join(self.sizes)),
-        ]
-        if not self.measured_peak_bytes:
-            rows = [row for row in rows if row[0] != "measured peak"]
-        if not self.min_budget_bytes:
-            rows = [row for row in rows if row[0] != "least feasible budget"]
-        rows += [("warning", warning) for warning in self.warnings]
-        return [(name, value) for name, value in rows if value]
-
-    def _decision_table(self) -> Any:
-        from rich import box, table
-
-        count: Counter[tuple[str, str]] = Counter()
-        size: Counter[tuple[str, str]] = Counter()
-        cost: Counter[tuple[str, str]] = Counter()
-        for decision in self.decisions:
-            key = (decision["kind"], decision["op_type"])
-            count[key] += 1
-            size[key] += decision["tensor_bytes"]
-            cost[key] += decision["cost_us"]
-        result = table.Table(title="decisions, by operation type", box=box.SIMPLE)
-        for name in ("bytes", "operations", "cost"):
-            result.add_column(name, justify="right")
-        result.add_column("decision", no_wrap=True)
-        largest = sorted(size, key=lambda key: (-size[key], key))
-        for key in largest[:_ROWS]:
-            result.add_row(
-                format_bytes(size[key]), str(count[key]), f"{cost[key] / 1e3:.2f} ms", " ".join(key)
-            )
-        if len(largest) > _ROWS:
-            result.add_row("", "", "", f"and {len(largest) - _ROWS} types more")
-        return result
+def _write(path: str | os.PathLike[str] | None, text: str) -> str:
+    if path is not None:
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+    return text
 
 
 def from_native(raw: Mapping[str, Any]) -> Report:
     """A Report from the native library's mapping."""
-    values = {field.name: raw[field.name] for field in dataclasses.fields(Report)}
-    for name in ("sizes", "warnings", "decisions", "kept"):
+    fields = [field.name for field in dataclasses.fields(Report) if field.name != "_details"]
+    values = {name: raw[name] for name in fields}
+    for name in ("sizes", "warnings", "other_devices", "decisions", "kept"):
         values[name] = tuple(values[name])
-    return Report(**values)
+    return Report(**values, _details=_Details(raw.get("details")))
 
 
 def reports() -> list[Report]:
@@ -349,6 +243,20 @@ def report() -> Report | None:
     return max(
         latest, key=lambda item: (item.status == "fits", item.peak_before_bytes), default=None
     )
+
+
+def load_report(path: str | os.PathLike[str]) -> Report:
+    """The report in a file that Report.to_json() has written.
+
+    Raises OSError where it cannot be read, ValueError where it is not such a file, or one of a
+    newer format.
+    """
+    with open(path, encoding="utf-8") as file:
+        text = file.read()
+    try:
+        return Report.from_json(text)
+    except ValueError as error:
+        raise ValueError(f"{os.fspath(path)}: {error}") from error
 
 
 def clear_reports() -> None:

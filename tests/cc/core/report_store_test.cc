@@ -2,8 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "tests/cc/core/random_graph.h"
@@ -138,6 +140,31 @@ TEST(ReportStoreMeasured, IsEnteredIntoTheReportOfTheNumber) {
   EXPECT_EQ(store.Latest("g")->measured_steps, 2);
   EXPECT_EQ(store.Latest("g")->warnings, std::vector<std::string>{"over"});
   EXPECT_EQ(store.Latest("f")->measured_peak_bytes, 0);
+}
+
+// 40 MiB of details each, where 48 are kept; steps of 40 MiB, where 64 are.
+TEST(ReportStore, KeepsTheDetailsOfTheLatestReportsOnly) {
+  ReportStore store;
+  for (int i = 0; i < 3; ++i) {
+    Report report = Of("step", ReportStatus::kRewritten);
+    auto details = std::make_shared<ReportDetails>();
+    details->before.bytes.resize((40 << 20) / sizeof(int64_t));
+    report.details = details;
+    auto step = std::make_shared<PlannedStep>();
+    step->graph.buffers.resize((40 << 20) / sizeof(MemBuffer));
+    report.planned_step = step;
+    store.Add(std::move(report));
+    store.Add(Of("small", ReportStatus::kFits));
+  }
+  const std::vector<Report> all = store.All();
+  ASSERT_EQ(all.size(), 6u);
+  EXPECT_EQ(all[0].details, nullptr);
+  EXPECT_EQ(all[2].details, nullptr);
+  EXPECT_NE(all[4].details, nullptr);
+  EXPECT_EQ(store.StepOf(3), nullptr);
+  EXPECT_NE(store.StepOf(5), nullptr);
+  EXPECT_EQ(store.StepOf(6), nullptr);  // had none
+  EXPECT_EQ(store.StepOf(99), nullptr);
 }
 
 }  // namespace

@@ -1,0 +1,40 @@
+"""Figures and tables as text."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterable
+from typing import Any
+
+
+def format_bytes(count: float) -> str:
+    """`count` with a binary unit: 1536 -> "1.5 KiB"."""
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if abs(count) < 1024:
+            return f"{count:.4g} {unit}"
+        count /= 1024
+    return f"{count:.4g} TiB"
+
+
+def render(parts: Iterable[Any]) -> str:
+    """Rich's tables as plain text of at most 100 columns."""
+    from rich import console
+
+    text = io.StringIO()
+    out = console.Console(file=text, width=100, color_system=None, markup=False)
+    for part in parts:
+        out.print(part)
+    return "\n".join(line.rstrip() for line in text.getvalue().splitlines()) + "\n"
+
+
+def show(parts: Iterable[Any]) -> None:
+    """Prints Rich's tables: with a terminal's colours and width, elsewhere as render() has them."""
+    from rich import console
+
+    out = console.Console(markup=False, highlight=False)
+    parts = list(parts)
+    if not out.is_terminal:
+        print(render(parts), end="")
+        return
+    for part in parts:
+        out.print(part)
