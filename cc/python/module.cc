@@ -16,12 +16,14 @@
 
 #include "cc/core/argument_sizes.h"
 #include "cc/core/options.h"
+#include "cc/core/planned_reports.h"
 #include "cc/core/profile_file.h"
 #include "cc/core/report.h"
 #include "cc/core/report_store.h"
 #include "cc/core/spill_measure.h"
 #include "cc/core/spill_store.h"
 #include "cc/core/swap_link.h"
+#include "cc/core/system_memory.h"
 #include "cc/tf/failure.h"
 #include "cc/tf/memory_counter.h"
 #include "cc/tf/optimizer.h"
@@ -30,6 +32,10 @@
 #include "cc/tf/swap_handle.h"
 #include "cc/tf/time_ops.h"
 #include "lms_build_facts.h"
+#if LMS_TF_VERSION_NUMBER >= 2018
+#include "absl/base/log_severity.h"
+#include "absl/log/globals.h"
+#endif
 
 namespace py = pybind11;
 
@@ -242,6 +248,31 @@ py::list Reports() {
   return reports;
 }
 
+py::list TakePlanned(const std::string& name) {
+  py::list reports;
+  for (const lms::Report& report : lms::PlannedReports::Global().Take(name)) reports.append(ToDict(report));
+  return reports;
+}
+
+// The least severity (0: info, 1: warning, 2: error) of what TensorFlow logs from now on; returns what it was, and -1
+// where TensorFlow cannot be told.
+int SetLeastLogged(int severity) {
+#if LMS_TF_VERSION_NUMBER >= 2018
+  const int before = static_cast<int>(absl::MinLogLevel());
+  absl::SetMinLogLevel(static_cast<absl::LogSeverityAtLeast>(severity));
+  return before;
+#else
+  static_cast<void>(severity);
+  return -1;
+#endif
+}
+
+// What this process may still take, and what decides that.
+std::pair<int64_t, std::string> AvailableMemory() {
+  const lms::MemoryAvailable available = lms::AvailableMemory();
+  return {available.bytes, available.bound};
+}
+
 // What the optimizer noted of the functions that it optimised with this `time_ops`.
 py::list TakeTimed(const std::string& name) {
   py::list functions;
@@ -425,6 +456,9 @@ PYBIND11_MODULE(_native, m) {
   m.def("plan_for_budgets", &PlanForBudgets, py::arg("sequence"), py::arg("budgets"), py::arg("points"),
         py::arg("seconds"));
   m.def("clear_reports", [] { lms::ReportStore::Global().Clear(); });
+  m.def("take_planned", &TakePlanned, py::arg("name"));
+  m.def("set_least_logged", &SetLeastLogged, py::arg("severity"));
+  m.def("available_memory", &AvailableMemory);
   m.def("report_count", [] { return lms::ReportStore::Global().count(); });
   m.def("stages", &lms::Stages);
   m.def("failure_places", &lms::FailurePlaces);

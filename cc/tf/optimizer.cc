@@ -6,6 +6,7 @@
 #include <exception>
 #include <utility>
 
+#include "cc/core/planned_reports.h"
 #include "cc/core/report_store.h"
 #include "cc/tf/execution.h"
 #include "cc/tf/failure.h"
@@ -155,7 +156,13 @@ absl::Status LmsOptimizer::Init(const tensorflow::RewriterConfig_CustomGraphOpti
   try {
     FailIfInjected("options");
     if (config == nullptr) return absl::OkStatus();
-    const OptionMap map = OptionsFromConfig(*config, &problems_);
+    OptionMap map = OptionsFromConfig(*config, &problems_);
+    // Of lms.plan(), and no option of a step's.
+    const auto planned = map.find("_planned");
+    if (planned != map.end() && std::holds_alternative<std::string>(planned->second)) {
+      planned_ = std::get<std::string>(planned->second);
+      map.erase(planned);
+    }
     const std::vector<std::string> more = ParseOptions(map, &options_, /*internal=*/true);
     problems_.insert(problems_.end(), more.begin(), more.end());
   } catch (const std::exception& e) {
@@ -247,6 +254,13 @@ bool LmsOptimizer::Act(grappler::Cluster* cluster, const grappler::GrapplerItem&
 
 // Logs the report and puts it into the list. Throws nothing: what is lost is said, if that can be.
 void LmsOptimizer::Tell(Report report) const {
+  if (!planned_.empty()) {
+    try {
+      PlannedReports::Global().Add(planned_, std::move(report));
+    } catch (...) {  // lms.plan() says that there is none
+    }
+    return;
+  }
   try {
     FailIfInjected("log");
     Log(report, options_.memory_budget.kind == Budget::Kind::kPercent);

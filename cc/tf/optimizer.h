@@ -51,6 +51,7 @@ class LmsOptimizer : public tensorflow::grappler::CustomGraphOptimizer {
   // Made beforehand: where there is no memory left, this can still be returned.
   const absl::Status unchanged_ = absl::AbortedError("lms leaves the graph as it is");
   std::map<std::string, int> calls_;  // per item
+  std::string planned_;  // "_planned": lms.plan() takes the reports by this name, and nothing is logged; "": no plan
 };
 
 // Options of a RewriterConfig entry as the parser wants them; values of other types become problems.

@@ -22,8 +22,10 @@ _loader.load()
 # The native library is in place: the rest of the package may import it.
 from lms import memory  # noqa: E402
 from lms._calibrate import Calibration, calibrate  # noqa: E402
+from lms._devices import Device, devices  # noqa: E402
 from lms._errors import OptionError  # noqa: E402
 from lms._loader import version as _version  # noqa: E402
+from lms._plan import plan  # noqa: E402
 from lms._report import Report, clear_reports, load_report, report, reports  # noqa: E402
 from lms._swap import SwapStatistics, swap_statistics  # noqa: E402
 from lms._switch import configure, disable, enable, enabled, rewriter_config  # noqa: E402
@@ -33,6 +35,7 @@ __version__ = _version()
 
 __all__ = [
     "Calibration",
+    "Device",
     "Difference",
     "OptionError",
     "Report",
@@ -42,12 +45,14 @@ __all__ = [
     "calibrate",
     "clear_reports",
     "configure",
+    "devices",
     "disable",
     "enable",
     "enabled",
     "keras",
     "load_report",
     "memory",
+    "plan",
     "report",
     "reports",
     "rewriter_config",

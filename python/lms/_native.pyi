@@ -23,6 +23,17 @@ def plan_for_budgets(
     """
 
 def clear_reports() -> None: ...
+def take_planned(name: str) -> list[dict[str, Any]]:
+    """The reports made under the option "_planned"=name, which are forgotten."""
+
+def set_least_logged(severity: int) -> int:
+    """From now on TensorFlow logs nothing below `severity` (1: warnings, 2: errors).
+
+    Returns what it was, and -1 where it cannot be set."""
+
+def available_memory() -> tuple[int, str]:
+    """The bytes that this process may still take, and what bounds them."""
+
 def report_count() -> int: ...
 def stages() -> list[str]: ...
 def failure_places() -> list[str]: ...

@@ -1,0 +1,199 @@
+"""Training steps of Keras models, traced without a run, and models that are built unallocated.
+
+Relies on this:
+
+- In a tf.Graph that builds no function, Keras' variables are nodes of that graph.
+- `Trainer._symbolic_build(data_batch=...)` builds what fit() builds before its first step, and
+  `Trainer._compile_config.config` has what compile() was given.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import logging
+import random
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from lms import _tf_plan
+
+_log = logging.getLogger("lms")
+
+
+def is_model(what: Any) -> bool:
+    """Whether it is a Keras model (of the Keras that TensorFlow brings)."""
+    return isinstance(what, tf.keras.Model)
+
+
+@contextlib.contextmanager
+def unallocated() -> Iterator[None]:
+    """Variables that are made here take no memory; random states are left as they were."""
+    states = random.getstate(), np.random.get_state()
+    try:
+        with tf.Graph().as_default():
+            yield
+    finally:
+        random.setstate(states[0])
+        np.random.set_state(states[1])
+
+
+def step_of(
+    model: Any, data: Sequence[Any], optimizer: Any, loss: Any, *, unbuilt_graph: bool
+) -> _tf_plan.Step:
+    """What fit() runs in each step of a model.
+
+    Args:
+      model: compiled, or `optimizer` and `loss` say how.
+      data: one whole number, the batch size (None: open), or specifications of inputs, labels and
+        weights of samples, as train_step takes them.
+      unbuilt_graph: whether the model was made in `unallocated()`, which is still open.
+    Raises:
+      ValueError: where it is not compiled, or its inputs' shapes are not known.
+    """
+    if not model.compiled and optimizer is None and loss is None:
+        raise ValueError(
+            f"the model {model.name!r} is not compiled, so it has no training step: call "
+            "model.compile(optimizer, loss), or give lms.plan(..., optimizer=..., loss=...)"
+        )
+    if unbuilt_graph:
+        return _traced(_compiled(model, optimizer, loss), data)
+    if not _is_plain(model):
+        # Its own train_step may use anything of it: what fit() would build is built.
+        return _traced(_compiled(model, optimizer, loss), data)
+    with unallocated():
+        twin = tf.keras.Model(model.inputs, _outputs(model), name=model.name)
+        given = dict(model._compile_config.config) if model.compiled else {}
+        if optimizer is None:
+            optimizer = _copied(model.optimizer)
+        twin.compile(
+            optimizer=optimizer,
+            loss=loss if loss is not None else given.get("loss"),
+            loss_weights=given.get("loss_weights"),
+            metrics=_copied(given.get("metrics")),
+            weighted_metrics=_copied(given.get("weighted_metrics")),
+            jit_compile=False,
+        )
+        return _traced(twin, data)
+
+
+def _outputs(model: Any) -> Any:
+    outputs = getattr(model, "_outputs_struct", None)
+    if outputs is None:
+        outputs = model.outputs
+    return outputs[0] if isinstance(outputs, list) and len(outputs) == 1 else outputs
+
+
+def _is_plain(model: Any) -> bool:
+    """Whether a second model over the same layers trains as this one does."""
+    own = type(model)
+    if own.train_step is not tf.keras.Model.train_step or not getattr(model, "inputs", None):
+        return False
+    return own.__module__.startswith("keras.") and own.__name__ in ("Functional", "Sequential")
+
+
+def _copied(value: Any) -> Any:
+    """An optimizer or metrics like these, without what they have made."""
+    if hasattr(value, "get_config") and hasattr(type(value), "from_config"):
+        return type(value).from_config(value.get_config())
+    if isinstance(value, (list, tuple)):
+        return [_copied(item) for item in value]
+    if isinstance(value, dict):
+        return {name: _copied(item) for name, item in value.items()}
+    return value
+
+
+def _compiled(model: Any, optimizer: Any, loss: Any) -> Any:
+    if optimizer is not None or loss is not None:
+        model.compile(optimizer=optimizer or "sgd", loss=loss, jit_compile=False)
+    return model
+
+
+def _traced(model: Any, data: Sequence[Any]) -> _tf_plan.Step:
+    batch = specifications(model, data)
+    keras_batch = tf.nest.map_structure(_keras_tensor, batch)
+    build = model._symbolic_build
+    if "data_batch" in inspect.signature(build).parameters:
+        build(data_batch=keras_batch)
+    else:
+        build(keras_batch)
+
+    def train(batch: Any) -> Any:
+        return model.train_step(batch)
+
+    train.__name__ = f"{model.name}_train_step"
+    return _tf_plan.of_function(tf.function(train).get_concrete_function(batch))
+
+
+def _keras_tensor(spec: Any) -> Any:
+    return tf.keras.KerasTensor(tuple(spec.shape), tf.as_dtype(spec.dtype).name)
+
+
+def specifications(model: Any, data: Sequence[Any]) -> tuple[Any, ...]:
+    """Inputs, labels, ... of a batch."""
+    if len(data) == 1 and (data[0] is None or isinstance(data[0], (int, np.integer))):
+        return _derived(model, data[0])
+    if not data:
+        raise ValueError(
+            f"what does a batch of the model {model.name!r} look like? Give its size, "
+            "lms.plan(model, 32), or its inputs and labels as arrays or tf.TensorSpec"
+        )
+    return tuple(tf.nest.map_structure(_tf_plan.specification, item) for item in data)
+
+
+def _derived(model: Any, batch_size: int | None) -> tuple[Any, ...]:
+    if batch_size is not None and batch_size < 1:
+        raise ValueError(f"batch size {batch_size}: must be 1 at least")
+    if not getattr(model, "inputs", None):
+        raise ValueError(
+            f"the shapes of what the model {model.name!r} takes are not known before it is called: "
+            "give its inputs and labels, lms.plan(model, inputs, labels), as arrays or "
+            "tf.TensorSpec"
+        )
+    inputs = getattr(model, "_inputs_struct", None)
+    inputs = model.inputs if inputs is None else inputs
+
+    def sized(tensor: Any) -> Any:
+        name = getattr(tensor, "name", None)
+        return tf.TensorSpec([batch_size, *tensor.shape[1:]], tensor.dtype, name=name)
+
+    x = tf.nest.map_structure(sized, inputs)
+    if isinstance(x, (list, tuple)) and len(x) == 1:
+        x = x[0]
+    loss = model._compile_config.config.get("loss") if model.compiled else None
+    if loss is None:
+        return (x,)
+    return x, _labels(_outputs(model), loss, batch_size)
+
+
+def _labels(outputs: Any, loss: Any, batch_size: int | None) -> Any:
+    if isinstance(outputs, (list, tuple)):
+        losses = loss if isinstance(loss, (list, tuple)) else [loss] * len(outputs)
+        return [_labels(item, one, batch_size) for item, one in zip(outputs, losses)]
+    if isinstance(outputs, dict):
+        return {
+            name: _labels(item, loss[name] if isinstance(loss, dict) else loss, batch_size)
+            for name, item in outputs.items()
+        }
+    words = (loss, getattr(loss, "name", ""), getattr(loss, "__name__", ""), type(loss).__name__)
+    sparse = any(isinstance(word, str) and "sparse" in word.lower() for word in words)
+    if sparse:
+        return tf.TensorSpec([batch_size, *outputs.shape[1:-1]], tf.int32, name="labels")
+    return tf.TensorSpec([batch_size, *outputs.shape[1:]], tf.float32, name="labels")
+
+
+def built(make: Callable[[], Any]) -> Any:
+    """What `make` returns, called in `unallocated()`.
+
+    Raises RuntimeError where it needs values of variables while it builds.
+    """
+    try:
+        return make()
+    except (NotImplementedError, AttributeError, tf.errors.OpError) as error:
+        raise RuntimeError(
+            f"the function that builds the model needs values of variables: {error}. Build it "
+            "before, and give lms.plan the model itself (its weights are allocated then)"
+        ) from error
