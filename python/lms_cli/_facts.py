@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import importlib.util
+import os
 import pathlib
 import runpy
 import sys
@@ -79,3 +80,10 @@ def load_lms() -> ModuleType:
             "`lms doctor` tells more."
         ) from error
     return lms
+
+
+def process_seconds() -> float:
+    """Since this process was started, loading of Python and packages included."""
+    with open("/proc/self/stat", encoding="utf-8") as stat, open("/proc/uptime") as uptime:
+        started = float(stat.read().rpartition(")")[2].split()[19])  # field 22 of proc(5)
+        return float(uptime.read().split()[0]) - started / os.sysconf("SC_CLK_TCK")

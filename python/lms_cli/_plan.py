@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from lms_cli import _targets
-from lms_cli._facts import load_lms
+from lms_cli._facts import load_lms, process_seconds
 from lms_cli._output import Output
 from lms_cli._report import add_forms, as_data, keeps_budget, show, write_forms
 from lms_cli._status import DONE, PROBLEM, CommandError, UsageError
@@ -94,11 +94,10 @@ def run(args: argparse.Namespace, out: Output) -> int:
     options = options_of(args)
     if args.max_slowdown is not None and not args.max_batch:
         raise UsageError("--max-slowdown belongs to --max-batch")
-    begin = time.perf_counter()
     with out.progress("loading TensorFlow") as move:
         lms = load_lms()
         target = _targets.resolve(args, graphs=True)
-        loaded = time.perf_counter()
+        begin = time.perf_counter()
         move(text=f"planning {target.name}")
         if args.max_batch:
             return _max_batch(lms, target, args, options, out)
@@ -109,14 +108,14 @@ def run(args: argparse.Namespace, out: Output) -> int:
         done = time.perf_counter()
     written = write_forms(report, args, out)
     met = keeps_budget(report)
-    seconds = {"loading": loaded - begin, "planning": done - loaded}
+    seconds = {"planning": done - begin, "whole": process_seconds()}
 
     def tell() -> None:
         show(report)
         where = args.device or "this machine"
         what = f"{target.name} on {where}"
         print(f"{what}: {verdict(report)}")
-        print(f"(loaded in {seconds['loading']:.1f} s, planned in {seconds['planning']:.1f} s)")
+        print(f"(planned in {seconds['planning']:.1f} s, {seconds['whole']:.1f} s in all)")
 
     out.result(
         {

@@ -25,8 +25,8 @@ examples:
   lms report report.json --plot memory.png       the picture (.png, .svg, .pdf)
 
 The exit status is 0 where the report says that the step keeps its budget
-("rewritten", "fits"), or that there was nothing to do ("skipped"); 1 where it
-does not ("infeasible", "failed").
+("rewritten", "fits"), 1 where it does not ("infeasible"), or nothing is known
+of it ("skipped", "failed").
 """
 
 
@@ -78,7 +78,10 @@ def as_data(report: Any) -> dict[str, Any]:
 
 
 def keeps_budget(report: Any) -> bool:
-    return report.status in ("rewritten", "fits", "skipped")
+    """Is the step predicted to keep its budget? Of what was skipped, that is seldom known."""
+    if report.status == "skipped":
+        return bool(0 < report.peak_before_bytes <= report.budget_bytes)
+    return report.status in ("rewritten", "fits")
 
 
 def run(args: argparse.Namespace, out: Output) -> int:

@@ -347,8 +347,15 @@ def test_a_saved_report(report, tmp_path, capfd):
 
 def test_the_status_of_a_saved_report(report, tmp_path, capfd):
     path = tmp_path / "report.json"
-    dataclasses.replace(report, status="infeasible").to_json(path)
-    assert run(capfd, "report", path)[0] == 1
+    for changed, status in (
+        ({"status": "infeasible"}, 1),
+        ({"status": "failed"}, 1),
+        ({"status": "skipped"}, 1),  # it does not fit
+        ({"status": "skipped", "budget_bytes": report.peak_before_bytes}, 0),
+        ({"status": "fits"}, 0),
+    ):
+        dataclasses.replace(report, **changed).to_json(path)
+        assert run(capfd, "report", path)[0] == status, changed
 
 
 @pytest.mark.parametrize("text", [None, "not JSON", "[]", '{"a": 1}'])
