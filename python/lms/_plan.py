@@ -68,8 +68,9 @@ def plan(
     target = _devices.find(device)
     chosen = gathered(memory_budget, options)
     source = Source(step, optimizer, loss, signature, feeds, fetches)
-    traced, allocated = source.trace(args)
-    return planned(traced, target, chosen, allocated)
+    with _tf_plan.uncollected():
+        traced, allocated = source.trace(args)
+        return planned(traced, target, chosen, allocated)
 
 
 def gathered(

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import gc
 import itertools
 import os
 import threading
@@ -66,7 +67,7 @@ class Step:
 def of_function(concrete: Any) -> Step:
     """The step that a call of this ConcreteFunction runs."""
     graph = concrete.graph
-    definition = graph.as_graph_def(add_shapes=True)
+    definition = graph.as_graph_def()
     nodes = {node.name: node for node in definition.node}
     variables = {id(variable.handle): variable for variable in graph.variables}
     for outer, inner in graph.captures:
@@ -238,7 +239,8 @@ def nodes_of(step: Step) -> Iterator[Any]:
         if node is None:
             continue
         yield node
-        calls += _called(node)
+        if library:
+            calls += _called(node)
         for source in node.input:
             name = source.lstrip("^").partition(":")[0]
             if name not in seen:
@@ -327,6 +329,18 @@ def _cluster_for(device: Device, dtype: str) -> tuple[Any, str]:
 
 
 @contextlib.contextmanager
+def uncollected() -> Iterator[None]:
+    """Without the garbage collector, which goes through a graph again and again while it grows."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+@contextlib.contextmanager
 def _quiet() -> Iterator[None]:
     """TensorFlow without GPU kernels warns of each node that has none; nothing is to run here.
 
@@ -371,6 +385,9 @@ def optimise(
     if device.kind == "GPU":
         # It swaps by its own estimate, through ops that only TensorFlow's GPU build has.
         rewrite.memory_optimization = type(rewrite).NO_MEM_OPT
+        # It puts transpositions at the ends of chains of convolutions, which changes no peak (ResNet-50:
+        # the same to the byte), and takes as long as everything else where there are no GPU kernels.
+        rewrite.layout_optimizer = type(rewrite).OFF
     try:
         with _quiet():
             _tf_optimizer.OptimizeGraph(

@@ -3,6 +3,8 @@
 Relies on this:
 
 - In a tf.Graph that builds no function, Keras' variables are nodes of that graph.
+- The Variable of Keras' TensorFlow backend has its first value from
+  `_initialize_with_initializer(initializer)` (where it does not, models are built slower).
 - `Trainer._symbolic_build(data_batch=...)` builds what fit() builds before its first step, and
   `Trainer._compile_config.config` has what compile() was given.
 """
@@ -10,18 +12,19 @@ Relies on this:
 from __future__ import annotations
 
 import contextlib
+import functools
 import inspect
-import logging
 import random
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
+from keras.src import backend as _keras_backend
 
 from lms import _tf_plan
-
-_log = logging.getLogger("lms")
+from lms._tf_patch import Patch
 
 
 def is_model(what: Any) -> bool:
@@ -29,14 +32,60 @@ def is_model(what: Any) -> bool:
     return isinstance(what, tf.keras.Model)
 
 
+class _Local(threading.local):
+    open = 0
+
+
+_local = _Local()
+_open_lock = threading.Lock()
+_open_everywhere = 0
+
+
+def _wrap_initialize(original: Any) -> Any:
+    @functools.wraps(original)
+    def initialize(self: Any, initializer: Any) -> None:
+        if _local.open:
+            # Nobody runs it: nodes for random numbers would only take time to make.
+            def initializer(shape: Any, dtype: Any = None) -> Any:
+                return tf.zeros(shape, dtype)
+
+        original(self, initializer)
+
+    return initialize
+
+
+def _patches() -> list[Patch]:
+    owner = _keras_backend.Variable
+    name = "_initialize_with_initializer"
+    return [Patch(owner, name, _wrap_initialize)] if name in owner.__dict__ else []
+
+
+_initializing = _patches()
+
+
+def _count_open(change: int) -> None:
+    """The wrapper is there while any thread needs it, and acts in those alone."""
+    global _open_everywhere
+    _local.open += change
+    with _open_lock:
+        _open_everywhere += change
+        for patch in _initializing:
+            if _open_everywhere > 0:
+                patch.put()
+            else:
+                patch.take_away()
+
+
 @contextlib.contextmanager
 def unallocated() -> Iterator[None]:
     """Variables that are made here take no memory; random states are left as they were."""
     states = random.getstate(), np.random.get_state()
+    _count_open(+1)
     try:
         with tf.Graph().as_default():
             yield
     finally:
+        _count_open(-1)
         random.setstate(states[0])
         np.random.set_state(states[1])
 
@@ -114,18 +163,36 @@ def _compiled(model: Any, optimizer: Any, loss: Any) -> Any:
 
 def _traced(model: Any, data: Sequence[Any]) -> _tf_plan.Step:
     batch = specifications(model, data)
-    keras_batch = tf.nest.map_structure(_keras_tensor, batch)
-    build = model._symbolic_build
-    if "data_batch" in inspect.signature(build).parameters:
-        build(data_batch=keras_batch)
-    else:
-        build(keras_batch)
+    _build(model, tf.nest.map_structure(_keras_tensor, batch))
 
     def train(batch: Any) -> Any:
         return model.train_step(batch)
 
     train.__name__ = f"{model.name}_train_step"
-    return _tf_plan.of_function(tf.function(train).get_concrete_function(batch))
+    return _tf_plan.of_function(tf.function(train, autograph=False).get_concrete_function(batch))
+
+
+def _build(model: Any, batch: tuple[Any, ...]) -> None:
+    """Builds what fit() builds before its first step, for a batch of KerasTensors."""
+    if _is_plain(model) and len(batch) == 2:
+        # What it returns is known: no need to go through all of it once more.
+        x, y = batch
+        size = tf.nest.flatten(x)[0].shape[0]
+
+        def sized(tensor: Any) -> Any:
+            return tf.keras.KerasTensor((size, *tensor.shape[1:]), tensor.dtype)
+
+        results = tf.nest.map_structure(sized, _outputs(model))
+        infer = _keras_backend.compute_output_spec
+        if model._compile_metrics is not None and not model._compile_metrics.built:
+            infer(model.compute_metrics, x, y, results, sample_weight=None)
+        if model._compile_loss is not None and not model._compile_loss.built:
+            infer(model._compute_loss, x, y, results, sample_weight=None, training=False)
+    build = model._symbolic_build
+    if "data_batch" in inspect.signature(build).parameters:
+        build(data_batch=batch)
+    else:
+        build(batch)
 
 
 def _keras_tensor(spec: Any) -> Any:
