@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from lms_cli import _bench, _doctor, _plan, _report
 from lms_cli._facts import version_line
 from lms_cli._output import Output
-from lms_cli._status import INTERRUPTED, MEANINGS, USAGE, CommandError, UsageError
+from lms_cli._status import BROKEN_PIPE, INTERRUPTED, MEANINGS, USAGE, CommandError, UsageError
 
 _DESCRIPTION = """\
 Trains TensorFlow models under a memory budget: what would it take, what was
@@ -69,6 +69,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     with out.guarded():
         try:
             status = args.run(args, out)
+            sys.stdout.flush()
         except CommandError as error:
             status = error.status
             command = f"lms {argv[0] if argv else sys.argv[1]}"
@@ -80,4 +81,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             status = INTERRUPTED
             out.result({"ok": False, "error": "interrupted", "status": status}, lambda: None)
             out.say("interrupted")
+        except BrokenPipeError:  # who reads has enough, as `head` has
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+            status = BROKEN_PIPE
     return status

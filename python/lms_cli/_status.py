@@ -7,6 +7,7 @@ PROBLEM = 1  # a problem was found, or the budget is not met
 USAGE = 2  # what argparse uses as well
 NOT_LOADED = 3
 INTERRUPTED = 130  # 128 + SIGINT, as shells have it
+BROKEN_PIPE = 141  # 128 + SIGPIPE
 
 MEANINGS = {
     DONE: "done; the budget is met",

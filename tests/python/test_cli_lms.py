@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
+import os
 import subprocess
 import sys
 
@@ -126,6 +127,24 @@ def test_an_interruption(capfd, monkeypatch):
     status, out, _ = run(capfd, "doctor", "--json")
     assert status == 130
     assert json.loads(out)["ok"] is False
+
+
+def test_a_reader_that_has_enough(report, tmp_path):
+    report.to_json(tmp_path / "report.json")
+    code = "import sys, lms_cli; sys.exit(lms_cli.main(['report', 'report.json']))"
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "PYTHONPATH": str(PACKAGE.parent)},
+        cwd=tmp_path,
+        stdout=writing,
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+    os.close(writing)
+    assert done.returncode == 141 and "Traceback" not in done.stderr
 
 
 def test_nothing_but_the_result_comes_to_stdout(capfd):
