@@ -347,6 +347,25 @@ def test_the_largest_batch(models, asked, capfd):
     assert run(capfd, "plan", "my_models:make", "--max-slowdown", "2")[0] == 2
 
 
+def test_a_model_is_planned_for_a_device_and_the_plan_shown_again(models, capfd):
+    """Nothing replaced: from the command to the page, and back from what --json printed."""
+    words = ("--batch", 4096, "--budget", "60%", "--html", "plan.html", "--json")
+    status, out, _ = run(capfd, "plan", "my_models:make", *words)
+    data = json.loads(out)
+    assert status == 0, data
+    assert data["report"]["status"] == "rewritten"
+    assert data["report"]["peak_after_bytes"] < data["report"]["peak_before_bytes"]
+    assert 0 < data["seconds"]["planning"] < data["seconds"]["whole"]
+    assert "<html" in (models / "plan.html").read_text()
+    (models / "plan.json").write_text(out)
+    status, out, _ = run(capfd, "report", "plan.json")
+    assert status == 0 and data["report"]["function"] in out
+    status, _, err = run(capfd, "plan", "my_models:make", "--batch", 8, "--device", "V1000")
+    assert status == 2 and "V1000" in err and "V100" in err
+    status, _, err = run(capfd, "plan", "my_models:step", "--arg", "float32[4]")
+    assert status == 2 and "no training step" in err
+
+
 # ---- report ----
 
 
