@@ -15,6 +15,7 @@ from lms_cli._report import add_forms, as_data, keeps_budget, show, write_forms
 from lms_cli._status import DONE, PROBLEM, CommandError, UsageError
 
 _BATCH = 32
+_PRECISION = 0.02  # of the largest batch; --option precision=0 for the very one
 
 _DESCRIPTION = """\
 Plans a training step for a device without running it: predicted peak, what
@@ -59,7 +60,8 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
     parser.add_argument(
         "--max-batch",
         action="store_true",
-        help="find the largest batch size for the budget, with lms and without",
+        help="find the largest batch size for the budget, with lms and without, to within 2%% "
+        "(--option precision=0: exactly)",
     )
     parser.add_argument(
         "--max-slowdown",
@@ -213,7 +215,7 @@ def _max_batch(
             memory_limit=limit,
             device=args.device,
             max_slowdown=args.max_slowdown,
-            **options,
+            **{"precision": _PRECISION, **options},
         )
     )
     written = {}
