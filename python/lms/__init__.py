@@ -25,6 +25,7 @@ from lms._calibrate import Calibration, calibrate  # noqa: E402
 from lms._devices import Device, devices  # noqa: E402
 from lms._errors import OptionError  # noqa: E402
 from lms._loader import version as _version  # noqa: E402
+from lms._max_size import LargestSize, max_batch_size, max_size  # noqa: E402
 from lms._plan import plan  # noqa: E402
 from lms._report import Report, clear_reports, load_report, report, reports  # noqa: E402
 from lms._swap import SwapStatistics, swap_statistics  # noqa: E402
@@ -37,6 +38,7 @@ __all__ = [
     "Calibration",
     "Device",
     "Difference",
+    "LargestSize",
     "OptionError",
     "Report",
     "SwapStatistics",
@@ -51,6 +53,8 @@ __all__ = [
     "enabled",
     "keras",
     "load_report",
+    "max_batch_size",
+    "max_size",
     "memory",
     "plan",
     "report",

@@ -100,7 +100,8 @@ def planned(
     asked = told.get("memory_budget", "auto")
     automatic = isinstance(asked, str) and asked.strip().lower() == "auto"
     if automatic:
-        told["memory_budget"] = device.budget_bytes + allocated
+        own = allocated if device.kind == "CPU" else 0
+        told["memory_budget"] = device.budget_bytes + own
     if device.kind == "GPU":
         told.setdefault("profile", "none")
         if device.host_bandwidth > 0:

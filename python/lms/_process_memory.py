@@ -174,14 +174,14 @@ def _step(name: Sequence[str] | None, size: int) -> Callable[[], Any]:
     what, *args = made if isinstance(made, tuple) else (made,)
     if _tf_plan_keras.is_model(what):
         args = list(_tf_plan_keras.specifications(what, args))
-        data = tf.nest.map_structure(_data, args)
+        data = tf.nest.map_structure(batch_like, args)
         return lambda: what.train_on_batch(*data)
     args = tf.nest.map_structure(_tf_plan.specification, args)
     data = [tf.nest.map_structure(_tensor, item) for item in args]
     return lambda: what(*data)
 
 
-def _data(spec: Any) -> Any:
+def batch_like(spec: Any) -> Any:
     import numpy as np
 
     rng = np.random.default_rng(0)
@@ -194,7 +194,7 @@ def _data(spec: Any) -> Any:
 def _tensor(spec: Any) -> Any:
     import tensorflow as tf
 
-    return tf.constant(_data(spec)) if isinstance(spec, tf.TensorSpec) else spec
+    return tf.constant(batch_like(spec)) if isinstance(spec, tf.TensorSpec) else spec
 
 
 def _small() -> Any:

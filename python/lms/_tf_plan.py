@@ -75,9 +75,22 @@ def of_function(concrete: Any) -> Step:
         variable = variables.get(id(outer))
         if variable is not None and inner.dtype == tf.resource:
             _make_variable(node, variable.dtype.as_datatype_enum, variable.shape.as_proto())
+    # In a call arguments come first: the executor's order begins with them.
+    first = {tensor.op.name: number for number, tensor in enumerate(graph.inputs)}
+    ordered = sorted(definition.node, key=lambda node: first.get(node.name, len(first)))
+    definition = _with_nodes(definition, ordered)
     fetches = [tensor.op.name for tensor in graph.outputs]
     _add_ends(definition, [operation.name for operation in graph.control_outputs])
     return Step(_plain_name(concrete.name), definition, [*dict.fromkeys(fetches), _ENDS])
+
+
+def _with_nodes(definition: Any, nodes: Iterable[Any]) -> Any:
+    """The same graph with its nodes in this order."""
+    graph = type(definition)()
+    graph.library.CopyFrom(definition.library)
+    graph.versions.CopyFrom(definition.versions)
+    graph.node.extend(nodes)
+    return graph
 
 
 def _plain_name(name: Any) -> str:
@@ -208,7 +221,10 @@ def of_graph(
             f"the graph has no node {unknown[0]!r}; it has {len(nodes)}, such as "
             f"{', '.join(sorted(nodes)[:5])}"
         )
-    return Step(name, graph, given, fed)
+    step = Step(name, graph, given, fed)
+    needed = {node.name for node in nodes_of(Step(name, graph, given))}
+    step.graph = _with_nodes(graph, [node for node in graph.node if node.name in needed])
+    return step
 
 
 def _node_names(tensors: Iterable[str]) -> list[str]:
@@ -443,6 +459,15 @@ def specification(value: Any) -> Any:
     return value
 
 
+def _known_functions(function: Any) -> list[Any]:
+    """Its traces, one for each kind of arguments: saving a function may trace it once more."""
+    kinds = {}
+    for concrete in getattr(function, "_list_all_concrete_functions", lambda: [])():
+        arguments = tf.nest.flatten(concrete.structured_input_signature)
+        kinds.setdefault(str([specification(item) for item in arguments]), concrete)
+    return list(kinds.values())
+
+
 def concrete_of(function: Any, args: Sequence[Any]) -> Any:
     """The ConcreteFunction that a call with such arguments runs, traced if need be.
 
@@ -450,7 +475,7 @@ def concrete_of(function: Any, args: Sequence[Any]) -> Any:
     """
     name = getattr(function, "__name__", "the function")
     if not args:
-        known = getattr(function, "_list_all_concrete_functions", lambda: [])()
+        known = _known_functions(function)
         if len(known) == 1:
             return known[0]
         if len(known) > 1:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import inspect
+import logging
 import random
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -30,6 +31,9 @@ from lms._tf_patch import Patch
 def is_model(what: Any) -> bool:
     """Whether it is a Keras model (of the Keras that TensorFlow brings)."""
     return isinstance(what, tf.keras.Model)
+
+
+_log = logging.getLogger("lms")
 
 
 class _Local(threading.local):
@@ -113,20 +117,39 @@ def step_of(
     if not _is_plain(model):
         # Its own train_step may use anything of it: what fit() would build is built.
         return _traced(_compiled(model, optimizer, loss), data)
+    given = dict(model._compile_config.config) if model.compiled else {}
+    given_optimizer = optimizer
+    optimizer = _copier(model.optimizer if optimizer is None else optimizer)
+    metrics, weighted = _copier(given.get("metrics")), _copier(given.get("weighted_metrics"))
     with unallocated():
-        twin = tf.keras.Model(model.inputs, _outputs(model), name=model.name)
-        given = dict(model._compile_config.config) if model.compiled else {}
-        if optimizer is None:
-            optimizer = _copied(model.optimizer)
-        twin.compile(
-            optimizer=optimizer,
-            loss=loss if loss is not None else given.get("loss"),
-            loss_weights=given.get("loss_weights"),
-            metrics=_copied(given.get("metrics")),
-            weighted_metrics=_copied(given.get("weighted_metrics")),
-            jit_compile=False,
-        )
-        return _traced(twin, data)
+        try:
+            with _as_uncompiled(model):
+                twin = tf.keras.models.clone_model(model)
+        except Exception as error:  # a layer that does not say how it was made
+            _log.info("%s is planned as it is, not as a copy: %s", model.name, error)
+            twin = None
+        if twin is not None:
+            twin.compile(
+                optimizer=optimizer(),
+                loss=loss if loss is not None else given.get("loss"),
+                loss_weights=given.get("loss_weights"),
+                metrics=metrics(),
+                weighted_metrics=weighted(),
+                jit_compile=False,
+            )
+            return _traced(twin, data)
+    return _traced(_compiled(model, given_optimizer, loss), data)
+
+
+@contextlib.contextmanager
+def _as_uncompiled(model: Any) -> Iterator[None]:
+    """Lest what copies a model copies its optimizer as well, for which values are read."""
+    compiled = model.compiled
+    object.__setattr__(model, "compiled", False)
+    try:
+        yield
+    finally:
+        object.__setattr__(model, "compiled", compiled)
 
 
 def _outputs(model: Any) -> Any:
@@ -144,15 +167,19 @@ def _is_plain(model: Any) -> bool:
     return own.__module__.startswith("keras.") and own.__name__ in ("Functional", "Sequential")
 
 
-def _copied(value: Any) -> Any:
-    """An optimizer or metrics like these, without what they have made."""
+def _copier(value: Any) -> Callable[[], Any]:
+    """Makes an optimizer or metrics like these, without what they have made. What they are is read
+    at once: where nothing is allocated, variables have no values."""
     if hasattr(value, "get_config") and hasattr(type(value), "from_config"):
-        return type(value).from_config(value.get_config())
+        config, make = value.get_config(), type(value).from_config
+        return lambda: make(config)
     if isinstance(value, (list, tuple)):
-        return [_copied(item) for item in value]
+        items = [_copier(item) for item in value]
+        return lambda: [item() for item in items]
     if isinstance(value, dict):
-        return {name: _copied(item) for name, item in value.items()}
-    return value
+        named = {name: _copier(item) for name, item in value.items()}
+        return lambda: {name: item() for name, item in named.items()}
+    return lambda: value
 
 
 def _compiled(model: Any, optimizer: Any, loss: Any) -> Any:
