@@ -71,6 +71,7 @@ def test_the_first_fit_and_the_second_are_rewritten_and_measured():
     assert not rewritten()
 
     gc.collect()  # the first model
+    others = lms.memory.bytes_in_use()  # other tests'
     model = make_model()  # compiled before anything is enabled
     budget, look = lms.keras.MemoryBudget("60%", verbose=0), Look()
     history = train(model, budget, look, epochs=2)
@@ -88,7 +89,7 @@ def test_the_first_fit_and_the_second_are_rewritten_and_measured():
     # Beside the step there is the data, of which more or less is fetched ahead.
     saved = first.peak_before_bytes - first.peak_after_bytes
     assert 0.7 * saved < stock.peaks[1] - budget.peaks[1] < 1.3 * saved
-    assert 0 <= budget.peaks[1] - first.measured_peak_bytes < 2**18
+    assert abs(budget.peaks[1] - others - first.measured_peak_bytes) < 2**18
 
     second = train(model, budget)
     assert second["loss"][0] < history["loss"][0]
