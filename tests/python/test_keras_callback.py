@@ -20,6 +20,8 @@ from tensorflow.core.util import event_pb2
 from test_keras_xla import gpu  # noqa: F401 (a fixture)
 
 STEPS = 4
+DEPTH = 24  # of a model beside whose peak a tile more or less counts for little
+TILE = BATCH * 64 * 4  # bytes of an activation
 
 
 @pytest.fixture(autouse=True)
@@ -66,13 +68,13 @@ class Look(keras.callbacks.Callback):
 
 def test_the_first_fit_and_the_second_are_rewritten_and_measured():
     stock = lms.keras.MemoryBudget("64GiB", verbose=0)
-    expected = train(make_model(), stock, epochs=2)
+    expected = train(make_model(DEPTH), stock, epochs=2)
     assert stock.report.status == "fits"
     assert not rewritten()
 
     gc.collect()  # the first model
     others = lms.memory.bytes_in_use()  # other tests'
-    model = make_model()  # compiled before anything is enabled
+    model = make_model(DEPTH)  # compiled before anything is enabled
     budget, look = lms.keras.MemoryBudget("60%", verbose=0), Look()
     history = train(model, budget, look, epochs=2)
     assert history["loss"] == expected["loss"]
@@ -86,10 +88,10 @@ def test_the_first_fit_and_the_second_are_rewritten_and_measured():
     assert len(budget.peaks) == 2
     # Two epochs of stock and of lms: what is resident is in both, the activations are not.
     assert all(ours < 0.9 * theirs for ours, theirs in zip(budget.peaks, stock.peaks))
-    # Beside the step there is the data, of which more or less is fetched ahead.
+    # On several threads stock takes more, for nothing holds its order; data is fetched ahead.
     saved = first.peak_before_bytes - first.peak_after_bytes
-    assert 0.7 * saved < stock.peaks[1] - budget.peaks[1] < 1.3 * saved
-    assert abs(budget.peaks[1] - others - first.measured_peak_bytes) < 2**18
+    assert stock.peaks[1] - budget.peaks[1] > 0.7 * saved
+    assert abs(budget.peaks[1] - others - first.measured_peak_bytes) < 4 * TILE
 
     second = train(model, budget)
     assert second["loss"][0] < history["loss"][0]
