@@ -90,7 +90,8 @@ class Build(build):
         super().finalize_options()
 
     def run(self) -> None:
-        shutil.rmtree(os.path.join(self.build_lib, "lms"), ignore_errors=True)
+        for package in ("lms", "lms_cli"):
+            shutil.rmtree(os.path.join(self.build_lib, package), ignore_errors=True)
         super().run()
 
 

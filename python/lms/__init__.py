@@ -12,6 +12,9 @@ nothing: without enable(), only a RewriterConfig that names the optimizer "LmsOp
 (see `rewriter_config`) has an effect.
 """
 
+import importlib
+from typing import Any
+
 from lms import _loader
 
 _loader.load()
@@ -52,6 +55,7 @@ __all__ = [
     "enabled",
     "hint_layers",
     "keep",
+    "keras",
     "load_report",
     "max_batch_size",
     "max_size",
@@ -65,3 +69,9 @@ __all__ = [
     "swap_statistics",
     "verify",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name != "keras":  # it needs Keras, which not every program has loaded
+        raise AttributeError(f"module 'lms' has no attribute {name!r}")
+    return importlib.import_module("lms.keras")

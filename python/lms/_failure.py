@@ -32,6 +32,7 @@ PLACES = (
     "keras data",
     "keras spec",
     "iterator",
+    "keras callback",
 )
 
 _injected: dict[str, type[BaseException]] = {}

@@ -25,7 +25,36 @@ _log = logging.getLogger("lms")
 
 
 def load() -> None:
-    """Imports TensorFlow, compares the build facts, imports `lms._native`."""
+    """Imports TensorFlow, compares the build facts, imports `lms._native`.
+
+    Raises ImportError where that cannot be; but `python -m lms` goes on as the command, which
+    says what is wrong (`lms doctor`) and needs nothing of this package.
+    """
+    try:
+        _load()
+    except ImportError:
+        if not _asked_as_command():
+            raise
+        sys.argv[0] = "lms"  # what the command itself imports is no longer asked for by -m
+        sys.modules.pop("lms", None)  # the half of it that there is
+        command = importlib.import_module("lms_cli")
+        raise SystemExit(command.main()) from None
+
+
+def _asked_as_command() -> bool:
+    """Is this the import that `python -m lms` begins with?"""
+    words = list(getattr(sys, "orig_argv", ()))  # since Python 3.10
+    if not words:
+        with open("/proc/self/cmdline", "rb") as file:
+            words = [word.decode(errors="replace") for word in file.read().split(b"\0")]
+    named = any(
+        option.startswith("-") and option.endswith("m") and name == "lms"
+        for option, name in zip(words, words[1:])
+    )
+    return sys.argv[:1] == ["-m"] and named  # "-m" until the module has been found
+
+
+def _load() -> None:
     try:
         # First: the native library finds TensorFlow's own library already loaded.
         tf = importlib.import_module("tensorflow")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import os
 import pathlib
@@ -28,6 +29,13 @@ def test_the_version_is_the_one_of_cmakelists() -> None:
     assert lms.__version__ == version
     assert _build_info.FACTS["lms_version"] == version
     assert "VERSION" not in (ROOT / "pyproject.toml").read_text()
+
+
+def test_the_command_is_installed_under_its_name() -> None:
+    text = (ROOT / "pyproject.toml").read_text()
+    ((name, module, function),) = re.findall(r'^(\w+) = "(\w+):(\w+)"$', text, re.MULTILINE)
+    assert name == "lms"
+    assert callable(getattr(importlib.import_module(module), function))
 
 
 def test_both_copies_of_the_build_facts_are_the_same() -> None:
@@ -70,6 +78,7 @@ def test_the_sdist_holds_what_the_build_needs_and_no_results_of_one(
     for top, patterns in (
         ("cc", ("*.cc", "*.h")),
         ("third_party", ("*.cmake", "*.in", "query.py")),
+        ("python/lms_cli", ("*.py",)),
         ("python/lms", ("*.py", "*.pyi", "py.typed", "_html/*")),
         ("tests/cc", ("*.cc", "CMakeLists.txt")),
     ):

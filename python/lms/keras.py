@@ -1,0 +1,352 @@
+"""lms for Keras' fit: callbacks that put one fit under a memory budget, and show what it took.
+
+    import lms.keras
+
+    model.fit(data, callbacks=[lms.keras.MemoryBudget("6GiB", report="step.html")])
+
+`MemoryBudget` enables lms for that fit alone and adds the measured peak to the logs of each epoch.
+`TensorBoard` writes predicted and measured peak and a picture of the step's memory for TensorBoard.
+
+Importing this module wraps `fit` of Keras' models: one that is given a MemoryBudget runs inside
+of it, so that what was before is put back however fit ends. All others are left as they are.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import inspect
+import logging
+import os
+import pathlib
+import threading
+from types import TracebackType
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from lms import _report, _switch, _tensorboard, memory
+from lms._failure import fail_if_injected, shielded
+from lms._tf_patch import Patch
+
+__all__ = ["MemoryBudget", "TensorBoard"]
+
+_log = logging.getLogger("lms")
+_lock = threading.RLock()
+PEAK = "peak_bytes"
+_FORMS = (".html", ".json", ".txt", ".png", ".svg", ".pdf")
+
+
+class MemoryBudget(keras.callbacks.Callback):
+    """Puts one fit under a memory budget.
+
+    While `model.fit(..., callbacks=[MemoryBudget(...)])` runs, lms is enabled with these options
+    for the whole process, as in `with lms.enabled(...)`; afterwards what was before is in force
+    again, also where fit ends with an exception or by Ctrl-C. Models that were compiled or trained
+    before are rewritten as well.
+
+    The measured peak of each epoch's training steps is added to the epoch's logs as "peak_bytes",
+    where the progress bar, History and every callback after this one in the list sees it: put it
+    first. In bytes, what is resident included; what was allocated before lms began to count
+    (`lms.memory`) is put in as the size of the model's and the optimizer's variables. It resets
+    `lms.memory`'s peak at each epoch.
+
+    Where a model's own fit is not Keras' (a loop of one's own around CallbackList), the callback
+    enables at on_train_begin and puts back at on_train_end; a loop that may raise in between is
+    to stand in `with` this callback, which works everywhere:
+
+        with lms.keras.MemoryBudget("6GiB") as budget:
+            my_fit(model, callbacks=[budget])
+
+    Attributes:
+      report: the lms.Report about the training step of the latest fit, None where there is none.
+      peaks: the measured peak in bytes of each epoch of the latest fit.
+    """
+
+    def __init__(
+        self,
+        memory_budget: str | int | None = None,
+        *,
+        report: str | os.PathLike[str] | None = None,
+        verbose: int = 1,
+        **options: Any,
+    ):
+        """Checks the options; nothing is enabled yet.
+
+        Args:
+          memory_budget: as for lms.enable.
+          report: a file that the report is written to when fit ends: .html (the interactive
+            page), .json, .txt (the table), or .png, .svg, .pdf (the picture).
+          verbose: 0 says nothing; 1 prints the report in a paragraph when fit ends.
+          **options: the other options of lms.enable.
+
+        Raises:
+          OptionError: with every problem of the options.
+          ValueError: where the file's name does not say what to write.
+        """
+        super().__init__()
+        self._options = {"memory_budget": memory_budget, **options}
+        _switch.rewriter_config(**self._options)  # raises what is wrong with them
+        self._path = None if report is None else pathlib.Path(report)
+        if self._path is not None and self._path.suffix.lower() not in _FORMS:
+            raise ValueError(
+                f"report={str(report)!r}: the name's ending says what to write, and accepted are "
+                + ", ".join(_FORMS)
+            )
+        self._verbose = verbose
+        self._blocks: list[Any] = []  # the open ones: fit's, and those of the user's `with`
+        self._own: Any = None  # the block that on_train_begin opened
+        self._meter = _Meter()
+        self._seen = -1  # the latest report before this fit
+        self._sequence = -1  # of the report on the training step
+        self.report: _report.Report | None = None
+        self.peaks: list[int] = []
+
+    # ---- The time in which lms is on ----
+
+    def __enter__(self) -> MemoryBudget:
+        block = _switch.enabled(**self._options)
+        block.__enter__()
+        with _lock:
+            self._blocks.append(block)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        with _lock:
+            block = self._blocks.pop()
+            if self._own is block:
+                self._own = None
+        # Without the error: it is the caller's, and the block has nothing to do with it.
+        block.__exit__(None, None, None)
+
+    def __del__(self) -> None:
+        # A fit that the wrapper does not see raised: nobody has said that it ended.
+        if getattr(self, "_own", None) is not None:
+            self.__exit__(None, None, None)
+
+    def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
+        with _lock:
+            left_over, inside = self._own is not None, bool(self._blocks)
+        if not inside:
+            self.__enter__()
+            self._own = self._blocks[-1]
+        elif left_over:
+            _log.debug("the fit before ended without on_train_end: its block goes on")
+        with shielded("keras callback"):
+            fail_if_injected("keras callback")
+            self.peaks = []
+            self._seen = _latest_sequence()
+
+    def on_train_end(self, logs: dict[str, Any] | None = None) -> None:
+        try:
+            with shielded("keras callback"):
+                fail_if_injected("keras callback")
+                self._finish()
+        finally:
+            if self._own is not None:
+                self.__exit__(None, None, None)
+
+    # ---- Measuring ----
+
+    def on_epoch_begin(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
+        with shielded("keras callback"):
+            self._meter.begin(self.model)
+
+    def on_test_begin(self, logs: dict[str, Any] | None = None) -> None:
+        with shielded("keras callback"):
+            self._meter.pause()  # validation is no training step
+
+    def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
+        with shielded("keras callback"):
+            fail_if_injected("keras callback")
+            self._meter.pause()
+            peak = self._meter.peak
+            if peak is not None:
+                self.peaks.append(peak)
+                if logs is not None:
+                    logs[PEAK] = peak
+
+    def _finish(self) -> None:
+        self.report = _report_since(self._seen, self._sequence)
+        if self.report is None:
+            if self._verbose:
+                print("lms: no report: nothing that lms could have rewritten has run")
+            return
+        self._sequence = self.report.sequence
+        if self._verbose:
+            print(f"lms: {self.report}")
+        if self._path is not None:
+            _write_report(self.report, self._path)
+
+
+class TensorBoard(keras.callbacks.Callback):
+    """Writes what lms predicted and what was measured for TensorBoard, in log_dir/lms.
+
+    Of each epoch: "lms/measured_peak_bytes", as MemoryBudget counts it (which is to come first in
+    the list, where it is used), and of the training step's report "lms/predicted_peak_bytes",
+    "lms/predicted_peak_bytes_stock", "lms/budget_bytes", "lms/measured_step_peak_bytes" and
+    "lms/predicted_time_overhead". The report as text and the picture of its timeline ("lms/report"
+    and "lms/timeline"; the picture needs matplotlib) are written where there is a new plan, or
+    a new measurement of it.
+
+    It enables nothing: it goes with MemoryBudget, or with lms.enable(). The package tensorboard is
+    only needed to look at what was written.
+    """
+
+    def __init__(self, log_dir: str | os.PathLike[str]):
+        super().__init__()
+        self._writer = _tensorboard.Writer(pathlib.Path(log_dir) / "lms")
+        self._meter = _Meter()
+        self._seen = -1
+        self._written: tuple[int, int] | None = None
+
+    def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
+        with shielded("keras callback"):
+            self._seen = _latest_sequence()
+
+    def on_epoch_begin(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
+        with shielded("keras callback"):
+            self._meter.begin(self.model)
+
+    def on_test_begin(self, logs: dict[str, Any] | None = None) -> None:
+        with shielded("keras callback"):
+            self._meter.pause()
+
+    def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
+        with shielded("keras callback"):
+            fail_if_injected("keras callback")
+            self._meter.pause()
+            peak = (logs or {}).get(PEAK, self._meter.peak)
+            if peak is not None:
+                self._writer.scalar("lms/measured_peak_bytes", peak, epoch)
+            report = _report_since(self._seen, self._written[0] if self._written else -1)
+            if report is None:
+                return
+            self._writer.numbers(report, epoch)
+            state = (report.sequence, report.measured_peak_bytes)
+            if state != self._written:
+                self._writer.report(report, epoch)
+                self._written = state
+
+    def on_train_end(self, logs: dict[str, Any] | None = None) -> None:
+        with shielded("keras callback"):
+            self._writer.close()
+
+
+class _Meter:
+    """The measured peak of an epoch's training steps, in bytes, resident ones included."""
+
+    def __init__(self) -> None:
+        self.peak: int | None = None
+        self._uncounted = 0
+        self._running = False
+
+    def begin(self, model: Any) -> None:
+        memory.reset_peak()
+        # What was allocated before counting began: of the variables, at least, that is known.
+        self._uncounted = max(0, _variable_bytes(model) - memory.bytes_in_use())
+        self.peak, self._running = None, True
+
+    def pause(self) -> None:
+        """Takes the peak so far; what comes after it no longer counts."""
+        if self._running:
+            self.peak = memory.peak_bytes() + self._uncounted
+            self._running = False
+
+
+def _variable_bytes(model: Any) -> int:
+    variables = list(model.variables) + list(getattr(model.optimizer, "variables", ()) or ())
+    sizes = {}
+    for variable in variables:
+        count = 1
+        for size in variable.shape:
+            count *= int(size)
+        sizes[id(variable)] = count * int(tf.as_dtype(variable.dtype).size)
+    return sum(sizes.values())
+
+
+def _latest_sequence() -> int:
+    return max((report.sequence for report in _report.reports()), default=-1)
+
+
+def _report_since(seen: int, before: int) -> _report.Report | None:
+    """The report on the training step: of those made since `seen`, else `before`, else any.
+
+    A function that was planned before is not planned again for another fit.
+    """
+    everything = _report.reports()
+    new = [report for report in everything if report.sequence > seen]
+    same = [report for report in everything if report.sequence == before]
+    for reports in (new, same, everything):
+        chosen = _training_step(reports)
+        if chosen is not None:
+            return chosen
+    return None
+
+
+def _training_step(reports: list[_report.Report]) -> _report.Report | None:
+    needed = [item for item in reports if item.status in ("rewritten", "infeasible", "failed")]
+    if needed:
+        return needed[-1]
+    fits = [item for item in reports if item.status == "fits"]
+    return max(fits, key=lambda item: item.peak_before_bytes, default=None)
+
+
+def _write_report(report: _report.Report, path: pathlib.Path) -> None:
+    """What cannot be written is no reason to end a training that is done."""
+    kind = path.suffix.lower()
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if kind == ".html":
+            report.to_html(path)  # type: ignore[attr-defined,unused-ignore]
+        elif kind == ".json":
+            report.to_json(path)
+        elif kind == ".txt":
+            path.write_text(report.table(), encoding="utf-8")
+        else:
+            report.plot(path)
+    except Exception as error:
+        _log.warning("the report could not be written to %s: %s", path, error)
+
+
+def _budgets(callbacks: Any) -> list[MemoryBudget]:
+    """Those among what fit is given as callbacks: a list, nested or not, a CallbackList, one."""
+    held = getattr(callbacks, "callbacks", None)
+    items = tf.nest.flatten(callbacks if held is None else held)
+    return [item for item in items if isinstance(item, MemoryBudget)]
+
+
+def _wrap_fit(original: Any) -> Any:
+    signature = inspect.signature(original)
+
+    @functools.wraps(original)
+    def fit(self: Any, *args: Any, **kwargs: Any) -> Any:
+        budgets: list[MemoryBudget] = []
+        with shielded("keras callback"):
+            given = signature.bind_partial(self, *args, **kwargs).arguments
+            budgets = _budgets(given.get("callbacks"))
+        if not budgets:
+            return original(self, *args, **kwargs)
+        with contextlib.ExitStack() as blocks:
+            for budget in budgets:
+                blocks.enter_context(budget)
+            return original(self, *args, **kwargs)
+
+    return fit
+
+
+def _watch_fit() -> None:
+    owner = next((kind for kind in keras.Model.__mro__ if "fit" in vars(kind)), None)
+    if owner is None:  # a Keras that is made otherwise: on_train_begin is what there is
+        return
+    _fit_patch = Patch(owner, "fit", _wrap_fit)
+    _fit_patch.put()
+
+
+_watch_fit()
