@@ -41,22 +41,10 @@ default_role = "code"
 smartquotes = False  # texts are quoted as they are printed
 
 
-def without_missing_pages(text: str) -> str:
-    """The text without links and entries to the pages that come later, where they are not there."""
-    for page in docs_parts.LATER:
-        if not (DOCS / page).exists():
-            text = re.sub(rf"\[([^]]+)\]\({page}(?:#[\w-]*)?\)", r"\1", text)
-            text = re.sub(rf"^{page}\n", "", text, flags=re.M)
-    return text
-
-
 def prepare(app: Any, name: str, content: list[str]) -> None:
     """Called with each page's source: fills in what is made from the code."""
     if name == "messages":
         content[0] = content[0].replace("<!-- messages -->", docs_parts.messages_page())
-    if name == "api":
-        content[0] = docs_parts.without_missing_names(content[0])
-    content[0] = without_missing_pages(content[0])
 
 
 SECTIONS = {"Args:": "Arguments", "Returns:": "Returns", "Raises:": "Raises", "Yields:": "Yields"}

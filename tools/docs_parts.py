@@ -26,15 +26,6 @@ OPTIONS = ROOT / "docs" / "options.md"
 BEGIN, END = "<!-- made by tools/docs_parts.py: begin -->", "<!-- end -->"
 GAP = "…"  # in messages: what differs from case to case
 
-# Pages that are listed and linked to before they are there: left out until then.
-LATER = ("planning.md", "report-format.md", "cli.md", "keras.md", "hints.md")
-# Likewise: names in docs/api.md.
-LATER_NAMES = {
-    *("plan", "max_batch_size", "max_size", "LargestSize", "Trial", "devices", "Device"),
-    *("keep", "recompute", "swap", "checkpoints", "hint_layers", "load_report"),
-    *("keras.MemoryBudget", "keras.TensorBoard"),
-}
-
 # ---- options ---------------------------------------------------------------------------------
 
 
@@ -51,16 +42,6 @@ def has_name(name: str) -> bool:
                 return False
         value = getattr(value, part)
     return True
-
-
-def without_missing_names(page: str) -> str:
-    """docs/api.md without the entries of LATER_NAMES that lms does not have."""
-    for name in LATER_NAMES:
-        if not has_name(name):
-            entry = rf"^\.\. auto\w+:: (?:lms\.)?{name}(?:\(.*\))?\n(?:   .*\n)*"
-            page = re.sub(entry, "", page, flags=re.M)
-    empty = r"^## [^\n]*\n\n```\{eval-rst\}\n```\n\n"
-    return re.sub(empty, "", page, flags=re.M)
 
 
 def option_meanings() -> dict[str, str]:

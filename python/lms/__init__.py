@@ -26,7 +26,7 @@ from lms._devices import Device, devices  # noqa: E402
 from lms._errors import OptionError  # noqa: E402
 from lms._hints import checkpoints, hint_layers, keep, recompute, swap  # noqa: E402
 from lms._loader import version as _version  # noqa: E402
-from lms._max_size import LargestSize, max_batch_size, max_size  # noqa: E402
+from lms._max_size import LargestSize, Trial, max_batch_size, max_size  # noqa: E402
 from lms._plan import plan  # noqa: E402
 from lms._report import Report, clear_reports, load_report, report, reports  # noqa: E402
 from lms._swap import SwapStatistics, swap_statistics  # noqa: E402
@@ -43,6 +43,7 @@ __all__ = [
     "OptionError",
     "Report",
     "SwapStatistics",
+    "Trial",
     "VerifyResult",
     "__version__",
     "calibrate",

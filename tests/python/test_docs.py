@@ -77,9 +77,7 @@ def guessed(text: str) -> str:
 
 
 def blocks_of(page: str, text: str) -> Iterator[Block]:
-    # Pages that speak of models and steps throughout.
-    setup = A_MODEL if Path(page).name in docs_parts.LATER else ""
-    not_run, output = "", False
+    setup, not_run, output = "", "", False
     for token in MarkdownIt("commonmark").parse(text):
         line = token.map[0] + 1 if token.map else 0
         if token.type == "html_block":
@@ -305,12 +303,7 @@ def test_the_reference_has_every_public_name() -> None:
     page = PAGES["docs/api.md"]
     named = set(re.findall(r"^\.\. (?:auto\w+|data):: (?:lms\.)?([\w.]+)", page, re.M))
     assert set(lms.__all__) - {name.partition(".")[0] for name in named} == set()
-    assert {name for name in named if not docs_parts.has_name(name)} <= docs_parts.LATER_NAMES
-    there = docs_parts.without_missing_names(page)
-    assert "autofunction:: enable\n" in there
-    assert [n for n in docs_parts.LATER_NAMES if re.search(rf":: (?:lms\.)?{n}\b", there)] == [
-        name for name in docs_parts.LATER_NAMES if docs_parts.has_name(name)
-    ]
+    assert [name for name in named if not docs_parts.has_name(name)] == []
 
 
 def test_docstrings_become_restructured_text() -> None:
@@ -420,9 +413,6 @@ def listed_pages() -> list[str]:
     ]
 
 
-EXPECTED = {f"docs/{name}" for name in docs_parts.LATER}
-
-
 def test_links_lead_somewhere() -> None:
     wrong = []
     for page, text in PAGES.items():
@@ -432,9 +422,6 @@ def test_links_lead_somewhere() -> None:
                 continue
             name, _, anchor = target.partition("#")
             path = (ROOT / page).parent / name if name else ROOT / page
-            relative = os.path.relpath(path, ROOT)
-            if relative in EXPECTED and not path.exists():
-                continue
             known = (
                 anchors(path.read_text("utf-8"))
                 if path.suffix == ".md" and path.exists()
@@ -450,7 +437,7 @@ def test_every_page_is_in_the_navigation_once() -> None:
     assert len(listed) == len(set(listed))
     there = {name.partition("/")[2] for name in PAGES if name.startswith("docs/")} - {"index.md"}
     assert there - set(listed) == set()
-    assert {f"docs/{name}" for name in set(listed) - there} <= EXPECTED
+    assert set(listed) - there == set()
 
 
 def test_no_line_of_the_readme_is_long() -> None:
