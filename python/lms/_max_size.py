@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import logging
 import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 from lms import _devices, _plan, _process_memory, _tf_plan
 from lms._report import Report, format_bytes, render
 
+_log = logging.getLogger("lms")
 _AT_MOST = 1 << 20
 _FEASIBLE = ("fits", "rewritten")
 _UNBOUNDED = 1 << 60
@@ -205,6 +207,14 @@ def max_size(
             )
     sizes = _Sizes(step, args, vary, target, dict(options), budget)
     search = _Search(at_least, min(at_most, _AT_MOST), multiple_of, precision)
+    if limit is not None and own and _process_memory.can_be_found(step):
+        # What the process takes by itself grows with the size: it is measured at the answer too.
+        size, _ = search.largest(sizes.stock, budget, 0)
+        try:
+            own = max(own, _process_memory.overhead(step, max(1, size), limit)[0])
+        except RuntimeError as error:
+            _log.info("what the process takes at %d is not known, but at 1: %s", size, error)
+        budget = sizes.budget = max(1, int((limit - own) * fill))
     trials: dict[str, tuple[Trial, ...]] = {}
     found: dict[str, int] = {}
     for key, wanted, try_size in (
@@ -217,7 +227,7 @@ def max_size(
     best = next((t for t in trials.get("with_lms", ()) if t.size == found["with_lms"]), None)
     checks: dict[str, tuple[tuple[int, bool], ...]] = {}
     if check:
-        run = check if callable(check) else _process_memory.runner(step, limit, target)
+        run = check if callable(check) else _process_memory.runner(step, limit, target, int(own))
         for key, size in found.items():
             above = size + multiple_of * max(1, round(size * 0.05 / multiple_of))
             tried = [one for one in (size, above) if one > 0]
@@ -251,7 +261,8 @@ class _Sizes:
         options: dict[str, Any],
         budget: int,
     ):
-        self._device, self._budget = device, budget
+        self._device, self.budget = device, budget
+        self._stock: dict[int, Report] = {}
         self._unknown = options.pop("unknown_dim", None)
         names = ("optimizer", "loss", "signature", "feeds", "fetches")
         self._said = {name: options.pop(name) for name in names if name in options}
@@ -303,14 +314,16 @@ class _Sizes:
         return {**named, **dict.fromkeys(self._vary, size)}
 
     def stock(self, size: int) -> Trial:
-        report = self._planned(size, _UNBOUNDED)
+        if size not in self._stock:
+            self._stock[size] = self._planned(size, _UNBOUNDED)
+        report = self._stock[size]
         _refuse_failure(report, size)
         peak = report.peak_before_bytes
-        return Trial(size, peak <= self._budget, peak, peak, status=report.status)
+        return Trial(size, peak <= self.budget, peak, peak, status=report.status)
 
     def rewritten(self, max_slowdown: float | None) -> Callable[[int], Trial]:
         def trial(size: int) -> Trial:
-            report = self._planned(size, self._budget)
+            report = self._planned(size, self.budget)
             _refuse_failure(report, size)
             self.reports[size] = report
             added = report.predicted_time_overhead if report.status == "rewritten" else 0.0
