@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <unordered_map>
 
 #include "cc/tf/op_traits.h"
 #include "cc/tf/swap_ops.h"
@@ -17,21 +18,51 @@ namespace {
 
 using tensorflow::NodeDef;
 
-// Which outputs a kernel of the node's device leaves in host memory.
-void ReadHostOutputs(const NodeDef& node, std::vector<bool>* output_on_host) {
-  const std::string device = DeviceType(node.device());
-  if (device == "CPU") return;
-  tensorflow::MemoryTypeVector inputs;
-  tensorflow::MemoryTypeVector outputs;
-  if (!tensorflow::MemoryTypesForNode(tensorflow::OpRegistry::Global(), tensorflow::DeviceType(device), node, &inputs,
-                                      &outputs)
-           .ok()) {
-    return;
+// All of a node that its kernel and the types of what it makes depend on: not its name, inputs, shapes and values.
+std::string KernelKey(const NodeDef& node, const std::string& device) {
+  std::vector<std::string> parts;
+  for (const auto& [name, value] : node.attr()) {
+    if (name == "shared_name" || name == "container" || name == "_class") continue;
+    switch (value.value_case()) {
+      case tensorflow::AttrValue::kShape:
+      case tensorflow::AttrValue::kTensor:
+        break;
+      case tensorflow::AttrValue::kList:
+        if (value.list().shape_size() > 0 || value.list().tensor_size() > 0) break;
+        [[fallthrough]];
+      default:
+        parts.push_back(name + '=' + value.SerializeAsString());
+    }
   }
-  for (size_t port = 0; port < outputs.size() && port < output_on_host->size(); ++port) {
-    (*output_on_host)[port] = outputs[port] == tensorflow::HOST_MEMORY;
-  }
+  std::sort(parts.begin(), parts.end());
+  std::string key = node.op() + '@' + device;
+  for (const std::string& part : parts) key += '\n' + std::to_string(part.size()) + ':' + part;
+  return key;
 }
+
+// Which outputs a kernel of a node's device leaves in host memory. Each kind of node is looked up once: where an op has
+// no kernel TensorFlow goes through all that there are, to say which.
+class HostOutputs {
+ public:
+  void Read(const NodeDef& node, std::vector<bool>* output_on_host) {
+    const std::string device = DeviceType(node.device());
+    if (device == "CPU") return;
+    const auto [it, is_new] = known_.try_emplace(KernelKey(node, device));
+    tensorflow::MemoryTypeVector& outputs = it->second;
+    tensorflow::MemoryTypeVector inputs;
+    if (is_new && !tensorflow::MemoryTypesForNode(tensorflow::OpRegistry::Global(), tensorflow::DeviceType(device),
+                                                  node, &inputs, &outputs)
+                       .ok()) {
+      outputs.clear();
+    }
+    for (size_t port = 0; port < outputs.size() && port < output_on_host->size(); ++port) {
+      (*output_on_host)[port] = outputs[port] == tensorflow::HOST_MEMORY;
+    }
+  }
+
+ private:
+  std::unordered_map<std::string, tensorflow::MemoryTypeVector> known_;
+};
 
 absl::Status CheckPorts(const tensorflow::GraphDef& graph, const GraphIndex& index,
                         const std::vector<NodeTypes>& types) {
@@ -67,6 +98,7 @@ bool IsHandle(tensorflow::DataType type) { return tensorflow::IsRefType(type) ||
 absl::Status ReadNodeTypes(const tensorflow::GraphDef& graph, const GraphIndex& index,
                            const tensorflow::FunctionLibraryDefinition& library, std::vector<NodeTypes>* types) {
   types->resize(index.size());
+  HostOutputs hosts;
   for (int i = 0; i < index.size(); ++i) {
     if (!index[i].live) continue;
     const NodeDef& node = graph.node(i);
@@ -75,7 +107,7 @@ absl::Status ReadNodeTypes(const tensorflow::GraphDef& graph, const GraphIndex& 
     if (status.ok()) status = tensorflow::InOutTypesForNode(node, *found.op_def, &found.inputs, &found.outputs);
     if (!status.ok()) return status;
     found.output_on_host.assign(found.outputs.size(), false);
-    ReadHostOutputs(node, &found.output_on_host);
+    hosts.Read(node, &found.output_on_host);
   }
   return CheckPorts(graph, index, *types);
 }

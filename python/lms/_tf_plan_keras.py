@@ -4,7 +4,8 @@ Relies on this:
 
 - In a tf.Graph that builds no function, Keras' variables are nodes of that graph.
 - The Variable of Keras' TensorFlow backend has its first value from
-  `_initialize_with_initializer(initializer)` (where it does not, models are built slower).
+  `_initialize_with_initializer(initializer)` (where it does not, models are built slower), and
+  `_initialize(value)` takes a tf.Variable as it is, such as `UninitializedVariable` is one.
 - `Trainer._symbolic_build(data_batch=...)` builds what fit() builds before its first step, and
   `Trainer._compile_config.config` has what compile() was given.
 """
@@ -23,6 +24,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 from keras.src import backend as _keras_backend
+from tensorflow.python.ops import resource_variable_ops as _resources
 
 from lms import _tf_plan
 from lms._tf_patch import Patch
@@ -48,20 +50,30 @@ _open_everywhere = 0
 def _wrap_initialize(original: Any) -> Any:
     @functools.wraps(original)
     def initialize(self: Any, initializer: Any) -> None:
-        if _local.open:
-            # Nobody runs it: nodes for random numbers would only take time to make.
-            def initializer(shape: Any, dtype: Any = None) -> Any:
-                return tf.zeros(shape, dtype)
-
+        if _local.open and not tf.distribute.has_strategy():
+            # Nobody runs it: nodes for a first value would only take time to make.
+            self._initialize(_variable_without_value(self))
+            return
         original(self, initializer)
 
     return initialize
 
 
+def _variable_without_value(variable: Any) -> Any:
+    """What holds the value of a Keras variable, with none yet."""
+    return _resources.UninitializedVariable(
+        shape=variable._shape,
+        dtype=tf.as_dtype(variable._dtype),
+        trainable=variable.trainable,
+        name=variable.name,
+    )
+
+
 def _patches() -> list[Patch]:
-    owner = _keras_backend.Variable
     name = "_initialize_with_initializer"
-    return [Patch(owner, name, _wrap_initialize)] if name in owner.__dict__ else []
+    # keras.Variable derives from the backend's class, which is the one that has it.
+    owners = [kind for kind in _keras_backend.Variable.__mro__ if name in kind.__dict__]
+    return [Patch(owners[0], name, _wrap_initialize)] if owners else []
 
 
 _initializing = _patches()

@@ -6,6 +6,7 @@ import lms
 import pytest
 import tensorflow as tf
 from lms import _process_memory
+from lms._max_size import Trial, _Search
 from planning_steps import dense
 
 WIDTH, LAYERS = 64, 12
@@ -83,12 +84,73 @@ def test_other_dimensions():
 
 
 def test_functions_of_the_size_and_models():
-    options = {"device": lms.Device("small", memory_bytes=16 << 20, usable_bytes=16 << 20)}
-    of_size = lms.max_batch_size(dense, lms=False, precision=0.01, **options)
-    of_maker = lms.max_batch_size(lambda: dense(None)[0], lms=False, precision=0.01, **options)
-    # One activation is a tenth of the peak, and which of two ops runs first is a draw.
-    assert of_size.without_lms == pytest.approx(of_maker.without_lms, rel=0.12)
-    assert of_size.without_lms > 100
+    device = lms.Device("small", memory_bytes=16 << 20, usable_bytes=16 << 20)
+    options = {"lms": False, "precision": 0.0, "device": device}
+    of_size = lms.max_batch_size(dense, **options).without_lms
+    of_maker = lms.max_batch_size(lambda: dense(None)[0], **options).without_lms
+
+    def known(size):
+        return lms.plan(lambda: dense(None)[0], size, device=device, memory_budget=1 << 50)
+
+    def opened(size):
+        step = lms.plan(
+            lambda: dense(None)[0], None, device=device, memory_budget=1 << 50, unknown_dim=size
+        )
+        return step
+
+    for answer, planned in ((of_size, known), (of_maker, opened)):
+        assert planned(answer).peak_before_bytes <= device.budget_bytes
+        assert planned(answer + 1).peak_before_bytes > device.budget_bytes
+    # Not the same step: of a batch that is known TensorFlow divides the gradient of the mean when
+    # the step begins, of an open one once the size has been computed, at the end of the forward
+    # pass. So one activation of 1 KiB a row more is there at the peak; with real steps as well.
+    assert of_size < of_maker
+    less = known(of_size).peak_before_bytes - opened(of_size).peak_before_bytes
+    assert less == pytest.approx(of_size * 1024, rel=0.02)
+
+
+def fake(kind, answer, budget=10**9):
+    """Trials of a step whose largest size is known."""
+    sizes = []
+
+    def try_size(size):
+        sizes.append(size)
+        assert len(sizes) <= 100, sizes
+        fits = size <= answer
+        needed = {
+            "line": size * budget // max(answer, 1),
+            "bent": int((size / max(answer, 1)) ** 0.2 * budget),
+            "flat": budget // 2 + size,
+            # Two sizes that fit, one byte apart: a line through them meets the budget at once.
+            "noise": budget - 1 - size % 2 if fits else budget * 50 + size,
+            "rewritten": budget - 1 if fits else budget + 1,
+        }[kind]
+        status = "rewritten" if kind == "rewritten" and fits else "fits"
+        return Trial(size, fits, needed, needed, status=status)
+
+    return try_size, sizes
+
+
+@pytest.mark.parametrize("kind", ["line", "bent", "flat", "noise", "rewritten"])
+@pytest.mark.parametrize("multiple", [1, 16])
+def test_the_search_ends_soon(kind, multiple):
+    most, budget = 65536, 10**9
+    search = _Search(multiple, most, multiple, 0.02)
+    for answer in (16, 17, 100, 1348, 20011, 37001, 56412, 60000, 65535, 65536, 90000):
+        for first in (0, answer // 3):
+            try_size, sizes = fake(kind, answer, budget)
+            found, trials = search.largest(try_size, budget, first)
+            best = min(answer, most) // multiple * multiple
+            assert best - max(multiple, 0.02 * best) <= found <= best, sizes
+            assert len(trials) == len(sizes) <= 25, sizes
+            assert all(multiple <= size <= most and size % multiple == 0 for size in sizes)
+
+
+def test_the_search_is_exact_where_that_is_asked():
+    for answer in (0, 1, 2, 7, 8, 9, 1000, 1001):
+        try_size, _ = fake("noise", answer)
+        found, _ = _Search(1, 1000, 1, 0.0).largest(try_size, 10**9, 0)
+        assert found == min(answer, 1000)
 
 
 def test_what_does_not_fit_at_all():
