@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import gc
+import json
 import os
 import tempfile
 import traceback
@@ -196,6 +197,9 @@ def _judge_reports(step: Step, ours: Run, outcome: Outcome) -> None:
             )
         elif report.status == "infeasible" and report.budget == "min":
             outcome.found("claim", f"the least is infeasible: {report.reason}")
+        wrong = _wrong_in_details(report)
+        if wrong:
+            outcome.found("claim", wrong)
     own = [report for report in reports if step.name in report.function]
     if not own:
         return
@@ -215,6 +219,30 @@ def _judge_reports(step: Step, ours: Run, outcome: Outcome) -> None:
                 f"{last.peak_after_bytes}, resident {last.resident_bytes}; "
                 f"warnings {len(last.warnings)}",
             )
+
+
+def _wrong_in_details(report: lms.Report) -> str:
+    """What the report's details say that does not go with the rest of it, or with themselves."""
+    stored = json.loads(report.to_json())
+    details = stored["details"]
+    if details is None or stored["status"] != report.status:
+        return "" if stored["status"] == report.status else "another status in JSON"
+    buffers = details["buffers"]
+    sides = [("before", report.peak_before_bytes), ("after", report.peak_after_bytes)]
+    for side, peak in sides if details["after"] else sides[:1]:
+        used = np.array(details[side]["bytes"], np.int64)
+        if used.max(initial=0) != peak or used[details[f"peak_{side}"]] != peak:
+            return f"details: {used.max(initial=0)} {side}, not {peak}"
+        change = np.zeros(len(used) + 1, np.int64)
+        for size, intervals in zip(buffers["bytes"], buffers[side]):
+            for first, last in intervals:
+                change[first] += size
+                change[last + 1] -= size
+        held = np.cumsum(change)[:-1]
+        if not details["omitted"]["buffers"] and not (held == used).all():
+            at = int((held != used).argmax())
+            return f"details: {held[at]} in buffers {side} at {at}, not {used[at]}"
+    return ""
 
 
 def _as_planned_for(spec: dict[str, Any], options: dict[str, Any]) -> bool:
