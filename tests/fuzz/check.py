@@ -24,7 +24,7 @@ REPEATS = 12  # of stock, before a difference counts
 TOLERANCE = 1.02  # measured peak over budget, and by more than these bytes:
 WORKSPACE = 16 << 10  # kernels' own, which lms does not model
 MOST_LEAKED = 4 << 10
-APART = ("budget", "leak")  # findings that may have causes outside of lms
+APART = ("budget", "leak", "details")  # causes outside of lms, or nothing that training sees
 HARD = ("bits", "error", "failed", "claim", "status")  # findings that are wrong in any case
 
 
@@ -33,7 +33,7 @@ class Outcome:
     """Of one program under one set of options.
 
     `finding`: "" or one of HARD, or "budget" where the measured peak is above the budget,
-    or "leak". `status`: of the last report on the step, "unseen" where there is none, "invalid"
+    or "leak", or "details" where those of a report do not add up. `status`: of the last report on the step, "unseen" where there is none, "invalid"
     where the program cannot be traced, "raises" where stock raises. `excess`: measured peak over
     budget.
     `unrepeatable`: it differs, and so does stock from itself. `kinds`: of the plan's decisions.
@@ -199,7 +199,7 @@ def _judge_reports(step: Step, ours: Run, outcome: Outcome) -> None:
             outcome.found("claim", f"the least is infeasible: {report.reason}")
         wrong = _wrong_in_details(report)
         if wrong:
-            outcome.found("claim", wrong)
+            outcome.found("details", wrong)
     own = [report for report in reports if step.name in report.function]
     if not own:
         return
