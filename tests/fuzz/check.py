@@ -33,7 +33,8 @@ class Outcome:
     """Of one program under one set of options.
 
     `finding`: "" or one of HARD, or "budget" where the measured peak is above the budget,
-    or "leak", or "details" where those of a report do not add up. `status`: of the last report on the step, "unseen" where there is none, "invalid"
+    or "leak", or "details" where those of a report do not add up.
+    `status`: of the last report on the step, "unseen" where there is none, "invalid"
     where the program cannot be traced, "raises" where stock raises. `excess`: measured peak over
     budget.
     `unrepeatable`: it differs, and so does stock from itself. `kinds`: of the plan's decisions.
