@@ -101,9 +101,10 @@ bool DevicePass::NothingToGain() {
 
 int64_t DevicePass::LeastBudget(int64_t peak) const {
   const int64_t budget = BudgetForLimit(peak, report_.resident_bytes, options_.safety_margin);
-  // A step that fits needs no margin.
   const bool automatic = options_.memory_budget.kind == Budget::Kind::kAuto;
-  return automatic ? budget : std::min(budget, report_.peak_before_bytes);
+  if (automatic || (Hinted() && peak > report_.peak_before_bytes)) return budget;
+  // A step that fits needs no margin.
+  return std::min(budget, report_.peak_before_bytes);
 }
 
 bool DevicePass::Infeasible(const PlannerResult& planned, tensorflow::GraphDef* output) {

@@ -68,12 +68,27 @@ void DevicePass::NoteHints(int64_t limit) {
   PlanState state(graph, options_.schedule, swap_.link);
   const AppliedHints applied = ApplyHints(&state);
   for (const BufferId b : applied.evicted) count(b);
+  std::vector<std::string> why_none(notes.size());  // of a region's tensors
   for (const RefusedHint& refused : applied.refused) {
-    const Hints::Group& group = hints_.groups()[hints_.GroupOf(refused.buffer)];
-    ++notes[hints_.GroupOf(refused.buffer)].not_followed;
-    if (!graph.buffers[refused.buffer].hint_named && group.hint != Hint::kSwap) continue;
+    const int at = hints_.GroupOf(refused.buffer);
+    const Hints::Group& group = hints_.groups()[at];
+    ++notes[at].not_followed;
+    if (!graph.buffers[refused.buffer].hint_named && group.hint != Hint::kSwap) {
+      if (why_none[at].empty()) why_none[at] = refused.reason;
+      continue;
+    }
     report_.warnings.push_back(NameOf(group) + ": " + graph.buffers[refused.buffer].name +
                                " stays as it is: " + refused.reason);
+  }
+  for (size_t i = 0; i < notes.size(); ++i) {
+    const Hints::Group& group = hints_.groups()[i];
+    const std::string& why = why_none[i].empty() ? group.why_not : why_none[i];
+    const bool said = std::any_of(report_.warnings.begin(), report_.warnings.end(), [&group](const std::string& text) {
+      return text.find("(" + group.where + ")") != std::string::npos;
+    });
+    if (notes[i].tensors > 0 || why.empty() || said) continue;
+    report_.warnings.push_back(NameOf(group) + ": none of its " + std::to_string(notes[i].not_followed) +
+                               " tensors could be: " + why);
   }
   if (limit > 0) {
     // Both by one way of planning, so that what differs is due to the hint.
@@ -91,7 +106,8 @@ void DevicePass::NoteHints(int64_t limit) {
   }
   report_.hints = std::move(notes);
   report_.planner_seconds += Now() - start;
-  if (report_.status == ReportStatus::kRewritten && Hinted() && !OverBudget()) {
+  const bool lowered = OverBudget() && report_.peak_after_bytes < report_.peak_before_bytes;
+  if (report_.status == ReportStatus::kRewritten && Hinted() && !lowered) {
     std::string names;
     size_t named = 0;
     for (const Hints::Group& group : hints_.groups()) {

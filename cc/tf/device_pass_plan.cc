@@ -48,6 +48,9 @@ bool DevicePass::PlanAndRewrite(tensorflow::GraphDef* output) {
     const PlannerResult& planned = strategy.planned;
     report_.planner_seconds += Now() - start;
     if (!planned.feasible) return Infeasible(planned, output);
+    // Where no hint can be carried out, all is as without any. (A move, too, may carry one out.)
+    const bool hinted = Hinted() && !planned.plan.empty();
+    if (!OverBudget() && !hinted) return Fits();
     // Ops side by side may take more than one after the other: then the order at hand is what is enforced.
     const bool as_it_is = planned.plan.empty() && strategy.order.empty();
     if (as_it_is && !options_.schedule && !least) {
@@ -73,9 +76,9 @@ bool DevicePass::PlanAndRewrite(tensorflow::GraphDef* output) {
       // Iterations that are kept apart are a gain of their own.
       const bool apart = !imported_.holds.empty() && worst_bytes_ > report_.peak_before_bytes &&
                          profile.peak_bytes <= report_.peak_before_bytes;
-      if (!apart && !Hinted() && profile.peak_bytes >= report_.peak_before_bytes) {
+      if (!apart && profile.peak_bytes >= report_.peak_before_bytes) {
         if (order_limit_ > 0 && (options_.recompute || swap_.link.usable())) continue;  // without the order next time
-        return NothingToGain();
+        if (!hinted) return NothingToGain();
       }
       // The budget to ask for in bytes to get as low: a plan for it is held against the limit in the planner's eyes
       // and in the verifier's, and has the margin that every budget has.

@@ -275,7 +275,7 @@ void Hints::Give(const HintMarks& marks, const tensorflow::GraphDef& graph, bool
     const Hint hint = wish.kept_type ? Hint::kKeep : rest ? Hint::kRecompute : frame.hint;
     const std::string where = rest ? "all but the checkpoints" : frame.where;
     const auto [at, is_new] = group_ids.emplace(std::make_pair(hint, where), static_cast<int>(groups_.size()));
-    if (is_new) groups_.push_back({hint, where, {}, 0});
+    if (is_new) groups_.push_back({hint, where, {}, 0, ""});
     Group& group = groups_[at->second];
     MemBuffer& buffer = mem.buffers[b];
     std::string reason;
@@ -294,6 +294,7 @@ void Hints::Give(const HintMarks& marks, const tensorflow::GraphDef& graph, bool
       if (named || buffer.bytes >= kWorthSaying) {
         ++group.not_followed;
         why_not.emplace(at->second, reason);
+        if (group.why_not.empty()) group.why_not = reason;
       }
       if (named) {
         warn(std::string("lms.") + HintName(hint) + " (" + where + "): " + wish.tensor + " stays as it is: " + reason);

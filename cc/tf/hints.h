@@ -75,6 +75,7 @@ class Hints {
     std::string where;
     std::vector<BufferId> buffers;
     int not_followed = 0;
+    std::string why_not;  // of one of these
   };
 
   // Gives the graph's buffers their hints. `recompute` and `swap`: may that be done at all? `no_swap`: else, why not.

@@ -42,6 +42,8 @@ _LAST_OF_FUSED = frozenset(
     )
 )
 _UNMARKED = frozenset(("Const", "NoOp", "Placeholder"))
+# As cc/tf/hints.cc has it: scopes of a tape and of tf.gradients.
+_OF_GRADIENTS = re.compile(r"(?:^|/)(?:gradient_tape|gradients)(?:_\d+)?(?:/|$)")
 _MOST_FUNCTIONS = 4096
 _MOST_NODES = 2000  # told of one function by name: the text goes with every call
 _MOST_DEPTH = 32  # of calls
@@ -92,7 +94,9 @@ def _put(op: Any, frame: str, inner: bool) -> None:
 
 def mark(tensors: Any, kind: str, form: str, what: str) -> None:
     """Marks the ops that make the tensors, where they are of a graph."""
-    flat = tf.nest.flatten(tensors, expand_composites=True)
+    flat: list[Any] = []
+    with shielded("hints"):
+        flat = tf.nest.flatten(tensors, expand_composites=True)
     for tensor in flat:
         if type(tensor).__name__ == "KerasTensor":
             raise TypeError(
@@ -142,7 +146,7 @@ def close_region(opened: Any) -> None:
         fail_if_injected("hints")
         graph, before, frame = opened
         for op in graph.get_operations()[before:]:
-            if op.type not in _UNMARKED and "gradient_tape" not in op.name:
+            if op.type not in _UNMARKED and not _OF_GRADIENTS.search(op.name):
                 _put(op, frame, inner=False)
 
 
@@ -206,24 +210,54 @@ def hints_text(context: Any, name: bytes) -> str:
 
 
 def _nodes_text(context: Any, name: bytes) -> str:
+    # Each function is read once, and called functions without hints are not followed: one that is
+    # called twice by one that is called twice ... has as many names as there are ways to it.
+    bodies: dict[str, _Body] = {}
     lines: list[str] = []
     todo = [(name.decode(), "", 0)]
-    while todo:
+    while todo and len(lines) < _MOST_NODES:
         function, prefix, depth = todo.pop()
-        for node in context.get_function_def(function).node_def:
-            called = [node.op] if context.has_function(node.op) else []
-            if node.op in ("PartitionedCall", "StatefulPartitionedCall"):
-                called.append(node.attr["f"].func.name)
-            if depth < _MOST_DEPTH:
-                todo += [(other, f"{prefix}{node.name}/", depth + 1) for other in called]
-            if ATTRIBUTE not in node.attr or len(lines) >= _MOST_NODES:
-                continue
-            frames = node.attr[ATTRIBUTE].s.decode()
-            if called or node.op in _CONTROL_FLOW:
-                lines.append(f"call\t{prefix}{node.name}\t{frames}")
-            elif node.op in _LAST_OF_FUSED:
-                lines.append(f"node\t{prefix}{node.name}\t{frames}")
-    return "\n".join(lines)
+        body = _body(context, function, bodies)
+        lines += [f"{form}\t{prefix}{node}\t{frames}" for form, node, frames in body.hints]
+        if depth < _MOST_DEPTH:
+            todo += [
+                (other, f"{prefix}{node}/", depth + 1)
+                for other, node in body.calls
+                if _body(context, other, bodies).hinted
+            ]
+    return "\n".join(lines[:_MOST_NODES])
+
+
+@dataclasses.dataclass
+class _Body:
+    """Of a function: hints as form, node, frames; calls as function, node; `hinted`: is there any
+    hint in it, or in what it calls?"""
+
+    hints: list[tuple[str, str, str]]
+    calls: list[tuple[str, str]]
+    hinted: bool = False
+
+
+def _body(context: Any, name: str, bodies: dict[str, _Body]) -> _Body:
+    if name in bodies:
+        return bodies[name]
+    body = bodies[name] = _Body([], [])
+    for node in context.get_function_def(name).node_def:
+        called = [node.op] if context.has_function(node.op) else []
+        if node.op in ("PartitionedCall", "StatefulPartitionedCall"):
+            called.append(node.attr["f"].func.name)
+        body.calls += [(other, node.name) for other in called]
+        if ATTRIBUTE not in node.attr:
+            continue
+        frames = node.attr[ATTRIBUTE].s.decode()
+        if called or node.op in _CONTROL_FLOW:
+            body.hints.append(("call", node.name, frames))
+        elif node.op in _LAST_OF_FUSED:
+            body.hints.append(("node", node.name, frames))
+    body.hinted = bool(body.hints)
+    for other, _ in body.calls:
+        body.hinted |= _body(context, other, bodies).hinted
+    return body
 
 
 _CONTROL_FLOW = frozenset(("If", "StatelessIf", "While", "StatelessWhile", "Case", "StatelessCase"))

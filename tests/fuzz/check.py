@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import gc
+import json
 import os
 import tempfile
 import traceback
@@ -23,7 +24,7 @@ REPEATS = 12  # of stock, before a difference counts
 TOLERANCE = 1.02  # measured peak over budget, and by more than these bytes:
 WORKSPACE = 16 << 10  # kernels' own, which lms does not model
 MOST_LEAKED = 4 << 10
-APART = ("budget", "leak")  # findings that may have causes outside of lms
+APART = ("budget", "leak", "details")  # causes outside of lms, or nothing that training sees
 HARD = ("bits", "error", "failed", "claim", "status")  # findings that are wrong in any case
 
 
@@ -32,7 +33,8 @@ class Outcome:
     """Of one program under one set of options.
 
     `finding`: "" or one of HARD, or "budget" where the measured peak is above the budget,
-    or "leak". `status`: of the last report on the step, "unseen" where there is none, "invalid"
+    or "leak", or "details" where those of a report do not add up.
+    `status`: of the last report on the step, "unseen" where there is none, "invalid"
     where the program cannot be traced, "raises" where stock raises. `excess`: measured peak over
     budget.
     `unrepeatable`: it differs, and so does stock from itself. `kinds`: of the plan's decisions.
@@ -196,6 +198,9 @@ def _judge_reports(step: Step, ours: Run, outcome: Outcome) -> None:
             )
         elif report.status == "infeasible" and report.budget == "min":
             outcome.found("claim", f"the least is infeasible: {report.reason}")
+        wrong = _wrong_in_details(report)
+        if wrong:
+            outcome.found("details", wrong)
     own = [report for report in reports if step.name in report.function]
     if not own:
         return
@@ -215,6 +220,30 @@ def _judge_reports(step: Step, ours: Run, outcome: Outcome) -> None:
                 f"{last.peak_after_bytes}, resident {last.resident_bytes}; "
                 f"warnings {len(last.warnings)}",
             )
+
+
+def _wrong_in_details(report: lms.Report) -> str:
+    """What the report's details say that does not go with the rest of it, or with themselves."""
+    stored = json.loads(report.to_json())
+    details = stored["details"]
+    if details is None or stored["status"] != report.status:
+        return "" if stored["status"] == report.status else "another status in JSON"
+    buffers = details["buffers"]
+    sides = [("before", report.peak_before_bytes), ("after", report.peak_after_bytes)]
+    for side, peak in sides if details["after"] else sides[:1]:
+        used = np.array(details[side]["bytes"], np.int64)
+        if used.max(initial=0) != peak or used[details[f"peak_{side}"]] != peak:
+            return f"details: {used.max(initial=0)} {side}, not {peak}"
+        change = np.zeros(len(used) + 1, np.int64)
+        for size, intervals in zip(buffers["bytes"], buffers[side]):
+            for first, last in intervals:
+                change[first] += size
+                change[last + 1] -= size
+        held = np.cumsum(change)[:-1]
+        if not details["omitted"]["buffers"] and not (held == used).all():
+            at = int((held != used).argmax())
+            return f"details: {held[at]} in buffers {side} at {at}, not {used[at]}"
+    return ""
 
 
 def _as_planned_for(spec: dict[str, Any], options: dict[str, Any]) -> bool:

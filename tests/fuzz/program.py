@@ -16,6 +16,7 @@ from collections.abc import Callable
 from typing import Any
 
 import ops_flow  # noqa: F401, registers its ops
+import ops_hints  # noqa: F401
 import ops_math  # noqa: F401
 import ops_nn  # noqa: F401
 import ops_state  # noqa: F401

@@ -33,15 +33,18 @@ def _op(names: list[str]) -> Any:
     )
 
 
-def _with_body(inner: Any) -> Any:
+def _with_body(inner: Any, names: list[str] = _BODIES) -> Any:
     return st.builds(
-        lambda op, body: {**op, "body": body}, _op(_BODIES), st.lists(inner, min_size=1, max_size=4)
+        lambda op, body: {**op, "body": body}, _op(names), st.lists(inner, min_size=1, max_size=4)
     )
 
 
 _plain = _op(_NAMES)
 _inner = st.one_of(_plain, _plain, _plain, _plain, _plain, _with_body(_plain))
-_any = st.integers(0, 15).flatmap(lambda n: _with_body(_inner) if n == 15 else _plain)
+_region = _with_body(_inner, ["region"])
+_any = st.integers(0, 15).flatmap(
+    lambda n: _with_body(_inner) if n == 15 else _region if n == 14 else _plain
+)
 _ops = st.integers(3, 14).flatmap(lambda n: st.lists(_any, min_size=n, max_size=n + 3))
 
 _budget = st.one_of(

@@ -16,6 +16,12 @@ AMPLE = 1 << 30  # a budget that any of these steps fits
 _names = itertools.count()
 
 
+def tf_context():
+    from tensorflow.python.eager import context
+
+    return context.context()
+
+
 def blocks(count: int = 6) -> Callable:
     """A layer of a chain; `hint` sees each activation and its number."""
     layers, x = weights(count), inputs()
@@ -129,6 +135,12 @@ def test_a_nest_of_tensors_comes_back_as_it_was():
     graph = function.get_concrete_function(x).graph
     marked = {op.name for op in graph.get_operations() if "_lms_hint" in op.node_def.attr}
     assert marked == {"Exp", "Sin"}
+
+
+def test_what_is_no_nest_comes_back_as_it_was():
+    mixed = {1: tf.constant(1.0), "b": object()}  # which has no order
+    assert lms.keep(mixed) is mixed
+    assert lms.recompute("x") == "x" and lms.swap(3) == 3 and lms.keep(None) is None
 
 
 def test_what_cannot_be_followed_is_a_warning_with_the_reason():
@@ -381,6 +393,65 @@ def test_custom_gradients_and_gradients_are_not_marked():
     graph = function.get_concrete_function(tf.ones([3])).graph
     marked = {op.type for op in graph.get_operations() if "_lms_hint" in op.node_def.attr}
     assert "Exp" in marked and "Sin" not in marked
+
+
+def test_gradients_of_a_graph_are_not_the_regions():
+    @tf.function
+    def function(a):
+        with lms.recompute():
+            b = tf.reduce_sum(tf.exp(tf.sin(a)))
+            return tf.gradients(b, a)[0]
+
+    graph = function.get_concrete_function(tf.ones([3])).graph
+    marked = {op.type for op in graph.get_operations() if "_lms_hint" in op.node_def.attr}
+    assert "Exp" in marked and "Cos" not in marked
+
+
+def test_a_region_of_which_nothing_can_be_recomputed_changes_nothing():
+    (layer,), x = weights(1), inputs()
+
+    def step():
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            made = [tf.sin(x), tf.cos(x)]
+            with lms.recompute():
+                for _ in range(30):  # AddN may add into a term that nobody else holds
+                    made.append(tf.tanh(tf.add_n(made[-20:]) * 0.05))
+            loss = tf.reduce_mean(tf.matmul(made[-1], layer))
+        return tape.gradient(loss, x)
+
+    report = verified(step)
+    assert report.status == "fits", report.reason
+    (hint,) = report.hints
+    assert hint["tensors"] == 0 and hint["not_followed"] > 0
+    assert any("none of its" in warning for warning in report.warnings), report.warnings
+
+
+def test_functions_that_call_twice_are_read_once(monkeypatch):
+    def leaf(a):
+        return lms.keep(tf.tanh(a))
+
+    called = tf.function(leaf)
+    for _ in range(10):
+        called = tf.function(lambda a, inner=called: inner(a) + inner(a * 2.0))
+    plain = tf.function(tf.sin)
+    for _ in range(10):
+        plain = tf.function(lambda a, inner=plain: inner(a) + inner(a * 2.0))
+    function = tf.function(lambda a: called(a) + plain(a))
+    read = []
+
+    class Context:
+        has_function = tf_context().has_function
+
+        @staticmethod
+        def get_function_def(name):
+            read.append(name)
+            return tf_context().get_function_def(name)
+
+    name = function.get_concrete_function(tf.ones([3])).name
+    lines = _tf_hints.hints_text(Context, name).splitlines()
+    assert len(lines) == 1024 and all(line.startswith("node\t") for line in lines)
+    assert len(read) == len(set(read)) == 23
 
 
 # ---- Swapping ----
