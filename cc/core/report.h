@@ -111,7 +111,7 @@ struct Report {
   std::vector<KeptTensors> kept;                    // largest first
   std::shared_ptr<const ReportDetails> details;     // null where there are none, or no longer (report_store.h)
   std::shared_ptr<const PlannedStep> planned_step;  // likewise: what other budgets can be tried on
-  std::vector<HintReport> hints;  // in the order of the graph
+  std::vector<HintReport> hints;                    // in the order of the graph
 };
 
 // Clears all names and words of the graph, which planning does without.
