@@ -115,6 +115,14 @@ bool Rewrite(const Options& options, grappler::Cluster* cluster, const grappler:
     report->reason = report->stage + ": " + std::string(status.message());
     return false;
   }
+  if (sums.behind > 0) {
+    report->status = ReportStatus::kSkipped;
+    report->reason =
+        std::to_string(sums.behind) +
+        " sums of large tensors, which TensorFlow adds up in the order of arrival, have terms that come out "
+        "of branches: any change might change their last bits";
+    return false;
+  }
   const bool changed = RunStepPass(options, cluster, held, threads, output, stages, reports);
   if (changed && sums.hidden > 0) {
     reports->front().warnings.push_back(

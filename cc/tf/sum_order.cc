@@ -50,7 +50,8 @@ class SumHolder {
 
   absl::Status Run() {
     FindSums();
-    if (sums_.empty()) return absl::OkStatus();
+    for (const Sum& sum : sums_) result_.behind += BehindBranch(sum) ? 1 : 0;
+    if (sums_.empty() || result_.behind > 0) return absl::OkStatus();
     const ExecutorModel model(graph_, index_, tensorflow::IsMKLEnabled());
     std::vector<std::vector<Sum>> runs;
     for (uint32_t seed = 0; seed < kRuns; ++seed) {
@@ -120,6 +121,26 @@ class SumHolder {
         sums_.push_back(std::move(sum));
       }
     }
+  }
+
+  // Does something that a term depends on run in a branch that the sum is not in? When it runs then depends on which
+  // branch is taken.
+  bool BehindBranch(const Sum& sum) {
+    const int region = index_[sum.adds[0]].region;
+    std::vector<bool> seen(index_.size(), false);
+    std::vector<int> sources = sum.adds;
+    for (size_t next = 0; next < sources.size(); ++next) {
+      const NodeIndex& node = index_[sources[next]];
+      pace_.Step(1 + static_cast<int64_t>(node.inputs.size() + node.controls.size()));
+      if (node.conditional && node.region != region && !index_.Implies(region, node.region)) return true;
+      const auto add = [&](int source) {
+        if (!seen[source]) sources.push_back(source);
+        seen[source] = true;
+      };
+      for (const TensorRef& input : node.inputs) add(input.node);
+      for (const int control : node.controls) add(control);
+    }
+    return false;
   }
 
   // The sums with their terms as they came in that run. The first two count as one where they may change places.

@@ -177,5 +177,23 @@ TEST(SumOrderTest, AVariableOfTheUsersIsLeftToTheUser) {
   EXPECT_EQ(sums.held + sums.free + sums.hidden, 0);
 }
 
+TEST(SumOrderTest, TermsThatComeOutOfABranchHaveNoOrderThatIsKnown) {
+  std::vector<std::string> terms;
+  GraphBuilder b = Terms(3, &terms);
+  b.Add("p", "Placeholder", {}, {testing::Type("dtype", tensorflow::DT_BOOL)});
+  b.Float("switch", "Switch", {"x", "p"});
+  b.Float("yes", "Exp", {"switch:1"});
+  b.Float("merge", "Merge", {"switch", "yes"}, {testing::Int("N", 2)});
+  terms.push_back("merge");
+  Accumulate(&b, "sum", terms, "t0");
+  b.Fetch("sum");
+  const tensorflow::GraphDef before = b.item().graph;
+  SumOrder sums;
+  ASSERT_TRUE(HoldSums(&b.item(), &sums).ok());
+  EXPECT_EQ(sums.behind, 1);
+  EXPECT_EQ(sums.held + sums.free, 0);
+  EXPECT_EQ(Edges(b.item().graph), Edges(before));
+}
+
 }  // namespace
 }  // namespace lms
