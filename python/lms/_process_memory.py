@@ -148,7 +148,9 @@ def main() -> None:
     except MemoryError as error:
         answer["error"] = f"MemoryError: {error}"
     except Exception as error:
-        answer["error"] = f"{type(error).__name__}: {str(error)[:300]}"
+        # What follows names files of this machine.
+        said = str(error).partition("\n")[0]
+        answer["error"] = f"{type(error).__name__}: {said[:300]}"
     print(_MARK + json.dumps(answer), flush=True)
     sys.stdout.flush()
     os._exit(0)  # after a failed allocation there may be nothing left to clean up with
