@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "cc/core/argument_sizes.h"
+#include "cc/core/bytes.h"
 #include "cc/core/options.h"
 #include "cc/core/planned_reports.h"
 #include "cc/core/profile_file.h"
@@ -464,6 +465,7 @@ PYBIND11_MODULE(_native, m) {
   m.def("registration", [] { return registered ? "registered" : "duplicate"; });
   m.def("option_specs", &OptionSpecs);
   m.def("check_options", &CheckOptions, py::arg("options"));
+  m.def("parse_bytes", &lms::ParseBytes, py::arg("text"));
   m.def("unknown_dim_problems", &UnknownDimProblems, py::arg("unknown_dim"), py::arg("arguments"));
   m.def("reports", &Reports);
   m.def("report_details", &Details, py::arg("handle"));

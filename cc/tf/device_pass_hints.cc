@@ -69,6 +69,8 @@ void DevicePass::NoteHints(int64_t limit) {
   const AppliedHints applied = ApplyHints(&state);
   for (const BufferId b : applied.evicted) count(b);
   std::vector<std::string> why_none(notes.size());  // of a region's tensors
+  std::vector<bool> warned;
+  for (const Hints::Group& group : hints_.groups()) warned.push_back(group.warned);
   for (const RefusedHint& refused : applied.refused) {
     const int at = hints_.GroupOf(refused.buffer);
     const Hints::Group& group = hints_.groups()[at];
@@ -77,16 +79,14 @@ void DevicePass::NoteHints(int64_t limit) {
       if (why_none[at].empty()) why_none[at] = refused.reason;
       continue;
     }
+    warned[at] = true;
     report_.warnings.push_back(NameOf(group) + ": " + graph.buffers[refused.buffer].name +
                                " stays as it is: " + refused.reason);
   }
   for (size_t i = 0; i < notes.size(); ++i) {
     const Hints::Group& group = hints_.groups()[i];
     const std::string& why = why_none[i].empty() ? group.why_not : why_none[i];
-    const bool said = std::any_of(report_.warnings.begin(), report_.warnings.end(), [&group](const std::string& text) {
-      return text.find("(" + group.where + ")") != std::string::npos;
-    });
-    if (notes[i].tensors > 0 || why.empty() || said) continue;
+    if (notes[i].tensors > 0 || why.empty() || warned[i]) continue;
     report_.warnings.push_back(NameOf(group) + ": none of its " + std::to_string(notes[i].not_followed) +
                                " tensors could be: " + why);
   }

@@ -233,7 +233,7 @@ void Hints::Give(const HintMarks& marks, const tensorflow::GraphDef& graph, bool
     }
   }
   // Tensors by name come on top; what is to be kept by one name is kept.
-  std::vector<std::string> lost;
+  std::vector<std::pair<int, std::string>> lost;  // frame, and what to say
   for (const int node : imported->node_of_op) {
     for (const int id : marks.of(node)) {
       const HintFrame& frame = marks.frame(id);
@@ -243,8 +243,8 @@ void Hints::Give(const HintMarks& marks, const tensorflow::GraphDef& graph, bool
       const std::vector<BufferId>& ports = imported->buffer_of_port[node];
       const BufferId b = static_cast<size_t>(frame.port) < ports.size() ? ports[frame.port] : kNone;
       if (b == kNone || mem.buffers[b].producer == kNone) {
-        lost.push_back(std::string("lms.") + HintName(frame.hint) + " (" + frame.where + "): " + tensor +
-                       " is not made in the step, or on another device");
+        lost.emplace_back(id, std::string("lms.") + HintName(frame.hint) + " (" + frame.where + "): " + tensor +
+                                  " is not made in the step, or on another device");
         continue;
       }
       Wish& wish = wishes[b];
@@ -262,7 +262,6 @@ void Hints::Give(const HintMarks& marks, const tensorflow::GraphDef& graph, bool
     }
   }
   std::map<std::pair<Hint, std::string>, int> group_ids;
-  std::map<int, std::string> why_not;  // per group: of one of its tensors
   const auto warn = [&](std::string text) {
     if (warnings_.size() < kMostWarnings) warnings_.push_back(std::move(text));
   };
@@ -275,7 +274,10 @@ void Hints::Give(const HintMarks& marks, const tensorflow::GraphDef& graph, bool
     const Hint hint = wish.kept_type ? Hint::kKeep : rest ? Hint::kRecompute : frame.hint;
     const std::string where = rest ? "all but the checkpoints" : frame.where;
     const auto [at, is_new] = group_ids.emplace(std::make_pair(hint, where), static_cast<int>(groups_.size()));
-    if (is_new) groups_.push_back({hint, where, {}, 0, ""});
+    if (is_new) {
+      groups_.emplace_back().hint = hint;
+      groups_.back().where = where;
+    }
     Group& group = groups_[at->second];
     MemBuffer& buffer = mem.buffers[b];
     std::string reason;
@@ -293,10 +295,10 @@ void Hints::Give(const HintMarks& marks, const tensorflow::GraphDef& graph, bool
     if (!reason.empty()) {
       if (named || buffer.bytes >= kWorthSaying) {
         ++group.not_followed;
-        why_not.emplace(at->second, reason);
         if (group.why_not.empty()) group.why_not = reason;
       }
       if (named) {
+        group.warned = true;
         warn(std::string("lms.") + HintName(hint) + " (" + where + "): " + wish.tensor + " stays as it is: " + reason);
       }
       continue;
@@ -311,15 +313,10 @@ void Hints::Give(const HintMarks& marks, const tensorflow::GraphDef& graph, bool
       if (buffer.keep_reason.empty()) buffer.keep_reason = std::string("hint: ") + HintName(hint);
     }
   }
-  for (std::string& text : lost) warn(std::move(text));
-  for (const auto& [group, reason] : why_not) {
-    const Group& g = groups_[group];
-    const bool said = std::any_of(warnings_.begin(), warnings_.end(), [&g](const std::string& text) {
-      return text.find("(" + g.where + ")") != std::string::npos;
-    });
-    if (!g.buffers.empty() || said) continue;
-    warn(std::string("lms.") + HintName(g.hint) + " (" + g.where + "): none of its " + std::to_string(g.not_followed) +
-         " tensors could be: " + reason);
+  for (auto& [id, text] : lost) {
+    const auto at = group_ids.find({marks.frame(id).hint, marks.frame(id).where});
+    if (at != group_ids.end()) groups_[at->second].warned = true;
+    warn(std::move(text));
   }
 }
 

@@ -76,6 +76,7 @@ class Hints {
     std::vector<BufferId> buffers;
     int not_followed = 0;
     std::string why_not;  // of one of these
+    bool warned = false;  // a warning says so of one of them
   };
 
   // Gives the graph's buffers their hints. `recompute` and `swap`: may that be done at all? `no_swap`: else, why not.
@@ -84,7 +85,7 @@ class Hints {
 
   bool empty() const { return groups_.empty(); }
   const std::vector<Group>& groups() const { return groups_; }
-  // Hints that could not be given, each with the reason.
+  // Tensors that were named and could not be given their hint, each with the reason.
   const std::vector<std::string>& warnings() const { return warnings_; }
   // Takes the hints of one group, or of all (-1), from the buffers of a graph that has them (in any order of its ops).
   void Lift(int group, MemGraph* graph) const;

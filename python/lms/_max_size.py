@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from lms import _devices, _plan, _process_memory, _tf_plan
+from lms import _devices, _native, _plan, _process_memory, _tf_plan
 from lms._report import Report, format_bytes, render
 
 _log = logging.getLogger("lms")
@@ -436,20 +436,9 @@ def _bytes(limit: str | int | None) -> int | None:
         return None
     if isinstance(limit, bool) or not isinstance(limit, (str, int)):
         raise TypeError(f"memory_limit={limit!r}: expected bytes or a text such as '2GiB'")
-    if isinstance(limit, int):
-        value = limit
-    else:
-        units = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12}
-        units.update({"kib": 2**10, "mib": 2**20, "gib": 2**30, "tib": 2**40})
-        text = limit.strip().lower().replace(" ", "")
-        number = text.rstrip("abcdefghijklmnopqrstuvwxyz")
-        unit = text[len(number) :]
-        try:
-            value = int(float(number) * units[unit])
-        except (ValueError, KeyError):
-            raise ValueError(
-                f"memory_limit={limit!r}: expected bytes or a text such as '2GiB'"
-            ) from None
+    value = limit if isinstance(limit, int) else _native.parse_bytes(limit)
+    if value is None:
+        raise ValueError(f"memory_limit={limit!r}: expected bytes or a text such as '2GiB'")
     if value <= 0:
         raise ValueError(f"memory_limit={limit!r}: must be above 0")
     return value
