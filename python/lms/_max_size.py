@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from lms import _devices, _native, _plan, _process_memory, _tf_plan
+from lms import _devices, _native, _plan, _process_memory, _tf_graphs
 from lms._report import Report, format_bytes, render
 
 _log = logging.getLogger("lms")
@@ -268,10 +268,10 @@ class _Sizes:
         self._said = {name: options.pop(name) for name in names if name in options}
         self._options = options
         self.reports: dict[int, Report] = {}
-        self._fixed: tuple[_tf_plan.Step, int] | None = None
+        self._fixed: tuple[_tf_graphs.Step, int] | None = None
         self._make: Callable[[int], Any] | None = None
         self._vary = [vary] if isinstance(vary, str) else list(vary or ())
-        if _plan.takes_arguments(step) and not _tf_plan.is_function(step):
+        if _plan.takes_arguments(step) and not _tf_graphs.is_function(step):
             if args or vary:
                 raise ValueError(
                     "a function of the size takes no further arguments: let it return a tuple of "
@@ -283,7 +283,7 @@ class _Sizes:
             args = (None,)
         source = _plan.Source(step, **self._said)
         self._fixed = source.trace(args)
-        opened = _tf_plan.open_arguments(self._fixed[0])
+        opened = _tf_graphs.open_arguments(self._fixed[0])
         if not opened:
             raise ValueError(
                 "nothing can vary: every size is fixed. Give tf.TensorSpec with None where the "

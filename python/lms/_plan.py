@@ -10,7 +10,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from lms import _devices, _native, _options, _tf_plan, _tf_plan_keras
+from lms import _devices, _native, _options, _tf_graphs, _tf_plan, _tf_plan_keras
 from lms._report import Report, from_native
 
 _EXPECTED = (
@@ -84,13 +84,13 @@ def gathered(
 
 
 def planned(
-    traced: _tf_plan.Step,
+    traced: _tf_graphs.Step,
     device: _devices.Device,
     options: Mapping[str, _options.OptionValue],
     allocated: int = 0,
 ) -> Report:
     """The report on a step. `allocated`: bytes of its variables that this process has already."""
-    if not _tf_plan.trains(traced):
+    if not _tf_graphs.trains(traced):
         raise ValueError(
             f"there is no training step in {traced.name!r}: it computes no gradients and updates "
             "no weights. Expected is what trains: a function with a tf.GradientTape, a compiled "
@@ -129,7 +129,7 @@ class Source:
     feeds: Sequence[str] | None = None
     fetches: Sequence[str] | None = None
 
-    def trace(self, args: Sequence[Any]) -> tuple[_tf_plan.Step, int]:
+    def trace(self, args: Sequence[Any]) -> tuple[_tf_graphs.Step, int]:
         """The step for such arguments, and the bytes of its variables that are allocated."""
         what = self.what
         if isinstance(what, (tf.compat.v1.GraphDef, tf.compat.v1.MetaGraphDef)):
@@ -138,29 +138,31 @@ class Source:
             return self._of_path(os.fspath(what)), 0
         return self._of_object(what, args, unbuilt_graph=False)
 
-    def trace_unbuilt(self, args: Sequence[Any]) -> tuple[_tf_plan.Step, int]:
+    def trace_unbuilt(self, args: Sequence[Any]) -> tuple[_tf_graphs.Step, int]:
         """The same of what has been made where nothing is allocated, which is still open."""
         return self._of_object(self.what, args, unbuilt_graph=True)
 
     def _of_object(
         self, what: Any, args: Sequence[Any], unbuilt_graph: bool
-    ) -> tuple[_tf_plan.Step, int]:
+    ) -> tuple[_tf_graphs.Step, int]:
         if _tf_plan_keras.is_model(what):
             traced = _tf_plan_keras.step_of(
                 what, args, self.optimizer, self.loss, unbuilt_graph=unbuilt_graph
             )
             weights = 0 if unbuilt_graph else _bytes_of(what.variables)
             return traced, weights
-        if _tf_plan.is_concrete(what):
-            return _tf_plan.of_function(what), _tf_plan.allocated_bytes(what)
-        if _tf_plan.is_function(what):
-            concrete = _tf_plan.concrete_of(what, args)
-            return _tf_plan.of_function(concrete), _tf_plan.allocated_bytes(concrete)
+        if _tf_graphs.is_concrete(what):
+            return _tf_graphs.of_function(what), _tf_graphs.allocated_bytes(what)
+        if _tf_graphs.is_function(what):
+            concrete = _tf_graphs.concrete_of(what, args)
+            return _tf_graphs.of_function(concrete), _tf_graphs.allocated_bytes(concrete)
         if callable(what) and not unbuilt_graph and not isinstance(what, type):
             return self._of_maker(what, args)
         raise TypeError(f"{_short(what)} is nothing to plan: {_EXPECTED}")
 
-    def _of_maker(self, make: Callable[[], Any], args: Sequence[Any]) -> tuple[_tf_plan.Step, int]:
+    def _of_maker(
+        self, make: Callable[[], Any], args: Sequence[Any]
+    ) -> tuple[_tf_graphs.Step, int]:
         if takes_arguments(make):
             raise TypeError(
                 f"{_short(make)} is a plain function of arguments: decorate it with @tf.function. "
@@ -169,7 +171,7 @@ class Source:
         with _tf_plan_keras.unallocated():
             return self._of_object(_tf_plan_keras.built(make), args, unbuilt_graph=True)
 
-    def _of_proto(self, proto: Any) -> _tf_plan.Step:
+    def _of_proto(self, proto: Any) -> _tf_graphs.Step:
         if isinstance(proto, tf.compat.v1.GraphDef):
             meta = tf.compat.v1.MetaGraphDef()
             meta.graph_def.CopyFrom(proto)
@@ -177,14 +179,14 @@ class Source:
         signature = self.signature
         if signature is None and not self.fetches and proto.signature_def:
             signature = self._only_training(proto)
-        return _tf_plan.of_graph(proto, self.feeds, self.fetches, signature)
+        return _tf_graphs.of_graph(proto, self.feeds, self.fetches, signature)
 
     def _only_training(self, meta: Any) -> str | None:
         names = sorted(meta.signature_def)
         training = [
             name
             for name in names
-            if _tf_plan.trains(_tf_plan.of_graph(meta, self.feeds, None, name))
+            if _tf_graphs.trains(_tf_graphs.of_graph(meta, self.feeds, None, name))
         ]
         if len(training) > 1:
             raise ValueError(
@@ -201,15 +203,15 @@ class Source:
             )
         return training[0]
 
-    def _of_path(self, path: str) -> _tf_plan.Step:
+    def _of_path(self, path: str) -> _tf_graphs.Step:
         if os.path.isdir(path):
             return self._of_saved_model(path)
         if not os.path.exists(path):
             raise ValueError(f"there is no file or directory {path!r}; {_EXPECTED}")
-        return self._of_proto(_tf_plan.read_graph(path))
+        return self._of_proto(_tf_graphs.read_graph(path))
 
-    def _of_saved_model(self, path: str) -> _tf_plan.Step:
-        meta, functions = _tf_plan.saved_functions(path)
+    def _of_saved_model(self, path: str) -> _tf_graphs.Step:
+        meta, functions = _tf_graphs.saved_functions(path)
         if self.signature is None or self.signature in meta.signature_def or self.fetches:
             known = {name for name in meta.signature_def if name != "__saved_model_init_op"}
             for name in set(meta.signature_def) - known:
@@ -221,7 +223,7 @@ class Source:
                 f"the SavedModel {path!r} has no signature or method {self.signature!r}; known: "
                 f"{', '.join(sorted(known)) or 'none'}"
             )
-        return _tf_plan.of_saved_function(meta, functions[self.signature])
+        return _tf_graphs.of_saved_function(meta, functions[self.signature])
 
 
 def _bytes_of(variables: Sequence[Any]) -> int:
@@ -231,7 +233,7 @@ def _bytes_of(variables: Sequence[Any]) -> int:
     )
 
 
-def trace_made(make: Callable[[], Any], said: Mapping[str, Any]) -> tuple[_tf_plan.Step, int]:
+def trace_made(make: Callable[[], Any], said: Mapping[str, Any]) -> tuple[_tf_graphs.Step, int]:
     """The step that `make` returns, or a tuple of it and its arguments; it is called where nothing
     is allocated. `said`: see Source."""
     with _tf_plan_keras.unallocated():
@@ -244,7 +246,7 @@ def is_model_or_maker(what: Any) -> bool:
     """Whether it is a Keras model, or a plain function without arguments."""
     if _tf_plan_keras.is_model(what):
         return True
-    plain = callable(what) and not _tf_plan.is_function(what) and not _tf_plan.is_concrete(what)
+    plain = callable(what) and not _tf_graphs.is_function(what) and not _tf_graphs.is_concrete(what)
     return plain and not takes_arguments(what)
 
 

@@ -187,7 +187,7 @@ def _step(name: Sequence[str] | None, size: int) -> Callable[[], Any]:
     """A call of the step, with data for it."""
     import tensorflow as tf
 
-    from lms import _tf_plan, _tf_plan_keras
+    from lms import _tf_graphs, _tf_plan_keras
 
     made = _small() if name is None else _found(name)(size)
     what, *args = made if isinstance(made, tuple) else (made,)
@@ -195,7 +195,7 @@ def _step(name: Sequence[str] | None, size: int) -> Callable[[], Any]:
         args = list(_tf_plan_keras.specifications(what, args))
         data = tf.nest.map_structure(batch_like, args)
         return lambda: what.train_on_batch(*data)
-    args = tf.nest.map_structure(_tf_plan.specification, args)
+    args = tf.nest.map_structure(_tf_graphs.specification, args)
     data = [tf.nest.map_structure(_tensor, item) for item in args]
     return lambda: what(*data)
 

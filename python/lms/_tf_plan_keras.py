@@ -26,7 +26,7 @@ import tensorflow as tf
 from keras.src import backend as _keras_backend
 from tensorflow.python.ops import resource_variable_ops as _resources
 
-from lms import _tf_plan
+from lms import _tf_graphs
 from lms._tf_patch import Patch
 
 
@@ -108,7 +108,7 @@ def unallocated() -> Iterator[None]:
 
 def step_of(
     model: Any, data: Sequence[Any], optimizer: Any, loss: Any, *, unbuilt_graph: bool
-) -> _tf_plan.Step:
+) -> _tf_graphs.Step:
     """What fit() runs in each step of a model.
 
     Args:
@@ -200,7 +200,7 @@ def _compiled(model: Any, optimizer: Any, loss: Any) -> Any:
     return model
 
 
-def _traced(model: Any, data: Sequence[Any]) -> _tf_plan.Step:
+def _traced(model: Any, data: Sequence[Any]) -> _tf_graphs.Step:
     batch = specifications(model, data)
     _build(model, tf.nest.map_structure(_keras_tensor, batch))
 
@@ -208,7 +208,7 @@ def _traced(model: Any, data: Sequence[Any]) -> _tf_plan.Step:
         return model.train_step(batch)
 
     train.__name__ = f"{model.name}_train_step"
-    return _tf_plan.of_function(tf.function(train, autograph=False).get_concrete_function(batch))
+    return _tf_graphs.of_function(tf.function(train, autograph=False).get_concrete_function(batch))
 
 
 def _build(model: Any, batch: tuple[Any, ...]) -> None:
@@ -247,7 +247,7 @@ def specifications(model: Any, data: Sequence[Any]) -> tuple[Any, ...]:
             f"what does a batch of the model {model.name!r} look like? Give its size, "
             "lms.plan(model, 32), or its inputs and labels as arrays or tf.TensorSpec"
         )
-    return tuple(tf.nest.map_structure(_tf_plan.specification, item) for item in data)
+    return tuple(tf.nest.map_structure(_tf_graphs.specification, item) for item in data)
 
 
 def _derived(model: Any, batch_size: int | None) -> tuple[Any, ...]:

@@ -17,15 +17,12 @@ from collections.abc import Iterator, Mapping
 
 from lms_cli._checks import OK, PROBLEM, WARNING, Check
 from lms_cli._facts import TENSORFLOW_NAMES, build_facts, installed, package_directory
+from lms_cli._text import bytes_in_words
 
 _GIB = 2**30
 _LITTLE = _GIB  # of memory or of a disk: less is worth a warning
 _UNLIMITED = 2**60  # cgroup v1 writes a number near 2^63 where there is no limit
 _DAY = 24 * 3600
-
-
-def gib(count: float) -> str:
-    return f"{count / _GIB:.2f} GiB"
 
 
 def checks(environment: Mapping[str, str] = os.environ) -> Iterator[Check]:
@@ -112,7 +109,7 @@ def memory_checks() -> Iterator[Check]:
             group,
             "memory",
             OK if available > _LITTLE else WARNING,
-            f"{gib(total)}, {gib(available)} of it available",
+            f"{bytes_in_words(total)}, {bytes_in_words(available)} of it available",
             "" if available > _LITTLE else "end what else takes memory",
         )
     for name, limit in (("RLIMIT_DATA", resource.RLIMIT_DATA), ("RLIMIT_AS", resource.RLIMIT_AS)):
@@ -121,11 +118,18 @@ def memory_checks() -> Iterator[Check]:
             yield Check(group, name, OK, "no limit")
         elif soft < 4 * _GIB:
             yield Check(
-                *(group, name, WARNING, f"{gib(soft)}: TensorFlow alone takes about one"),
+                *(
+                    group,
+                    name,
+                    WARNING,
+                    f"{bytes_in_words(soft)}: TensorFlow alone takes about one",
+                ),
                 f"ulimit -{'d' if name.endswith('DATA') else 'v'} with more",
             )
         else:
-            yield Check(group, name, OK, f'{gib(soft)}; memory_budget="auto" keeps to it')
+            yield Check(
+                group, name, OK, f'{bytes_in_words(soft)}; memory_budget="auto" keeps to it'
+            )
     bound = cgroup_limit()
     if bound is None:
         yield Check(group, "cgroup", OK, "no memory limit")
@@ -136,7 +140,7 @@ def memory_checks() -> Iterator[Check]:
             group,
             "cgroup",
             OK if left > _LITTLE else WARNING,
-            f'{gib(limit_bytes)}, {gib(used)} of it in use; memory_budget="auto" keeps to it',
+            f'{bytes_in_words(limit_bytes)}, {bytes_in_words(used)} of it in use; memory_budget="auto" keeps to it',
             "" if left > _LITTLE else "give the container or the job more memory",
         )
 
@@ -279,7 +283,7 @@ def disk_checks(environment: Mapping[str, str]) -> Iterator[Check]:
                 group,
                 'swap_to="disk"',
                 WARNING if little else OK,
-                f"{directory} ({kind}), {gib(free)} free",
+                f"{directory} ({kind}), {bytes_in_words(free)} free",
                 fix if little else "",
             )
     links = stored_links(profile_directory(environment))
