@@ -158,7 +158,6 @@ int PlanCommand(const Arguments& arguments, const MemGraph& graph) {
                                  .Number("transfer_us", result.transfer_us)
                                  .Number("planner_seconds", seconds)
                                  .Integer("work", result.work)
-                                 .Bool("timed_out", result.timed_out)
                                  .Integer("max_rss_bytes", MaxRssBytes())
                                  .ToString();
     std::printf("%s\n", json.c_str());

@@ -12,6 +12,8 @@ namespace {
 
 constexpr int kMostUnits = 256;
 constexpr float kNever = std::numeric_limits<float>::infinity();
+constexpr int64_t kCellsOfStep = 16;  // of work
+constexpr int64_t kStagesWork = 20;   // of cutting into stages, for each op and buffer
 constexpr int16_t kNoChoice = 0;
 constexpr int16_t kSave = 1;
 constexpr int16_t kPass = 2;  // and more: pass on up to the stage before choice - kPass
@@ -28,6 +30,7 @@ CheckpointChain::CheckpointChain(const MemGraph& graph, int most_stages)
       first_backward_read_(graph.buffers.size(), kNone),
       last_backward_read_(graph.buffers.size(), kNone) {
   if (graph.ops.empty()) return;
+  work_ = kStagesWork * static_cast<int64_t>(graph.ops.size() + graph.buffers.size());
   const PlanState keep_everything(graph);
   FindTurn();
   FindStages(most_stages);
@@ -300,6 +303,7 @@ void CheckpointChain::Solve(int64_t most_bytes) {
       beyond[k][i] = Units(bytes);
     }
   }
+  int64_t cells = 0;
   for (int j = 0; j < count; ++j) {
     for (int i = j; i >= 0; --i) {
       float* cost = &cost_[Cell(i, j)];
@@ -337,6 +341,7 @@ void CheckpointChain::Solve(int64_t most_bytes) {
         const float* later = &cost_[Cell(k, j)];
         const float* earlier = &cost_[Cell(i, k - 1)];
         const int16_t code = static_cast<int16_t>(kPass + k);
+        cells += levels - std::min(levels, std::max(least, stored));
         for (int m = std::max(least, stored); m < levels; ++m) {
           const float c = passed_us + later[m - stored] + earlier[m];
           if (c < cost[m]) {
@@ -347,6 +352,7 @@ void CheckpointChain::Solve(int64_t most_bytes) {
       }
     }
   }
+  work_ += cells / kCellsOfStep;
 }
 
 int CheckpointChain::LeastLevel() const {

@@ -38,6 +38,9 @@ class CheckpointChain {
   // Solves for all amounts of memory up to `most_bytes` (resident excluded). O(stages^3 * units).
   void Solve(int64_t most_bytes);
 
+  // What cutting the graph into stages and Solve() have taken, in steps of work.
+  int64_t work() const { return work_; }
+
   // The amounts that Solve() distinguishes are 0 .. levels() - 1; the least one with a solution, or levels().
   int levels() const { return units_ + 1; }
   int LeastLevel() const;
@@ -83,6 +86,7 @@ class CheckpointChain {
   std::vector<Stage> stages_;
   std::vector<std::vector<BufferId>> frontier_;  // behind each stage
 
+  int64_t work_ = 0;
   int units_ = 0;
   int64_t unit_bytes_ = 1;
   std::vector<float> cost_;      // [i, j][m]

@@ -1,8 +1,8 @@
 // Until when a graph may be worked on.
 //
 // Plain data, handed down by value to whoever may take long. Nothing is interrupted: loops ask, and leave by an
-// exception where the time is over. It is for graphs that nobody has thought of; planning itself counts its work
-// (planner.h) and ends long before. What counts is the time that the processor has given to the thread, so that a busy
+// exception where the time is over. It is for reading graphs that nobody has thought of; planning counts its work
+// (work_meter.h) and knows no clock. What counts is the time that the processor has given to the thread, so that a busy
 // machine does not change what becomes of a graph: a deadline is of the thread that made it.
 
 #ifndef LMS_CC_CORE_DEADLINE_H_

@@ -1,6 +1,7 @@
 #include "cc/core/lower_bound.h"
 
 #include <algorithm>
+#include <limits>
 #include <vector>
 
 #include "cc/core/liveness.h"
@@ -13,6 +14,9 @@ constexpr int kMoments = 16;        // tried with the weaker form, in which inpu
 constexpr int kBestMoments = 3;     // and the best of them with the full one
 constexpr int kPrices = 14;         // per moment
 constexpr size_t kMostOps = 20000;  // above this the weaker form alone
+// What a step of work comes to.
+constexpr int64_t kArcsOfStep = 4;
+constexpr int64_t kOpsOfStep = 1;  // of a moment, which is looked at from several sides
 
 // Bytes that must be in use while the op runs, resident left out.
 int64_t Needs(const MemGraph& graph, OpId op) {
@@ -94,7 +98,7 @@ class Moment {
   }
 
   // The full form.
-  double Cut(const Deadline& deadline) const {
+  double Cut(WorkMeter* meter) const {
     // Nodes: source, sink, one per op before the moment ("made again"), one per buffer of theirs ("missed later").
     const int n = static_cast<int>(graph_.ops.size());
     std::vector<int> node_of_op(n, -1);
@@ -119,7 +123,7 @@ class Moment {
         if (!graph_.buffers[input].resident) want(input);
       }
     }
-    MaxFlow flow(nodes, deadline);
+    MaxFlow flow(nodes, kArcsOfStep * meter->left());
     constexpr int kSource = 0;
     constexpr int kSink = 1;
     std::vector<std::pair<int, BufferId>> held;  // edges whose capacity is the price of the buffer
@@ -148,8 +152,10 @@ class Moment {
       const double price = (low + high) / 2;
       for (const auto& [edge, b] : held) flow.SetCapacity(edge, price * static_cast<double>(graph_.buffers[b].bytes));
       const double cut = flow.Run(kSource, kSink);
+      meter->Add(flow.work() / kArcsOfStep);
       if (cut == MaxFlow::kUnlimited) return best;
       best = std::max(best, cut - price * capacity_);
+      if (!flow.complete() || meter->left() == 0) return best;
       double bytes = 0;
       for (const auto& [edge, b] : held) {
         const int op = node_of_op[graph_.buffers[b].producer];
@@ -180,7 +186,9 @@ int64_t LowerBoundBytes(const MemGraph& graph) {
   return graph.ResidentBytes() + most;
 }
 
-double LowerBoundUs(const MemGraph& graph, int64_t limit_bytes, const Deadline& deadline) {
+double LowerBoundUs(const MemGraph& graph, int64_t limit_bytes, WorkMeter* meter) {
+  WorkMeter unlimited(std::numeric_limits<int64_t>::max() / kArcsOfStep);
+  if (meter == nullptr) meter = &unlimited;
   const MemoryProfile profile = Simulate(graph, Plan());
   const OpId n = static_cast<OpId>(graph.ops.size());
   if (profile.peak_bytes <= limit_bytes || limit_bytes < LowerBoundBytes(graph)) return 0;
@@ -202,7 +210,8 @@ double LowerBoundUs(const MemGraph& graph, int64_t limit_bytes, const Deadline& 
     const OpId from = first + static_cast<OpId>(static_cast<int64_t>(last + 1 - first) * part / kMoments);
     const OpId to = first + static_cast<OpId>(static_cast<int64_t>(last + 1 - first) * (part + 1) / kMoments);
     if (from >= to) continue;
-    deadline.Check();
+    meter->Add(n / kOpsOfStep);
+    if (meter->left() == 0) break;
     const auto highest = std::max_element(profile.op_bytes.begin() + from, profile.op_bytes.begin() + to);
     const OpId op = static_cast<OpId>(highest - profile.op_bytes.begin());
     moments.emplace_back(-Moment(graph, dependents, op, limit).Knapsack(), op);
@@ -212,7 +221,9 @@ double LowerBoundUs(const MemGraph& graph, int64_t limit_bytes, const Deadline& 
   double best = -moments.front().first;
   if (graph.ops.size() > kMostOps) return best;
   for (size_t i = 0; i < moments.size() && i < kBestMoments; ++i) {
-    best = std::max(best, Moment(graph, dependents, moments[i].second, limit).Cut(deadline));
+    if (meter->left() == 0) break;
+    meter->Add(n / kOpsOfStep);
+    best = std::max(best, Moment(graph, dependents, moments[i].second, limit).Cut(meter));
   }
   return best;
 }

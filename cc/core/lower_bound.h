@@ -24,8 +24,8 @@
 
 #include <cstdint>
 
-#include "cc/core/deadline.h"
 #include "cc/core/mem_graph.h"
+#include "cc/core/work_meter.h"
 
 namespace lms {
 
@@ -33,9 +33,9 @@ namespace lms {
 int64_t LowerBoundBytes(const MemGraph& graph);
 
 // Microseconds that any plan under the limit (resident included) adds at least. 0 when nothing is known. Deterministic;
-// some 20 ms for 1,000 ops, and bounded for large graphs, where a weaker form is used. Throws TooMuch where the
-// deadline passes.
-double LowerBoundUs(const MemGraph& graph, int64_t limit_bytes, const Deadline& deadline = Deadline());
+// some 20 ms for 1,000 ops, and bounded for large graphs, where a weaker form is used. Takes no more than is left of
+// the meter, and adds what it has done: a search that is cut short gives a lower bound too, only a weaker one.
+double LowerBoundUs(const MemGraph& graph, int64_t limit_bytes, WorkMeter* meter = nullptr);
 
 }  // namespace lms
 

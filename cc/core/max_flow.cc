@@ -7,7 +7,6 @@ namespace {
 
 // Relative to the largest capacity: what is left below this is nothing.
 constexpr double kNothing = 1e-12;
-constexpr int64_t kWorkBetweenLooks = 100000;  // at the clock
 
 }  // namespace
 
@@ -79,14 +78,10 @@ double MaxFlow::Run(int source, int sink) {
   left_.assign(to_.size(), 0);
   for (size_t e = 0; e < capacity_.size(); ++e) left_[2 * e] = capacity_[e] <= nothing_ ? 0 : capacity_[e];
   double total = 0;
-  int64_t looked = 0;
   while (FindLevels(source, sink)) {
     at_ = first_;
     while (true) {
-      if (work_ - looked > kWorkBetweenLooks) {
-        looked = work_;
-        deadline_.Check();
-      }
+      if (work_ > most_work_) return total;
       const double flow = Augment(source, sink);
       if (flow <= 0) break;
       if (flow == kUnlimited) return kUnlimited;

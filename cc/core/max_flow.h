@@ -10,26 +10,28 @@
 #include <limits>
 #include <vector>
 
-#include "cc/core/deadline.h"
-
 namespace lms {
 
 class MaxFlow {
  public:
   static constexpr double kUnlimited = std::numeric_limits<double>::infinity();
 
-  // Run() throws TooMuch where the deadline passes.
-  explicit MaxFlow(int nodes, const Deadline& deadline = Deadline()) : first_(nodes, -1), deadline_(deadline) {}
+  // `most_work`: arcs that a run may look at.
+  explicit MaxFlow(int nodes, int64_t most_work = std::numeric_limits<int64_t>::max())
+      : first_(nodes, -1), most_work_(most_work) {}
 
   // Returns the edge's id.
   int AddEdge(int from, int to, double capacity);
   // Only between two runs; takes all flow back.
   void SetCapacity(int edge, double capacity) { capacity_[edge / 2] = capacity; }
 
-  // The value of a maximum flow; infinite if no cut is finite.
+  // The value of a maximum flow; infinite if no cut is finite. Where the run has been cut short it is that of the flow
+  // so far: no more than the maximum.
   double Run(int source, int sink);
   // After Run(): is the node on the source's side of the minimum cut?
   bool OnSourceSide(int node) const { return level_[node] >= 0; }
+  // Has the last run come to its end? Otherwise there is no minimum cut.
+  bool complete() const { return work_ <= most_work_; }
   // Arcs looked at by the last Run(): what it took, on any machine.
   int64_t work() const { return work_; }
 
@@ -44,7 +46,7 @@ class MaxFlow {
   std::vector<double> capacity_;  // per edge
   double nothing_ = 0;            // what is left below this is rounding
   int64_t work_ = 0;
-  Deadline deadline_;
+  int64_t most_work_;
   std::vector<int> level_;
   std::vector<int> at_;
 };

@@ -25,14 +25,8 @@ constexpr int64_t kTight = 1 << 16;  // a share of the peak: what is left betwee
 
 class Search {
  public:
-  Search(const MemGraph& graph, int64_t work, const Deadline& deadline)
-      : deadline_(deadline),
-        space_(graph),
-        cutter_(space_, deadline),
-        profile_(space_),
-        trial_(space_),
-        work_left_(work),
-        work_(work) {
+  Search(const MemGraph& graph, int64_t work)
+      : space_(graph), cutter_(space_), profile_(space_), trial_(space_), work_left_(work), work_(work) {
     given_.resize(graph.ops.size());
     std::iota(given_.begin(), given_.end(), 0);
     bound_ = LowerBoundBytes(graph) - space_.resident_bytes();
@@ -87,7 +81,6 @@ class Search {
   }
 
   void Load(const std::vector<OpId>& order) {
-    deadline_.Check();
     order_ = order;
     work_left_ -= space_.sweep();
     profile_.Compute(order_);
@@ -151,7 +144,8 @@ class Search {
   }
 
   OrderCut Cut(OpId op) {
-    OrderCut cut = cutter_.Find(order_, place_, op, space_.size() <= kWhole ? space_.size() : kWindow);
+    OrderCut cut = cutter_.Find(order_, place_, op, space_.size() <= kWhole ? space_.size() : kWindow,
+                                std::max<int64_t>(0, work_left_));
     work_left_ -= cut.work;
     bound_ = std::max(bound_, cut.bound_bytes);
     return cut;
@@ -256,7 +250,6 @@ class Search {
   }
 
   void Try(std::vector<OpId> order, int64_t limit, double* least, std::vector<OpId>* found) {
-    deadline_.Check();
     work_left_ -= 4 * space_.sweep();
     trial_.Compute(order);
     const double excess = trial_.Excess(limit);
@@ -283,7 +276,6 @@ class Search {
     return result;
   }
 
-  const Deadline deadline_;
   OrderSpace space_;
   OrderCutter cutter_;
   std::vector<OpId> given_;
@@ -300,12 +292,10 @@ class Search {
 
 }  // namespace
 
-MemoryOrder OrderForLimit(const MemGraph& graph, int64_t limit_bytes, int64_t work, const Deadline& deadline) {
-  return Search(graph, work, deadline).ForLimit(limit_bytes);
+MemoryOrder OrderForLimit(const MemGraph& graph, int64_t limit_bytes, int64_t work) {
+  return Search(graph, work).ForLimit(limit_bytes);
 }
 
-MemoryOrder OrderForLeastPeak(const MemGraph& graph, int64_t work, const Deadline& deadline) {
-  return Search(graph, work, deadline).ForLeastPeak();
-}
+MemoryOrder OrderForLeastPeak(const MemGraph& graph, int64_t work) { return Search(graph, work).ForLeastPeak(); }
 
 }  // namespace lms

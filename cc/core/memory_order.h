@@ -8,8 +8,7 @@
 // other orders are started from (order_starts.h).
 //
 // Deterministic; work is counted in steps of some nanoseconds, never timed. Results are what Simulate (liveness.h)
-// says. Never worse than the order given: where nothing better is found, that is the result. Throws TooMuch where the
-// deadline passes. Thread-safe.
+// says. Never worse than the order given: where nothing better is found, that is the result. Thread-safe.
 
 #ifndef LMS_CC_CORE_MEMORY_ORDER_H_
 #define LMS_CC_CORE_MEMORY_ORDER_H_
@@ -17,7 +16,6 @@
 #include <cstdint>
 #include <vector>
 
-#include "cc/core/deadline.h"
 #include "cc/core/mem_graph.h"
 
 namespace lms {
@@ -36,12 +34,10 @@ struct MemoryOrder {
 
 // An order whose peak is at most `limit_bytes` (resident included), close to the graph's own; where none was found, the
 // one with the lowest peak that was met on the way.
-MemoryOrder OrderForLimit(const MemGraph& graph, int64_t limit_bytes, int64_t work = kOrderWorkPerSecond / 4,
-                          const Deadline& deadline = Deadline());
+MemoryOrder OrderForLimit(const MemGraph& graph, int64_t limit_bytes, int64_t work = kOrderWorkPerSecond / 4);
 
 // The lowest peak that was found for any order. Always feasible.
-MemoryOrder OrderForLeastPeak(const MemGraph& graph, int64_t work = kOrderWorkPerSecond / 4,
-                              const Deadline& deadline = Deadline());
+MemoryOrder OrderForLeastPeak(const MemGraph& graph, int64_t work = kOrderWorkPerSecond / 4);
 
 }  // namespace lms
 

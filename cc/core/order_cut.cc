@@ -13,17 +13,18 @@ constexpr int kSink = 1;    // after it
 constexpr double kMovePrice = 1e-9;
 // Steps of work for each node and edge of the network, beside those of the flow itself.
 constexpr int64_t kFlowWork = 10;
+constexpr int64_t kWorkOfArc = 2;  // that the flow looks at
 
 }  // namespace
 
-OrderCutter::OrderCutter(const OrderSpace& space, const Deadline& deadline)
+OrderCutter::OrderCutter(const OrderSpace& space)
     : space_(space),
-      deadline_(deadline),
       side_(space.graph().ops.size(), Side::kFree),
       node_(space.graph().ops.size(), -1),
       seen_(space.graph().buffers.size(), 0) {}
 
-OrderCut OrderCutter::Find(const std::vector<OpId>& order, const std::vector<int>& place, OpId op, int window) {
+OrderCut OrderCutter::Find(const std::vector<OpId>& order, const std::vector<int>& place, OpId op, int window,
+                           int64_t most_work) {
   const MemGraph& graph = space_.graph();
   ++search_;
   const int at = place[op];
@@ -88,7 +89,7 @@ OrderCut OrderCutter::Find(const std::vector<OpId>& order, const std::vector<int
     }
     if (candidates == 1) shared.push_back({only, graph.buffers[out].bytes});
   }
-  MaxFlow flow(nodes + static_cast<int>(buffers.size() + shared.size()), deadline_);
+  MaxFlow flow(nodes + static_cast<int>(buffers.size() + shared.size()), most_work / kWorkOfArc);
   int64_t edges = 0;
   const auto add = [&](int from, int to, double capacity) {
     flow.AddEdge(from, to, capacity);
@@ -133,7 +134,8 @@ OrderCut OrderCutter::Find(const std::vector<OpId>& order, const std::vector<int
   for (const Shared& s : shared) hold(kSource, s.buffer, s.bytes, op);
   OrderCut cut;
   flow.Run(kSource, kSink);
-  cut.work = kFlowWork * (nodes + edges) + 2 * flow.work() + (last - first);
+  cut.work = kFlowWork * (nodes + edges) + kWorkOfArc * flow.work() + (last - first);
+  if (!flow.complete()) return cut;
   for (const OpId f : free_ops) {
     const bool before = flow.OnSourceSide(node_[f]);
     if (before && place[f] > at) cut.hastened.push_back(f);

@@ -13,7 +13,6 @@
 #include <cstdint>
 #include <vector>
 
-#include "cc/core/deadline.h"
 #include "cc/core/order_space.h"
 
 namespace lms {
@@ -30,16 +29,15 @@ struct OrderCut {
 // cuts one that moves few ops. Memory and time grow with the window, not with the graph.
 class OrderCutter {
  public:
-  // Find() throws TooMuch where the deadline passes.
-  explicit OrderCutter(const OrderSpace& space, const Deadline& deadline = Deadline());
+  explicit OrderCutter(const OrderSpace& space);
 
-  OrderCut Find(const std::vector<OpId>& order, const std::vector<int>& place, OpId op, int window);
+  // `most_work`: where the cut would take more, none is found.
+  OrderCut Find(const std::vector<OpId>& order, const std::vector<int>& place, OpId op, int window, int64_t most_work);
 
  private:
   enum class Side : char { kFree, kBefore, kAfter };
 
   const OrderSpace& space_;
-  const Deadline deadline_;
   std::vector<Side> side_;  // per op; meaningful in the window only
   std::vector<int> node_;   // per op: in the flow network
   std::vector<int> seen_;   // per buffer: the search that has met it

@@ -1,7 +1,7 @@
 #include "cc/core/planner.h"
 
 #include <algorithm>
-#include <chrono>
+#include <cmath>
 #include <limits>
 #include <memory>
 #include <tuple>
@@ -34,13 +34,16 @@ constexpr double kChainSlack[] = {1.15, 1.4, 1.8, 2.5};
 constexpr size_t kRepeats = 4;         // as many alike buffers are a reason for a start that treats them alike
 constexpr size_t kKeptStarts = 3;      // that local search starts from
 constexpr double kNearlyFree = 0.002;  // of the step: with plans that add no more, others need not be tried
-constexpr double kShareAlone = 0.15;   // of the time and the work, for recomputation alone and for swapping alone
+constexpr double kShareAlone = 0.15;   // of the work, for recomputation alone and for swapping alone
 constexpr double kHopeless = 2;        // a chain so many times dearer than the best plan is not refined
 constexpr size_t kHuge = 30000;        // ops: no local search, and stages as a last resort
 constexpr int kMostStages = 128;
+constexpr double kChainShare = 0.5;  // of the work, for the chain's dynamic program
 constexpr uint64_t kSeed = 1;
-
-double Seconds() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+// Steps of work, for each op and buffer.
+constexpr int64_t kSimulationWork = 4;
+constexpr int64_t kRepeatsWork = 8;
+constexpr int64_t kFirstStartWork = 200;
 
 PlannerResult Evaluate(const MemGraph& graph, Plan plan, int64_t limit_bytes, const SwapLink& link) {
   PlannerResult result;
@@ -64,10 +67,21 @@ bool Better(const PlannerResult& a, const PlannerResult& b) {
   return std::make_tuple(a.cost_us, size(a.plan)) < std::make_tuple(b.cost_us, size(b.plan));
 }
 
+// As many stages as can be solved for a part of the work: that takes a sixth of their cube, for each of 256 amounts of
+// memory, 16 of these in a step (checkpoint_chain.cc).
+int StagesFor(int64_t work) {
+  const double cells = kChainShare * static_cast<double>(work) * 16;
+  return std::clamp(static_cast<int>(std::cbrt(cells * 6 / 257)), 8, kMostStages);
+}
+
 class Planner {
  public:
   Planner(const MemGraph& graph, const PlannerOptions& options)
-      : graph_(graph), options_(options), resident_(graph.ResidentBytes()), until_(Seconds() + options.seconds) {
+      : graph_(graph),
+        options_(options),
+        resident_(graph.ResidentBytes()),
+        until_(options.work),
+        sweep_(static_cast<int64_t>(graph.ops.size() + graph.buffers.size())) {
     if (!HasEvictionHints(graph)) return;
     hinted_ = Fresh().ToPlan();
     hinted_us_ = Evaluate(hinted_, std::numeric_limits<int64_t>::max()).cost_us;
@@ -80,12 +94,17 @@ class Planner {
     if (best[0].feasible || limit <= 0) return best;
     PlanState state = Fresh();
     int starts = 0;
-    GapEviction eviction(&state, limit, [&] { return Late() && starts > 0; }, options_.swap_rules);
+    // The first start goes on where others would not.
+    const auto late = [&] { return starts > 0 ? Late(state.work()) : work_ + state.work() >= FirstStartUntil(); };
+    GapEviction eviction(&state, limit, late, options_.swap_rules);
     eviction.ForgetHistory();
     bool fresh = true;
     // A start begins with "keep everything", but for hints.
     const auto begin = [&] {
-      if (!fresh) state = Fresh();
+      if (!fresh) {
+        work_ += state.work();
+        state = Fresh();
+      }
       fresh = false;
     };
     const auto finish = [&](bool under) {
@@ -94,7 +113,6 @@ class Planner {
         eviction.SwapInstead();
       }
       Keep(Evaluate(state.ToPlan(), limit_bytes), &best);
-      work_ += state.work();
       ++starts;
     };
     const auto start_by = [&](const EvictionRule& rule) {
@@ -102,15 +120,20 @@ class Planner {
       finish(eviction.Run(Allowed(rule, starts)));
     };
     // Where there is a plan, half of the work at most goes into further starts.
-    const auto enough = [&] { return Late() || (best[0].feasible && work_ > options_.work / 2); };
+    const auto enough = [&] {
+      return Late(state.work()) || (best[0].feasible && work_ + state.work() > options_.work / 2);
+    };
     const auto rules = [&](int first, int last) {
       for (int i = first; i < last && (starts == 0 || !enough()); ++i) start_by(kStarts[i]);
     };
     rules(0, 1);
-    if (options_.single_start) return best;
+    if (options_.single_start) {
+      work_ += state.work();
+      return best;
+    }
     // Stages of hundreds of ops make closures that are slow to refine: on huge graphs only where nothing else works.
     const bool huge = graph_.ops.size() > kHuge;
-    if (!Late() && !(huge && best[0].feasible) && PrepareChain()) {
+    if (!Late(state.work()) && !(huge && best[0].feasible) && PrepareChain()) {
       // Whole stages, again and again, where others have found something far cheaper, are not worth refining.
       const auto hopeless = [&] { return best[0].feasible && state.cost_us() > kHopeless * best[0].cost_us; };
       begin();
@@ -131,6 +154,7 @@ class Planner {
     rules(1, kFewStarts);
     if (all && !enough()) {
       const std::vector<std::vector<BufferId>> groups = FindRepeats(graph_);
+      work_ += kRepeatsWork * sweep_;
       const bool repeats =
           std::any_of(groups.begin(), groups.end(), [](const auto& g) { return g.size() >= kRepeats; });
       if (repeats) {
@@ -139,9 +163,10 @@ class Planner {
       }
       rules(kFewStarts, static_cast<int>(sizeof(kStarts) / sizeof(kStarts[0])));
       for (const EvictionRule& rule : kLastResorts) {
-        if (!best[0].feasible && !Late()) start_by(rule);
+        if (!best[0].feasible && !Late(state.work())) start_by(rule);
       }
     }
+    work_ += state.work();
     return best;
   }
 
@@ -152,10 +177,14 @@ class Planner {
     // What hints ask for cannot be improved.
     if (!hinted_.empty() && best.feasible && best.cost_us <= hinted_us_) return best;
     if (best.plan.empty() || options_.single_start) return best;
-    // The bound is of recomputation.
-    const bool bounded = !options_.link.usable() && !Late();
-    const double bound_us = best.bound_us = bounded ? LowerBoundUs(graph_, limit_bytes, options_.deadline) : 0;
     const int64_t work = std::max(options_.work / 4, options_.work - work_);
+    until_ = work_ + work;
+    double bound_us = 0;
+    if (!options_.link.usable()) {  // the bound is of recomputation
+      WorkMeter meter(work / 2);
+      best.bound_us = bound_us = LowerBoundUs(graph_, limit_bytes, &meter);
+      work_ += meter.done();
+    }
     const int64_t share = work / 2 / static_cast<int64_t>(starts.size());
     const bool huge = graph_.ops.size() > kHuge;
     for (const PlannerResult& start : starts) {
@@ -169,7 +198,6 @@ class Planner {
     }
     best.bound_us = bound_us;
     best.work = work_;
-    best.timed_out = Late();
     return best;
   }
 
@@ -207,16 +235,18 @@ class Planner {
     constexpr int kChainTries = 8;
     constexpr int kSteps = 10;
     PlannerResult best = Evaluate(hinted_, kNoLimit);
+    until_ = work_ + options_.work / 2;
     if (PrepareChain()) {
       PlanState state = Fresh();
       // Solutions for little more than the least may turn out smaller than that for the least.
       double level = chain_->LeastLevel();
-      for (int i = 0; i < kChainTries && level < chain_->levels() && (i == 0 || !Late()); ++i) {
+      for (int i = 0; i < kChainTries && level < chain_->levels() && (i == 0 || !Late(state.work())); ++i) {
         chain_->Apply(static_cast<int>(level), &state);
         if (state.bytes().Max() + resident_ < best.peak_bytes) best = Evaluate(state.ToPlan(), kNoLimit);
         state.UndoAll();
         level = std::max(level + 1, level * 1.15);
       }
+      work_ += state.work();
     }
     int64_t low = LowerBoundBytes(graph_);
     // A part of the work goes into plans that greedy ways do not find.
@@ -224,7 +254,7 @@ class Planner {
     for (int i = 0; i < kSteps && low < best.peak_bytes && !Late(); ++i) {
       const int64_t limit_bytes = low + (best.peak_bytes - low) / 2;
       PlanState state = Fresh();
-      GapEviction eviction(&state, limit_bytes - resident_, [this] { return Late(); }, options_.swap_rules);
+      GapEviction eviction(&state, limit_bytes - resident_, [&] { return Late(state.work()); }, options_.swap_rules);
       PlannerResult result;
       result.peak_bytes = kNoLimit;
       for (const Plan& from : {best.plan, hinted_}) {
@@ -233,7 +263,7 @@ class Planner {
         rule.crowd = true;
         if (eviction.Run(rule)) eviction.TakeBack();
         if (state.bytes().Max() + resident_ < result.peak_bytes) result = Evaluate(state.ToPlan(), limit_bytes);
-        if (result.feasible || Late()) break;
+        if (result.feasible || Late(state.work())) break;
       }
       work_ += state.work();
       if (!result.feasible && graph_.ops.size() <= kHuge && !Late()) {
@@ -244,13 +274,15 @@ class Planner {
       if (result.peak_bytes < best.peak_bytes) best = std::move(result);
     }
     best.feasible = true;
+    until_ = std::max(work_, options_.work);
     return best;
   }
 
-  bool Late() const {
-    options_.deadline.Check();
-    return Seconds() > until_;
-  }
+  // Is the work used up? `more`: what has been done beside what is counted.
+  bool Late(int64_t more = 0) const { return work_ + more >= until_; }
+
+  // The first start may take more than its share: without it there is no plan.
+  int64_t FirstStartUntil() const { return std::max(until_, work_ + kFirstStartWork * sweep_); }
 
   PlannerResult Search(const Plan& from, int64_t limit_bytes, int64_t work, double enough_us) {
     PlanState state = Fresh();
@@ -258,14 +290,15 @@ class Planner {
     LocalSearchLimits limits;
     limits.work = work;
     limits.enough_us = enough_us;
-    limits.interrupt = [this] { return Late(); };
+    limits.interrupt = [&state, until = state.work() + work] { return state.work() >= until; };
     limits.recompute = options_.recompute;
     limits.swap_rules = options_.swap_rules;
     work_ += ImproveLocally(&state, limit_bytes - resident_, kSeed, limits);
     return Evaluate(state.ToPlan(), limit_bytes);
   }
 
-  PlannerResult Evaluate(Plan plan, int64_t limit_bytes) const {
+  PlannerResult Evaluate(Plan plan, int64_t limit_bytes) {
+    work_ += kSimulationWork * sweep_;
     return lms::Evaluate(graph_, std::move(plan), limit_bytes, options_.link);
   }
 
@@ -280,8 +313,9 @@ class Planner {
     // The chain decides for itself what is saved, hints or no hints.
     if (!options_.recompute || !hinted_.empty()) return false;
     if (chain_ == nullptr) {
-      chain_ = std::make_unique<CheckpointChain>(graph_, kMostStages);
+      chain_ = std::make_unique<CheckpointChain>(graph_, StagesFor(options_.work));
       if (chain_->usable()) chain_->Solve(Simulate(graph_, Plan()).peak_bytes - resident_);
+      work_ += kSimulationWork * sweep_ + chain_->work();
     }
     return chain_->usable() && chain_->LeastLevel() < chain_->levels();
   }
@@ -310,7 +344,8 @@ class Planner {
   const MemGraph& graph_;
   const PlannerOptions& options_;
   int64_t resident_;
-  double until_;
+  int64_t until_;  // work at which what is going on ends
+  int64_t sweep_;
   int64_t work_ = 0;
   std::unique_ptr<CheckpointChain> chain_;
   Plan hinted_;           // what hints ask for; without any, nothing
@@ -321,7 +356,6 @@ class Planner {
 
 PlannerOptions PlannerOptionsFor(double seconds) {
   PlannerOptions options;
-  options.seconds = seconds;
   options.work = static_cast<int64_t>(seconds * kWorkPerSecond);
   return options;
 }
@@ -333,18 +367,20 @@ PlannerResult PlanForLimit(const MemGraph& graph, int64_t limit_bytes, const Pla
   PlannerOptions most = options;
   if (mix) most.work = static_cast<int64_t>(static_cast<double>(options.work) * (1 - 2 * kShareAlone));
   Planner planner(graph, most);
+  int64_t work_alone = 0;
   std::vector<PlannerResult> starts = planner.Start(limit_bytes, true);
   const bool nearly_free = starts[0].feasible && starts[0].cost_us < kNearlyFree * graph.TotalCostUs();
   if (mix && !nearly_free) {
     // Neither way alone may be better than both.
     PlannerOptions alone = options;
-    alone.seconds *= kShareAlone;
     alone.work = static_cast<int64_t>(static_cast<double>(options.work) * kShareAlone);
     for (const bool swap : {false, true}) {
       alone.recompute = !swap;
       alone.link = swap ? options.link : SwapLink();
       Planner other(graph, alone);
-      Planner::Keep(other.Improve(other.Start(limit_bytes, true), limit_bytes), &starts);
+      PlannerResult result = other.Improve(other.Start(limit_bytes, true), limit_bytes);
+      work_alone += result.work;
+      Planner::Keep(std::move(result), &starts);
     }
   }
   if (!starts[0].feasible && limit_bytes >= LowerBoundBytes(graph) && !options.single_start) {
@@ -353,7 +389,9 @@ PlannerResult PlanForLimit(const MemGraph& graph, int64_t limit_bytes, const Pla
     least.feasible = least.peak_bytes <= limit_bytes;
     Planner::Keep(std::move(least), &starts);
   }
-  return planner.Improve(std::move(starts), limit_bytes);
+  PlannerResult result = planner.Improve(std::move(starts), limit_bytes);
+  result.work += work_alone;
+  return result;
 }
 
 PlannerResult PlanForLeastPeak(const MemGraph& graph, const PlannerOptions& options) {

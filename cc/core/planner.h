@@ -7,37 +7,32 @@
 //   - local search (local_search.h).
 // Every start ends with reverse delete. What is found is simulated afresh with the plain simulator (liveness.h).
 //
-// Deterministic: the same graph, limit and options give the same plan on any machine. Work is counted, not timed; the
-// clock only ends planning where it takes longer than `seconds`: between two starts or two attempts of the search, and
-// within them, but for the first one.
+// Deterministic: the same graph, limit and options give the same plan on any machine. Work is counted, never timed
+// (work_meter.h): where it is used up the best plan so far is the result. Where one limit cannot be met by the starts
+// up to one and a half times as much comes on top, in search of the lowest peak.
 
 #ifndef LMS_CC_CORE_PLANNER_H_
 #define LMS_CC_CORE_PLANNER_H_
 
 #include <cstdint>
 
-#include "cc/core/deadline.h"
 #include "cc/core/mem_graph.h"
 #include "cc/core/plan.h"
 #include "cc/core/swap_link.h"
+#include "cc/core/work_meter.h"
 
 namespace lms {
-
-// Work (PlanState::work()) that is done in a second, on a machine that is not fast.
-inline constexpr int64_t kWorkPerSecond = 30000000;
 
 struct PlannerOptions {
   bool recompute = true;
   bool move = true;               // ops may run later than in the graph's own order where that saves recomputing them
-  double seconds = 1;             // the first start always ends; nothing else begins after this
-  int64_t work = kWorkPerSecond;  // that local search may use up, with what the starts have left of it
+  int64_t work = kWorkPerSecond;  // for one plan: the starts, and local search with what they have left of it
   bool single_start = false;      // gap eviction once, no more
-  Deadline deadline = {};         // of all planning: TooMuch is thrown where it passes, and there is no plan
   SwapLink link = {};             // usable(): swapping is allowed
   SwapRules swap_rules = {};
 };
 
-// Options with `seconds`, and as much work as that takes.
+// Options with as much work as is done in these seconds.
 PlannerOptions PlannerOptionsFor(double seconds);
 
 struct PlannerResult {
@@ -49,7 +44,6 @@ struct PlannerResult {
   double transfer_us = 0;  // that the link is busy; all but stall_us of it is hidden
   double bound_us = 0;     // no plan under the limit adds less (lower_bound.h); 0: nothing is known
   int64_t work = 0;        // done: what planning took, on any machine
-  bool timed_out = false;  // the clock ended planning: a faster machine may find another plan
 };
 
 // `limit_bytes` bounds the bytes in use, resident included. Where no plan was found under it, the plan with the lowest

@@ -100,6 +100,7 @@ struct Report {
   double swap_hidden = 0;          // share of the transfers' time that is hidden behind ops; 0 where there are none
   double swap_stall = 0;           // predicted seconds per step that ops wait for transfers
   double planner_seconds = 0;
+  int64_t planner_work = 0;      // steps that were counted: the same on any machine (plan_state.h, memory_order.h)
   double optimizer_seconds = 0;  // everything that lms did
   int nodes_before = 0;
   int nodes_after = 0;

@@ -117,6 +117,12 @@ py::list ToList(const std::vector<std::vector<lms::Interval>>& buffers) {
   return result;
 }
 
+py::dict StageSeconds(const lms::Report& report) {
+  py::dict result;
+  for (const auto& [stage, seconds] : report.stage_seconds) result[py::str(stage)] = seconds;
+  return result;
+}
+
 py::dict ToDict(const lms::Report& report) {
   py::list decisions;
   for (const lms::Decision& d : report.decisions) {
@@ -187,6 +193,8 @@ py::dict ToDict(const lms::Report& report) {
   result["swap_hidden"] = report.swap_hidden;
   result["swap_stall"] = report.swap_stall;
   result["planner_seconds"] = report.planner_seconds;
+  result["planner_work"] = report.planner_work;
+  result["stage_seconds"] = StageSeconds(report);
   result["optimizer_seconds"] = report.optimizer_seconds;
   result["nodes_before"] = report.nodes_before;
   result["nodes_after"] = report.nodes_after;
@@ -253,7 +261,6 @@ py::object PlanForBudgets(int64_t sequence, const std::vector<int64_t>& budgets,
   result["points"] = rows;
   result["peak_bytes"] = table.peak_bytes;
   result["resident_bytes"] = table.resident_bytes;
-  result["cut_short"] = table.cut_short;
   return std::move(result);
 }
 

@@ -15,6 +15,7 @@
 #include "cc/core/options.h"
 #include "cc/core/planner.h"
 #include "cc/core/report.h"
+#include "cc/core/work_meter.h"
 #include "cc/tf/budget.h"
 #include "cc/tf/dimensions.h"
 #include "cc/tf/graph_bounds.h"
@@ -48,11 +49,12 @@ struct Model {
 // What the passes for the devices of one step share: sizes and costs are those of the graph as it came.
 struct StepFacts {
   StepFacts(const tensorflow::grappler::GrapplerItem& item, const Options& options)
-      : dimensions(item, options), sizes(&dimensions) {}
+      : dimensions(item, options), sizes(&dimensions), work(WorkForStep(options.planner_seconds)) {}
 
   Dimensions dimensions;
   TensorSizes sizes;
   bool inferred = false;
+  WorkMeter work;              // of all planning
   std::optional<Model> model;  // of the first device
 };
 
@@ -103,7 +105,10 @@ class DevicePass {
   void ChooseWhereToSwap();
   // What is planned is the graph with its loops' iterations kept apart, where that matters.
   absl::Status HoldIterations();
+  // With a part of the work that is left: who plans again has less, and there is always some.
   PlannerOptions Planner() const;
+  // Adds what has been planned to the account of the step.
+  void Count(int64_t work);
   // An order that did not hold in the verifier's eyes is given another chance beside recomputation, and then given up.
   StrategyOptions Ways(int attempt) const;
   // The graph in the order that is being enforced.
@@ -120,7 +125,7 @@ class DevicePass {
   void NoteHints(int64_t limit);
   // Which of them would have to go for the limit to be met; "" where it is not for them.
   std::string HintsInTheWay();
-  PlannerResult PlanQuickly(const MemGraph& graph, int64_t limit, int plans) const;
+  PlannerResult PlanQuickly(const MemGraph& graph, int64_t limit, int plans);
 
   // device_pass_end.cc: what has come of it.
   void Accept(const PlannerResult& planned, const MemoryProfile& profile, tensorflow::grappler::GrapplerItem* rewritten,

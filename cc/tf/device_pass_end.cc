@@ -29,9 +29,6 @@ void DevicePass::Accept(const PlannerResult& planned, const MemoryProfile& profi
   report_.peak_after_bytes = profile.peak_bytes;
   report_.timeline_after = profile.Timeline();
   report_.nodes_after = rewritten->graph.node_size();
-  if (planned.timed_out) {
-    report_.warnings.push_back("planning was cut short after planner_seconds: another run may find another plan");
-  }
   FailIfInjected("describe");
   const AppliedPlan applied{Planned(), planned, applied_, swap_.link, order_limit_ > 0};
   DescribeApplied(applied, index_, sizes_, &report_);
@@ -112,7 +109,9 @@ bool DevicePass::Infeasible(const PlannerResult& planned, tensorflow::GraphDef* 
   if (Limit() < LowerBoundBytes(imported_.graph)) {
     FailIfInjected("least");
     const double start = Now();
-    peak = ChooseForLeastPeak(imported_.graph, Ways(0)).planned.peak_bytes;
+    const PlannerResult least = ChooseForLeastPeak(imported_.graph, Ways(0)).planned;
+    peak = least.peak_bytes;
+    Count(least.work);
     report_.planner_seconds += Now() - start;
   }
   report_.status = ReportStatus::kInfeasible;
@@ -136,12 +135,14 @@ bool DevicePass::Infeasible(const PlannerResult& planned, tensorflow::GraphDef* 
 
 void DevicePass::NoteWhatLimitsSwapping() {
   if (!swap_.link.usable() || swap_.limits.empty() || report_.budget_bytes <= report_.resident_bytes) return;
+  if (Limit() < LowerBoundBytes(imported_.graph)) return;  // it is not for the tier
   StrategyOptions ways = Ways(0);
   ways.planner.link.capacity_bytes = SwapLink().capacity_bytes;
   ways.order = false;
   const double start = Now();
   const PlannerResult planned = ChooseForLimit(imported_.graph, Limit(), ways).planned;
   report_.planner_seconds += Now() - start;
+  Count(planned.work);
   if (!planned.feasible) return;
   const Transfers transfers = SimulateTransfers(imported_.graph, planned.plan, swap_.link);
   const std::string warning = SwapLimitWarning(transfers.peak_stored_bytes, swap_.limits);

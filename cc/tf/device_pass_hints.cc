@@ -37,11 +37,13 @@ void DevicePass::GiveHints() {
 
 bool DevicePass::Hinted() const { return !hints_.empty() && HasEvictionHints(imported_.graph); }
 
-PlannerResult DevicePass::PlanQuickly(const MemGraph& graph, int64_t limit, int plans) const {
+PlannerResult DevicePass::PlanQuickly(const MemGraph& graph, int64_t limit, int plans) {
   PlannerOptions planner = Planner();
   planner.single_start = true;
-  planner.seconds *= kPricingShare / plans;
-  return PlanForLimit(graph, limit, planner);
+  planner.work = static_cast<int64_t>(static_cast<double>(planner.work) * kPricingShare / plans);
+  PlannerResult result = PlanForLimit(graph, limit, planner);
+  Count(result.work);
+  return result;
 }
 
 void DevicePass::NoteHints(int64_t limit) {
@@ -129,6 +131,7 @@ std::string DevicePass::HintsInTheWay() {
   ImportedGraph other = imported_;
   hints_.Lift(-1, &other.graph);
   const PlannerResult without = ChooseForLimit(other.graph, Limit(), ways).planned;
+  Count(without.work);
   std::string text;
   if (without.feasible) {
     text = "; without hints it could be met";
@@ -150,8 +153,9 @@ std::string DevicePass::HintsInTheWay() {
       if (hints_.groups().size() > kMostNamed) text += ", ...";
     }
   } else {
-    const int64_t least = ChooseForLeastPeak(other.graph, ways).planned.peak_bytes;
-    text = "; without hints the least budget would be " + FormatBytes(LeastBudget(least));
+    const PlannerResult least = ChooseForLeastPeak(other.graph, ways).planned;
+    Count(least.work);
+    text = "; without hints the least budget would be " + FormatBytes(LeastBudget(least.peak_bytes));
   }
   report_.planner_seconds += Now() - start;
   return text;

@@ -1,10 +1,12 @@
 #include <algorithm>
 #include <chrono>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "cc/core/deadline.h"
+#include "cc/core/lower_bound.h"
 #include "cc/core/swap_filters.h"
 #include "cc/core/twins.h"
 #include "cc/tf/device_pass.h"
@@ -18,6 +20,8 @@ namespace {
 
 // Plans are made again, for a lower limit, when the verifier finds the new graph above the budget.
 constexpr int kMostAttempts = 5;
+constexpr double kShareOfPlan = 0.4;  // of the work that is left
+constexpr int64_t kLeastShare = 40;   // of the work for a step, that is there for any plan: one of so many parts
 
 double Now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
@@ -40,13 +44,21 @@ bool DevicePass::PlanAndRewrite(tensorflow::GraphDef* output) {
   if (FollowModel(output)) return true;
   const bool least = options_.memory_budget.kind == Budget::Kind::kMin;
   int64_t limit = OverBudget() ? Limit() : std::max(Limit(), Allowed());
-  for (int attempt = 0; attempt < kMostAttempts; ++attempt) {
+  // A single op needs more: there is nothing to look for.
+  if (!least && limit < LowerBoundBytes(imported_.graph)) return Infeasible(PlannerResult(), output);
+  std::optional<Strategy> chosen;  // for the limit at hand
+  const int most_attempts = MostRewrites(item_, options_.planner_seconds, kMostAttempts);
+  for (int attempt = 0; attempt < most_attempts; ++attempt) {
     Enter("plan");
-    const double start = Now();
-    const Strategy strategy = least ? ChooseForLeastPeak(imported_.graph, Ways(attempt))
-                                    : ChooseForLimit(imported_.graph, limit, Ways(attempt));
+    if (!chosen) {
+      const double start = Now();
+      chosen = least ? ChooseForLeastPeak(imported_.graph, Ways(attempt))
+                     : ChooseForLimit(imported_.graph, limit, Ways(attempt));
+      report_.planner_seconds += Now() - start;
+      Count(chosen->planned.work);
+    }
+    const Strategy strategy = *std::exchange(chosen, std::nullopt);
     const PlannerResult& planned = strategy.planned;
-    report_.planner_seconds += Now() - start;
     if (!planned.feasible) return Infeasible(planned, output);
     // Where no hint can be carried out, all is as without any. (A move, too, may carry one out.)
     const bool hinted = Hinted() && !planned.plan.empty();
@@ -88,6 +100,7 @@ bool DevicePass::PlanAndRewrite(tensorflow::GraphDef* output) {
       // The executor's order will not be quite the plan's: aim lower by as much as this was above, once the order is
       // held all along.
       const bool loose = order_limit_ == limit;
+      if (loose) chosen = strategy;
       if (!loose) limit -= std::max<int64_t>(profile.peak_bytes - Allowed(), limit / 200);
       least_verified_ = least_verified_ == 0 ? profile.peak_bytes : std::min(least_verified_, profile.peak_bytes);
       continue;
@@ -170,13 +183,19 @@ absl::Status DevicePass::HoldIterations() {
 }
 
 PlannerOptions DevicePass::Planner() const {
-  PlannerOptions planner = PlannerOptionsFor(options_.planner_seconds);
-  planner.deadline = stages_.deadline();
+  PlannerOptions planner;
+  const double share = kShareOfPlan * static_cast<double>(facts_.work.left());
+  planner.work = std::max(static_cast<int64_t>(share), WorkForStep(options_.planner_seconds) / kLeastShare);
   planner.recompute = options_.recompute;
   planner.move = options_.schedule;
   planner.link = swap_.link;
   planner.swap_rules = swap_.rules;
   return planner;
+}
+
+void DevicePass::Count(int64_t work) {
+  facts_.work.Add(work);
+  report_.planner_work += work;
 }
 
 StrategyOptions DevicePass::Ways(int attempt) const {
@@ -206,8 +225,8 @@ bool DevicePass::Rewrite(const Plan& plan, tensorflow::grappler::GrapplerItem* r
   if (!status.ok()) return Fail(status);
   Enter("verify");
   const std::string device = imported_.other_devices.empty() ? "" : imported_.device;
-  status =
-      VerifyRewrite(item_, *rewritten, sizes_, threads_, swap_.link, profile, stages_.deadline(), device, &verified_);
+  status = VerifyRewrite(item_, index_, *rewritten, sizes_, threads_, swap_.link, profile, stages_.deadline(), device,
+                         &verified_);
   return status.ok() || Fail(status);
 }
 

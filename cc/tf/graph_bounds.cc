@@ -4,6 +4,7 @@
 #include <cstdio>
 
 #include "cc/core/bytes.h"
+#include "cc/core/work_meter.h"
 
 namespace lms {
 namespace {
@@ -16,7 +17,20 @@ constexpr int64_t kReadBytes = 5300;  // tensor lists; a dense network takes 330
 constexpr int64_t kPlanBytes = 5500;
 constexpr int64_t kInputBytes = 60;
 
+constexpr double kStepWork = 1.5;  // of what is planned in a second
+constexpr double kRewrittenNodes = 100000;
+constexpr int kLeastRewrites = 3;
+
 }  // namespace
+
+int64_t WorkForStep(double planner_seconds) {
+  return static_cast<int64_t>(kStepWork * planner_seconds * static_cast<double>(kWorkPerSecond));
+}
+
+int MostRewrites(const tensorflow::grappler::GrapplerItem& item, double planner_seconds, int most) {
+  const double times = std::max(1.0, planner_seconds) * kRewrittenNodes / std::max(1, item.graph.node_size());
+  return std::clamp(static_cast<int>(std::min<double>(times, most)), kLeastRewrites, most);
+}
 
 GraphBounds::GraphBounds(double planner_seconds)
     : seconds(10 * std::max(1.0, planner_seconds)),

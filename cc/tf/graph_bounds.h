@@ -25,6 +25,13 @@ struct GraphBounds {
   double DeadlineSeconds() const { return 0.85 * seconds; }
 };
 
+// Work (work_meter.h) that planning may take for a step, all that is planned again included: about a second of a
+// processor of 2.3 GHz for planner_seconds of 1.
+int64_t WorkForStep(double planner_seconds);
+// How often the graph may be rewritten and read afresh, which takes as long as reading it did: `most` times, and less
+// often if it is large, but three times in any case (the last time for a lower limit).
+int MostRewrites(const tensorflow::grappler::GrapplerItem& item, double planner_seconds, int most);
+
 enum class GraphWork { kRead, kPlan };  // kPlan: all that reading takes included
 
 // Why so much work on the graph would be above the bounds; "" where it is not. O(nodes).

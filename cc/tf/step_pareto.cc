@@ -5,7 +5,6 @@
 #include <tuple>
 #include <utility>
 
-#include "cc/core/deadline.h"
 #include "cc/core/liveness.h"
 #include "cc/core/planner.h"
 #include "cc/tf/budget.h"
@@ -19,10 +18,9 @@ struct Found {
   double cost_us;
 };
 
-StrategyOptions Ways(const PlannedStep& step, double seconds, const Deadline& deadline) {
+StrategyOptions Ways(const PlannedStep& step, double seconds) {
   StrategyOptions ways;
   ways.planner = PlannerOptionsFor(seconds);
-  ways.planner.deadline = deadline;
   ways.planner.recompute = step.recompute;
   ways.planner.move = step.schedule;
   ways.planner.link = step.link;
@@ -38,16 +36,11 @@ BudgetTable PlanForBudgets(const PlannedStep& step, std::vector<int64_t> budgets
   table.peak_bytes = Simulate(step.graph, Plan()).peak_bytes;
   table.resident_bytes = step.graph.ResidentBytes();
   const double step_us = step.graph.TotalCostUs();
-  const Deadline deadline(3 * seconds + 1);
   std::vector<Found> found{{table.peak_bytes, 0}};
   const size_t plans = (budgets.empty() ? static_cast<size_t>(std::max(points, 2)) : budgets.size()) + 1;
-  const StrategyOptions ways = Ways(step, seconds / static_cast<double>(plans), deadline);
-  try {
-    const PlannerResult least = ChooseForLeastPeak(step.graph, ways).planned;
-    found.push_back({least.peak_bytes, least.cost_us});
-  } catch (const TooMuch&) {
-    table.cut_short = true;
-  }
+  const StrategyOptions ways = Ways(step, seconds / static_cast<double>(plans));
+  const PlannerResult least = ChooseForLeastPeak(step.graph, ways).planned;
+  found.push_back({least.peak_bytes, least.cost_us});
   const int64_t lowest =
       std::min(found.back().peak_bytes == table.peak_bytes
                    ? table.peak_bytes
@@ -67,13 +60,9 @@ BudgetTable PlanForBudgets(const PlannedStep& step, std::vector<int64_t> budgets
     return budget >= table.peak_bytes ? budget : PlanningLimit(budget, table.resident_bytes, step.safety_margin);
   };
   for (const int64_t budget : budgets) {
-    if (budget >= table.peak_bytes || table.cut_short) continue;
-    try {
-      const PlannerResult planned = ChooseForLimit(step.graph, limit_of(budget), ways).planned;
-      found.push_back({planned.peak_bytes, planned.cost_us});
-    } catch (const TooMuch&) {
-      table.cut_short = true;
-    }
+    if (budget >= table.peak_bytes) continue;
+    const PlannerResult planned = ChooseForLimit(step.graph, limit_of(budget), ways).planned;
+    found.push_back({planned.peak_bytes, planned.cost_us});
   }
   for (const int64_t budget : budgets) {
     const Found* best = nullptr;

@@ -24,12 +24,11 @@ struct BudgetTable {
   std::vector<BudgetPoint> points;  // by falling budgets
   int64_t peak_bytes = 0;           // as it is
   int64_t resident_bytes = 0;
-  bool cut_short = false;  // the time was up before all budgets were planned for
 };
 
 // `budgets`: in bytes; where empty, `points` of them (2 at least) from the peak down to the least feasible one. A plan
-// counts for all budgets that it keeps. Takes about `seconds` for all, and never more than three times as long and a
-// second.
+// counts for all budgets that it keeps. Plans for all of them together do as much work as takes about `seconds`
+// (work_meter.h).
 BudgetTable PlanForBudgets(const PlannedStep& step, std::vector<int64_t> budgets, int points, double seconds);
 
 }  // namespace lms

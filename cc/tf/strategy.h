@@ -24,7 +24,7 @@ struct StrategyOptions {
 };
 
 struct Strategy {
-  PlannerResult planned;    // for the graph in the order below
+  PlannerResult planned;    // for the graph in the order below; its work is that of all that was tried
   std::vector<OpId> order;  // of the ops of the graph that was given; empty: as they are
 };
 

@@ -211,15 +211,13 @@ absl::Status CheckVariableOrder(const GraphDef& graph, const ImportedGraph& impo
 
 }  // namespace
 
-absl::Status VerifyRewrite(const tensorflow::grappler::GrapplerItem& original,
+absl::Status VerifyRewrite(const tensorflow::grappler::GrapplerItem& original, const GraphIndex& original_index,
                            const tensorflow::grappler::GrapplerItem& rewritten, const TensorSizes& sizes, int threads,
                            const SwapLink& link, MemoryProfile* profile, const Deadline& deadline,
                            const std::string& device, VerifiedRun* run) {
-  GraphIndex old_index;
   GraphIndex index;
-  absl::Status status = old_index.Build(original, deadline);
-  if (status.ok()) status = index.Build(rewritten, deadline);
-  if (status.ok()) status = Comparison(original.graph, old_index, rewritten.graph, index, deadline).Check();
+  absl::Status status = index.Build(rewritten, deadline);
+  if (status.ok()) status = Comparison(original.graph, original_index, rewritten.graph, index, deadline).Check();
   ImportedGraph imported;
   const int originals = original.graph.node_size();
   const int region = status.ok() ? RegionOfTheAdded(index, originals) : 0;

@@ -27,16 +27,16 @@ struct VerifiedRun {
   RunRecord record;        // of the run with that profile
 };
 
-// `rewritten` is the item with the new graph, `original` with the one that came in. An error says what is unsound: an
-// original node is missing, moved or changed in more than its inputs; a node reads another value than the node that it
-// is or copies read before, or no longer waits for what it waited for; a result was rerouted; a node runs in another
-// loop or branch than before, or than the node that it copies, or what decides about them has other inputs; an added
-// node never runs, may still run when the next iteration begins, or may read a variable after it has changed; what is
-// swapped out is not the tensor that it is said to be, or may be changed meanwhile; what is swapped in is not what was
-// swapped out of that tensor; there is a cycle. *profile is the new graph's memory over time on so many inter-op
-// threads, which takes the costs that `sizes` knows, and for transfers what `link` takes. Throws TooMuch
-// where the deadline passes. `run`, unless it is null, is what was predicted with.
-absl::Status VerifyRewrite(const tensorflow::grappler::GrapplerItem& original,
+// `rewritten` is the item with the new graph, `original` with the one that came in, which `original_index` is of. An
+// error says what is unsound: an original node is missing, moved or changed in more than its inputs; a node reads
+// another value than the node that it is or copies read before, or no longer waits for what it waited for; a result was
+// rerouted; a node runs in another loop or branch than before, or than the node that it copies, or what decides about
+// them has other inputs; an added node never runs, may still run when the next iteration begins, or may read a variable
+// after it has changed; what is swapped out is not the tensor that it is said to be, or may be changed meanwhile; what
+// is swapped in is not what was swapped out of that tensor; there is a cycle. *profile is the new graph's memory over
+// time on so many inter-op threads, which takes the costs that `sizes` knows, and for transfers what `link` takes.
+// Throws TooMuch where the deadline passes. `run`, unless it is null, is what was predicted with.
+absl::Status VerifyRewrite(const tensorflow::grappler::GrapplerItem& original, const GraphIndex& original_index,
                            const tensorflow::grappler::GrapplerItem& rewritten, const TensorSizes& sizes, int threads,
                            const SwapLink& link, MemoryProfile* profile, const Deadline& deadline = Deadline(),
                            const std::string& device = "", VerifiedRun* run = nullptr);

@@ -20,7 +20,7 @@ def plan_for_budgets(
     """What other budgets would cost that report's step; None where it is no longer kept.
 
     "points": tuples (budget in bytes, peak in bytes, added time as a share of the step's,
-    feasible); "peak_bytes", "resident_bytes"; "cut_short": the time was up.
+    feasible); "peak_bytes", "resident_bytes".
     """
 
 def clear_reports() -> None: ...

@@ -54,6 +54,9 @@ class Report:
       before the call, with resident_bytes on top, to be compared with peak_after_bytes; 0 where
       none was measured (no second call yet, another call at the same time, a GPU, v1 sessions).
     measured_steps: how many calls were measured; of two, the lower figure counts.
+    planner_seconds: what planning took. planner_work: the same as steps of computation, which are
+      counted: the same on any machine.
+    stage_seconds: seconds of the processor that each stage of lms took.
     sizes: of the dimensions that the function leaves unknown, and where each comes from:
       "images:0 = 64 (first call)".
     decisions: one mapping per operation that is run again ("recompute") or later ("move"), per
@@ -119,6 +122,8 @@ class Report:
     decisions: tuple[Mapping[str, Any], ...] = ()
     timeline: Mapping[str, list[int]] = dataclasses.field(default_factory=dict)
     kept: tuple[Mapping[str, Any], ...] = ()
+    planner_work: int = 0
+    stage_seconds: Mapping[str, float] = dataclasses.field(default_factory=dict)
     hints: tuple[Mapping[str, Any], ...] = ()
     _details: _Details = dataclasses.field(default=_Details(None), repr=False, compare=False)
 

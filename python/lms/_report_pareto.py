@@ -43,7 +43,6 @@ class Pareto:
     peak_bytes: of the step as it is.
     resident_bytes: weights, arguments and constants, which no budget can be below.
     budget_bytes: of the report: what was asked for when the step ran.
-    cut_short: planning took too long, and plans for lower budgets are missing.
     """
 
     function: str
@@ -51,7 +50,6 @@ class Pareto:
     peak_bytes: int
     resident_bytes: int
     budget_bytes: int
-    cut_short: bool = False
 
     def __str__(self) -> str:
         return self.table()
@@ -73,7 +71,6 @@ class Pareto:
         result = table.Table(
             title=text.Text(f"what budgets cost: {self.function}"),
             box=box.SIMPLE,
-            caption="planning was cut short" if self.cut_short else None,
         )
         for name in ("budget", "predicted peak", "of the activations", "added time"):
             result.add_column(name, justify="right")
@@ -127,7 +124,6 @@ def plan(
         peak_bytes=found["peak_bytes"],
         resident_bytes=found["resident_bytes"],
         budget_bytes=report.budget_bytes,
-        cut_short=found["cut_short"],
     )
 
 

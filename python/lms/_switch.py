@@ -90,7 +90,8 @@ def enable(
         "images=64, tokens:1=128"; dimension 0 where none is named; "" is all others. An
         argument's name is that of the function's parameter. What is not said here is taken
         from the calls and their datasets, which is enough as a rule (default: not given).
-      planner_seconds: how much the planner may search: usually half of this time (default 1.0).
+      planner_seconds: how much the planner may search, in work that takes about as long on a
+        processor of 2.3 GHz and is counted: plans are the same on any machine (default 1.0).
       safety_margin: the share of the activations' budget that the plan leaves unused
         (default 0.05).
       strict: whether a step fails where its budget cannot be met, rather than run over it

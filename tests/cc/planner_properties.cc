@@ -33,7 +33,7 @@ namespace lms {
 namespace {
 
 // No clock: the same on any machine.
-const PlannerOptions kOptions{/*recompute=*/true, /*move=*/true, /*seconds=*/1e6, /*work=*/200000};
+const PlannerOptions kOptions{/*recompute=*/true, /*move=*/true, /*work=*/200000};
 
 int failures = 0;
 int replanned = 0;

@@ -47,8 +47,9 @@ TEST(CheckpointChainTest, AHomogeneousChainIsReversedAsRevolveDoes) {
 
 TEST(CheckpointChainTest, ThePlannerKeepsTheOptimum) {
   const MemGraph graph = Chain(100, kSlot, /*forward_us=*/1, /*backward_us=*/2);
-  for (int slots = 52; slots >= 12; --slots) {
-    const PlannerResult result = PlanForLimit(graph, slots * kSlot, {true, true, /*seconds=*/1000, /*work=*/100000});
+  for (int slots = 52; slots >= 12; slots -= 4) {
+    // For a hundred stages in the chain.
+    const PlannerResult result = PlanForLimit(graph, slots * kSlot, {true, true, /*work=*/6000000});
     ASSERT_TRUE(result.feasible) << slots;
     EXPECT_EQ(result.cost_us, Revolve(100, slots - 3)) << slots;
     EXPECT_LE(result.bound_us, result.cost_us + 1e-6) << slots;

@@ -18,7 +18,7 @@ using testing::Chain;
 using testing::OutputOf;
 using testing::RandomGraph;
 
-const PlannerOptions kUnhurried{/*recompute=*/true, /*move=*/true, /*seconds=*/1000, /*work=*/50000};
+const PlannerOptions kUnhurried{/*recompute=*/true, /*move=*/true, /*work=*/50000};
 constexpr int64_t kNoLimit = 1 << 30;
 
 // In Chain(10, ...) op i makes buffer i + 1 from buffer i, and op 19 - i, in the backward part, reads buffer i again.

@@ -60,7 +60,7 @@ TEST(LowerBoundTest, IsNeverAboveAPlan) {
     const int64_t low = LowerBoundBytes(graph);
     for (const double share : {0.8, 0.5, 0.2}) {
       const int64_t limit = low + static_cast<int64_t>(share * static_cast<double>(peak - low));
-      const PlannerResult plan = PlanForLimit(graph, limit, {true, true, /*seconds=*/1000, /*work=*/20000});
+      const PlannerResult plan = PlanForLimit(graph, limit, {true, true, /*work=*/20000});
       if (!plan.feasible) continue;
       EXPECT_LE(LowerBoundUs(graph, limit), plan.cost_us + 1e-6) << "seed " << seed << " at " << share;
     }

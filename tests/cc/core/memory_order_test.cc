@@ -153,7 +153,7 @@ TEST(OrderCut, HoldsTheFewestBytesThatAnyOrderCan) {
   // without op 0 and op 2, 100 + 1.
   const MemGraph graph = TwoBranches();
   const OrderSpace space(graph);
-  const OrderCut cut = OrderCutter(space).Find({0, 1, 2, 3}, {0, 1, 2, 3}, 3, 4);
+  const OrderCut cut = OrderCutter(space).Find({0, 1, 2, 3}, {0, 1, 2, 3}, 3, 4, 1 << 20);
   EXPECT_EQ(cut.bytes, 101);
   EXPECT_LE(cut.bound_bytes, 101);
   EXPECT_GE(cut.bound_bytes, 99);

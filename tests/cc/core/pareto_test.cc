@@ -20,7 +20,6 @@ using testing::RandomGraph;
 // Little of the local search: the table is the point here, not how good the plans are.
 PlannerOptions Unhurried() {
   PlannerOptions options;
-  options.seconds = 1000;
   options.work = 50000;
   return options;
 }

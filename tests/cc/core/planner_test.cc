@@ -18,8 +18,8 @@ using testing::Chain;
 using testing::OutputOf;
 using testing::RandomGraph;
 
-// No clock; a little local search.
-const PlannerOptions kUnhurried{/*recompute=*/true, /*move=*/true, /*seconds=*/1000, /*work=*/50000};
+// A little local search.
+const PlannerOptions kUnhurried{/*recompute=*/true, /*move=*/true, /*work=*/50000};
 
 TEST(PlannerTest, LeavesAStepThatFitsAlone) {
   const MemGraph graph = Chain(10, 4096);
@@ -153,7 +153,7 @@ TEST(PlannerTest, AddsNoReaderWhereNoneMayBeAdded) {
 
 TEST(PlannerTest, WithoutRecomputationThereIsNoPlan) {
   const MemGraph graph = Chain(20, 4096);
-  const PlannerResult result = PlanForLimit(graph, 4096, {/*recompute=*/false, /*move=*/true, /*seconds=*/1});
+  const PlannerResult result = PlanForLimit(graph, 4096, {/*recompute=*/false, /*move=*/true});
   EXPECT_FALSE(result.feasible);
   EXPECT_TRUE(result.plan.steps.empty());
 }
@@ -185,17 +185,57 @@ TEST(PlannerTest, EveryPlanIsValidUnderItsLimitAndTheSameTwice) {
   EXPECT_GE(feasible, 60);
 }
 
-TEST(PlannerTest, ADeadlineEndsAllPlanning) {
+SwapLink Link(double bytes_per_us, bool shared) {
+  SwapLink link;
+  link.out_bytes_per_us = link.in_bytes_per_us = bytes_per_us;
+  link.out_share = link.in_share = shared ? 0.5 : 1;
+  return link;
+}
+
+// What planner.h promises for one plan: the work, one and a half times that where the limit cannot be met, and the first
+// start in any case.
+int64_t MostWork(const MemGraph& graph, int64_t work) {
+  constexpr int64_t kFirstStart = 200;  // for each op and buffer
+  constexpr int64_t kLastStep = 100000;
+  return work * 5 / 2 + kFirstStart * static_cast<int64_t>(graph.ops.size() + graph.buffers.size()) + kLastStep;
+}
+
+TEST(PlannerTest, WorkIsBoundedWhateverTheLimitAndTheLink) {
+  for (const int64_t work : {1000000, 4000000}) {
+    PlannerOptions options;
+    options.work = work;
+    for (uint64_t seed = 1; seed <= 6; ++seed) {
+      const MemGraph graph = seed == 1 ? Chain(400, 4096) : RandomGraph(seed, 300);
+      const int64_t peak = Simulate(graph, Plan()).peak_bytes;
+      for (const bool link : {false, true}) {
+        options.link = link ? Link(20000, seed % 2 == 0) : SwapLink();
+        SCOPED_TRACE("seed " + std::to_string(seed) + (link ? " with a link" : ""));
+        for (const double share : {0.9, 0.5, 0.2, 0.05, 0.01}) {
+          const auto limit = static_cast<int64_t>(share * static_cast<double>(peak));
+          const PlannerResult planned = PlanForLimit(graph, limit, options);
+          EXPECT_GT(planned.work, 0);
+          EXPECT_LE(planned.work, MostWork(graph, work)) << share;
+        }
+        EXPECT_LE(PlanForLeastPeak(graph, options).work, MostWork(graph, work));
+      }
+    }
+  }
+}
+
+TEST(PlannerTest, TheBestPlanSoFarIsTheResultWhereWorkIsUsedUp) {
   const MemGraph graph = Chain(400, 4096);
-  PlannerOptions options = PlannerOptionsFor(1);
-  options.deadline = Deadline(-1);
   const int64_t peak = Simulate(graph, Plan()).peak_bytes;
-  EXPECT_THROW(PlanForLimit(graph, peak / 2, options), TooMuch);
-  EXPECT_THROW(PlanForLeastPeak(graph, options), TooMuch);
-  EXPECT_THROW(OrderForLeastPeak(testing::RandomBranches(1, 200), kOrderWorkPerSecond, options.deadline), TooMuch);
-  EXPECT_THROW(LowerBoundUs(graph, peak / 2, options.deadline), TooMuch);
-  // Nothing is planned where everything fits.
-  EXPECT_TRUE(PlanForLimit(graph, peak, options).plan.empty());
+  PlannerOptions options;
+  options.work = 1;
+  const PlannerResult hasty = PlanForLimit(graph, peak / 2, options);
+  EXPECT_TRUE(hasty.feasible);
+  EXPECT_LE(hasty.peak_bytes, peak / 2);
+  EXPECT_LT(PlanForLeastPeak(graph, options).peak_bytes, peak);
+  // A bound that is cut short is a bound.
+  for (const int64_t most : {1, 100, 10000}) {
+    WorkMeter meter(most);
+    EXPECT_LE(LowerBoundUs(graph, peak / 2, &meter), LowerBoundUs(graph, peak / 2));
+  }
 }
 
 TEST(PlannerTest, TheLeastPeakIsFeasibleAsABudget) {
@@ -206,13 +246,6 @@ TEST(PlannerTest, TheLeastPeakIsFeasibleAsABudget) {
     EXPECT_EQ(Simulate(graph, least.plan).peak_bytes, least.peak_bytes);
     EXPECT_TRUE(PlanForLimit(graph, least.peak_bytes, kUnhurried).feasible) << "seed " << seed;
   }
-}
-
-SwapLink Link(double bytes_per_us, bool shared) {
-  SwapLink link;
-  link.out_bytes_per_us = link.in_bytes_per_us = bytes_per_us;
-  link.out_share = link.in_share = shared ? 0.5 : 1;
-  return link;
 }
 
 TEST(PlannerTest, SwapsWhatCannotBeRecomputed) {

@@ -127,7 +127,7 @@ TEST(TextFormatTest, TheNormalFormKeepsMemoryAndPlans) {
     const MemGraph normal = NormalForm(graph);
     const MemoryProfile profile = Simulate(graph, Plan());
     EXPECT_EQ(Simulate(normal, Plan()).op_bytes, profile.op_bytes);
-    const PlannerOptions unhurried{true, true, 1000, 2000};
+    const PlannerOptions unhurried{true, true, 2000};
     const int64_t limit = profile.peak_bytes * 7 / 10;
     EXPECT_EQ(PlanForLimit(normal, limit, unhurried).cost_us, PlanForLimit(graph, limit, unhurried).cost_us) << seed;
   }
@@ -436,7 +436,7 @@ TEST(TextFormatTest, PlansToo) {
   for (uint64_t seed = 1; seed <= 40; ++seed) {
     const MemGraph graph = NormalForm(seed % 2 == 0 ? RandomGraph(seed, 30) : RichGraph(seed));
     const int64_t limit = Simulate(graph, Plan()).peak_bytes * 6 / 10;
-    PlannerOptions options{true, true, 1000, 2000};
+    PlannerOptions options{true, true, 2000};
     if (seed % 3 == 0) options.link.out_bytes_per_us = options.link.in_bytes_per_us = 100;
     const Plan plan = PlanForLimit(graph, limit, options).plan;
     const std::string text = WritePlan(graph, plan);

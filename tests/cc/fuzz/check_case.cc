@@ -128,8 +128,8 @@ std::string Sound(const FuzzCase& fuzz_case, const Report& report, bool several,
   tensorflow::grappler::GrapplerItem rewritten = original;
   rewritten.graph = output;
   MemoryProfile profile;
-  status =
-      VerifyRewrite(original, rewritten, sizes, fuzz_case.threads, SwapLink(), &profile, Deadline(), report.device);
+  status = VerifyRewrite(original, index, rewritten, sizes, fuzz_case.threads, SwapLink(), &profile, Deadline(),
+                         report.device);
   return status.ok() ? "" : "the verifier declines it: " + std::string(status.message());
 }
 

@@ -97,7 +97,8 @@ class RunSwaps : public ::testing::Test {
   void Check(const Swapped& out, int threads) {
     ASSERT_TRUE(out.status.ok()) << out.status.message();
     MemoryProfile profile;
-    const absl::Status status = VerifyRewrite(step_.item(), out.item, step_.sizes(), threads, link_, &profile);
+    const absl::Status status =
+        VerifyRewrite(step_.item(), step_.index(), out.item, step_.sizes(), threads, link_, &profile);
     ASSERT_TRUE(status.ok()) << status.message();
     predicted_bytes_ = profile.peak_bytes - profile.resident_bytes;
     const Outcome before = Train(step_.item().graph, threads);

@@ -55,7 +55,7 @@ struct Ordered {
     options.enforce_order = true;
     options.order_limit_bytes = limit;
     status = RewriteGraph(InOrder(step.imported(), order), step.index(), Plan(), options, &item.graph, &result);
-    if (status.ok()) status = VerifyRewrite(step.item(), item, step.sizes(), 1, SwapLink(), &profile);
+    if (status.ok()) status = VerifyRewrite(step.item(), step.index(), item, step.sizes(), 1, SwapLink(), &profile);
   }
   tensorflow::grappler::GrapplerItem item;
   RewriteResult result;

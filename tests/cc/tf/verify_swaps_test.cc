@@ -35,7 +35,9 @@ class VerifySwaps : public ::testing::Test {
     return nullptr;
   }
 
-  absl::Status Verify() { return VerifyRewrite(step_.item(), out_.item, step_.sizes(), 1, link_, &profile_); }
+  absl::Status Verify() {
+    return VerifyRewrite(step_.item(), step_.index(), out_.item, step_.sizes(), 1, link_, &profile_);
+  }
 
   void ExpectRefused(const std::string& reason) {
     const absl::Status status = Verify();
@@ -178,7 +180,9 @@ TEST(VerifySwapsInPlaces, ATensorOfAnotherRegion) {
   Swapped out(step, SwapPlan(step, {{"middle", "merge"}}, {{"middle", "more"}}));
   ASSERT_TRUE(out.status.ok()) << out.status.message();
   MemoryProfile profile;
-  const auto verify = [&] { return VerifyRewrite(step.item(), out.item, step.sizes(), 1, SwapLink(), &profile); };
+  const auto verify = [&] {
+    return VerifyRewrite(step.item(), step.index(), out.item, step.sizes(), 1, SwapLink(), &profile);
+  };
   ASSERT_TRUE(verify().ok()) << verify().message();
   for (NodeDef& node : *out.item.graph.mutable_node()) {
     if (node.name() == SwapInName(0, "middle")) node.add_input("^pivot");

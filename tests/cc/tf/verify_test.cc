@@ -40,7 +40,9 @@ class VerifyRewriteTest : public ::testing::Test {
     return nullptr;
   }
 
-  absl::Status Verify() { return VerifyRewrite(step_.item(), rewritten_, step_.sizes(), 1, SwapLink(), &profile_); }
+  absl::Status Verify() {
+    return VerifyRewrite(step_.item(), step_.index(), rewritten_, step_.sizes(), 1, SwapLink(), &profile_);
+  }
 
   void ExpectRefused(const std::string& reason) {
     const absl::Status status = Verify();
@@ -136,7 +138,7 @@ TEST_F(VerifyRewriteTest, ALostControlInput) {
   const Imported step(b.item());
   tensorflow::grappler::GrapplerItem rewritten = step.item();
   rewritten.graph.mutable_node(2)->mutable_input()->RemoveLast();
-  EXPECT_EQ(VerifyRewrite(step.item(), rewritten, step.sizes(), 1, SwapLink(), &profile_).message(),
+  EXPECT_EQ(VerifyRewrite(step.item(), step.index(), rewritten, step.sizes(), 1, SwapLink(), &profile_).message(),
             "node z no longer waits for y");
 }
 
@@ -204,9 +206,10 @@ class VerifyPlaces : public ::testing::Test {
     ASSERT_TRUE(step.status().ok()) << step.status().message();
     tensorflow::grappler::GrapplerItem rewritten = step.item();
     MemoryProfile profile;
-    ASSERT_TRUE(VerifyRewrite(step.item(), rewritten, step.sizes(), 1, SwapLink(), &profile).ok());
+    ASSERT_TRUE(VerifyRewrite(step.item(), step.index(), rewritten, step.sizes(), 1, SwapLink(), &profile).ok());
     change(&rewritten.graph);
-    const absl::Status status = VerifyRewrite(step.item(), rewritten, step.sizes(), 1, SwapLink(), &profile);
+    const absl::Status status =
+        VerifyRewrite(step.item(), step.index(), rewritten, step.sizes(), 1, SwapLink(), &profile);
     EXPECT_NE(status.message().find(reason), std::string::npos) << status.message();
   }
 
