@@ -82,6 +82,7 @@ int64_t InputGradient(const SizedOp& op, const CpuKernels& kernels) {
 // places of the input that count (AVX512_CORE; 1 to 4 threads, strides of 1 and 2, 20 to 96 channels). Larger filters
 // have kernels that add up in registers.
 int64_t ConvolutionSums(const SizedOp& op, const CpuKernels& kernels) {
+  if (!Has(op, 2, 1) || ChannelsFirst(*op.node)) return 0;
   const Tensor& filter = op.inputs[1];
   const Tensor& output = op.outputs[0];
   if (!kernels.SumsInFloat(output.dtype()) || !RankIs(filter, 4) || !RankIs(output, 4)) return 0;
@@ -141,10 +142,12 @@ int64_t BatchNorm(const SizedOp& op, const CpuKernels& kernels) {
   return 2 * BytesOf(op.inputs[0]);
 }
 
-// Short floats: the gradient in float as well.
+// Short floats: the gradient in float as well. TensorFlow has its own kernel of half run on every processor.
 int64_t BatchNormGrad(const SizedOp& op, const CpuKernels& kernels) {
-  if (!Has(op, 2, 1) || kernels.OneDnn(op.inputs[1].dtype())) return 0;
-  const bool wide = op.inputs[1].dtype() == tensorflow::DT_FLOAT;
+  if (!Has(op, 2, 1)) return 0;
+  const DataType type = op.inputs[1].dtype();
+  if (type != tensorflow::DT_HALF && kernels.OneDnn(type)) return 0;
+  const bool wide = type == tensorflow::DT_FLOAT;
   return (wide ? 0 : Product(ElementsOf(op.inputs[1]), sizeof(float))) +
          (ChannelsFirst(*op.node) ? 3 * BytesOf(op.inputs[1]) : 0);
 }
@@ -187,7 +190,7 @@ const std::unordered_map<std::string, Rule>& Rules() {
       {"Conv2D", Convolution},
       {"Conv2DBackpropFilter", FilterGradient},
       {"Conv2DBackpropInput", InputGradient},
-      {"_FusedConv2D", Convolution},
+      {"_FusedConv2D", ConvolutionSums},
       {"MatMul", MatrixProduct},
       {"_FusedMatMul", MatrixProduct},
       {"BatchMatMul", MatrixProduct},

@@ -101,6 +101,19 @@ def check_convolutions(dtype: str) -> None:
         predicted_well(lambda x, y, by=stride: tf.nn.conv2d(x, y, by, "SAME"), x, weight)
 
 
+def check_batch_norms(dtype: str) -> None:
+    x, scale = normal([4, 28, 28, 48], dtype), tf.ones([48])
+    small = [scale] * 3
+    predicted_well(lambda x, s: tf.raw_ops.FusedBatchNormV3(
+        x=x, scale=s, offset=s, mean=s, variance=s).y, x, scale)  # fmt: skip
+    predicted_well(
+        lambda x, s, *r: tf.raw_ops.FusedBatchNormGradV3(
+            y_backprop=x, x=x, scale=s, reserve_space_1=r[0], reserve_space_2=r[1],
+            reserve_space_3=r[2],
+        )[:3], x, scale, *small,
+    )  # fmt: skip
+
+
 def in_child(code: str, **environment: str) -> None:
     """Runs the code in a process of its own, where this module is called t."""
     path = f"{PACKAGE.parent}:{pathlib.Path(__file__).parent}"
@@ -127,6 +140,11 @@ def test_convolutions_take_what_is_predicted(dtype):
     check_convolutions(dtype)
 
 
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
+def test_batch_norms_take_what_is_predicted(dtype):
+    check_batch_norms(dtype)
+
+
 def test_kernels_of_tensorflows_own_hold_patches_and_copies():
     in_child(
         """
@@ -137,6 +155,8 @@ for dtype in ("float16", "bfloat16", "float64", "float32"):
 for dtype in t.SHORT_FLOATS:
     # In float: both operands, 0.5 MB each, and the result, 0.25 MB.
     assert t.check_products(dtype, own=True) > 1.3e6, dtype
+for dtype in ("float16", "bfloat16", "float32"):
+    t.check_batch_norms(dtype)
 for dtype in ("float64", "float32"):
     assert t.check_products(dtype, own=True) < 1.3e6, dtype
 """,
@@ -158,6 +178,12 @@ bias = t.normal([500], "bfloat16")
 x = t.tf.reshape(x, [300, 700])
 t.predicted_well(
     lambda x, y, z: t.tf.nn.relu(t.tf.nn.bias_add(t.tf.matmul(x, y), z)), x, weight, bias
+)
+x, weight = t.normal([8, 28, 28, 64], "bfloat16"), t.normal([1, 1, 64, 128], "bfloat16")
+bias = t.normal([128], "bfloat16")
+t.predicted_well(
+    lambda x, y, z: t.tf.nn.relu(t.tf.nn.bias_add(t.tf.nn.conv2d(x, y, 1, "SAME"), z)),
+    x, weight, bias,
 )
 """,
         ONEDNN_MAX_CPU_ISA="AVX512_CORE",

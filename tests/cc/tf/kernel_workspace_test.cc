@@ -263,6 +263,10 @@ TEST(KernelWorkspace, BatchNormOfShortFloatsAndOfChannelsFirst) {
   EXPECT_EQ(gradient(kHalf, "NHWC").Workspace(), kElements * 4);
   EXPECT_EQ(gradient(kHalf, "NCHW").Workspace(), kElements * (4 + 3 * 2));
   EXPECT_EQ(gradient(kBfloat16, "NHWC").Workspace(), 0);
+  // With avx512_fp16 the forward one alone is oneDNN's.
+  EXPECT_EQ(forward(kHalf, "NCHW").Workspace(Avx512Fp16()), 0);
+  EXPECT_EQ(gradient(kHalf, "NHWC").Workspace(Avx512Fp16()), kElements * 4);
+  EXPECT_EQ(gradient(kHalf, "NCHW").Workspace(Avx512Fp16()), kElements * (4 + 3 * 2));
   EXPECT_EQ(gradient(kFloat, "NCHW").Workspace(), 0);
   EXPECT_EQ(gradient(kFloat, "NHWC").Workspace(WithoutOneDnn()), 0);
   EXPECT_EQ(gradient(kFloat, "NCHW").Workspace(WithoutOneDnn()), kElements * 3 * 4);
