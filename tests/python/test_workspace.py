@@ -57,9 +57,9 @@ def predicted_well(op: Callable[..., Any], *arguments: tf.Tensor, blocks: int = 
 
 
 def blocks_of_products(dtype: str) -> int:
-    """oneDNN's products of short floats copy blocks of operands, by the processor's caches."""
+    """oneDNN's products copy blocks of operands for each thread, by the processor's caches."""
     threads = tf.config.threading.get_intra_op_parallelism_threads() or os.cpu_count() or 1
-    return threads * (400 << 10) if dtype in SHORT_FLOATS else 0
+    return 0 if dtype == "float64" else threads * (400 << 10)
 
 
 def check_gradients_of_convolutions(dtype: str, stride: int) -> int:
