@@ -179,12 +179,6 @@ x = t.tf.reshape(x, [300, 700])
 t.predicted_well(
     lambda x, y, z: t.tf.nn.relu(t.tf.nn.bias_add(t.tf.matmul(x, y), z)), x, weight, bias
 )
-x, weight = t.normal([8, 28, 28, 64], "bfloat16"), t.normal([1, 1, 64, 128], "bfloat16")
-bias = t.normal([128], "bfloat16")
-t.predicted_well(
-    lambda x, y, z: t.tf.nn.relu(t.tf.nn.bias_add(t.tf.nn.conv2d(x, y, 1, "SAME"), z)),
-    x, weight, bias,
-)
 """,
         ONEDNN_MAX_CPU_ISA="AVX512_CORE",
     )
