@@ -9,7 +9,7 @@
 // oneDNN's kernels ask TensorFlow's allocator for scratch in forward convolutions and in products alone; what its other
 // kernels take, gradients of convolutions too, comes from malloc. Where it has no instructions for bfloat16 it adds up
 // in float what a thread computes, a whole matrix or image. Everything else that it takes are blocks that fit caches,
-// which count nothing here: for each thread up to 0.4 MB, and of a product whose first operand comes transposed, as in
+// which count nothing here: for each thread up to 0.7 MB, and of a product whose first operand comes transposed, as in
 // gradients of weights, up to 1.3 MB.
 //
 // The rules were read from the kernels (2.21), and measured op by op with lms.memory (benchmarks/workspace.py): on an

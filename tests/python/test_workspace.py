@@ -59,7 +59,7 @@ def predicted_well(op: Callable[..., Any], *arguments: tf.Tensor, blocks: int = 
 def blocks_of_products(dtype: str) -> int:
     """oneDNN's products copy blocks of operands for each thread, by the processor's caches."""
     threads = tf.config.threading.get_intra_op_parallelism_threads() or os.cpu_count() or 1
-    return 0 if dtype == "float64" else threads * (400 << 10)
+    return 0 if dtype == "float64" else threads * (800 << 10)
 
 
 def check_gradients_of_convolutions(dtype: str, stride: int) -> int:
