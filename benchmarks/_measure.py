@@ -17,7 +17,7 @@ from typing import Any, Protocol
 
 import lms
 import tensorflow as tf
-from _machine import machine_facts
+from _machine import machine_facts, processor_key, processor_text
 
 RESULTS = pathlib.Path(__file__).parent / "results"
 
@@ -150,13 +150,17 @@ def machine() -> dict[str, Any]:
 
 def machine_line(facts: dict[str, Any]) -> str:
     return (
-        f"{facts['cores']} cores of {facts['cpu']}, {facts['memory_gib']} GiB, TensorFlow "
+        f"{facts['cores']} cores of {processor_text(facts)}, {facts['memory_gib']} GiB, TensorFlow "
         f"{facts['tensorflow']}, Keras {facts['keras']}, lms {facts['lms']}, {facts['date']}"
     )
 
 
-def write_results(name: str, facts: dict[str, Any], rows: Any) -> pathlib.Path:
+def write_results(
+    name: str, facts: dict[str, Any], rows: Any, by_processor: bool = False
+) -> pathlib.Path:
+    """`by_processor`: the results of different processors are kept side by side."""
     RESULTS.mkdir(exist_ok=True)
-    path = RESULTS / f"{facts['date']}_{name}.json"
+    processor = f"_{processor_key(facts)}" if by_processor else ""
+    path = RESULTS / f"{facts['date']}_{name}{processor}.json"
     path.write_text(json.dumps({"machine": facts, "rows": rows}, indent=1) + "\n")
     return path

@@ -8,6 +8,8 @@ default options (but feedback off) and TensorFlow's default threads, steps of st
 turn. Memory is the activation peak by the allocator, the highest of the steps. With --calibrate
 the step is timed once with lms.calibrate() beforehand. All models take about an hour on two cores;
 the rows so far are written as they come, to benchmarks/results where all models were asked for.
+Which kernels run, and what they take, depends on the processor: the table and the figures name it
+and its instruction sets, and the name of the file does, so that those of several stay.
 """
 
 from __future__ import annotations
@@ -80,7 +82,7 @@ def main() -> None:
         if args.out:
             pathlib.Path(args.out).write_text(json.dumps({"machine": facts, "rows": rows}) + "\n")
         elif args.models == "all":
-            write_results("accuracy", facts, rows)
+            write_results("accuracy", facts, rows, by_processor=True)
     show(rows, facts)
     for line in verdict(rows):
         print(line)

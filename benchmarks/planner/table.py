@@ -27,7 +27,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from _machine import machine_facts
+from _machine import machine_facts, processor_text
 from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
@@ -240,7 +240,7 @@ def write(facts: dict[str, Any], rows: Sequence[Row], totals: dict[str, Any], la
         writer.writeheader()
         writer.writerows(dataclasses.asdict(row) for row in rows)
     lines = [
-        f"{facts['cores']} cores of {facts['cpu']}, {facts['memory_gib']} GiB, HiGHS "
+        f"{facts['cores']} cores of {processor_text(facts)}, {facts['memory_gib']} GiB, HiGHS "
         f"{facts['highs']}, {facts['date']}",
         "",
         "| " + " | ".join(COLUMNS) + " |",

@@ -1,13 +1,18 @@
 #include "cc/tf/kernel_workspace.h"
 
 #include <algorithm>
+#include <cctype>
 #include <cstddef>
+#include <cstdlib>
+#include <iterator>
+#include <string>
 #include <unordered_map>
 #include <vector>
 
 #include "cc/tf/small_tensor.h"
 #include "tensorflow/core/framework/tensor.h"
 #include "tensorflow/core/framework/types.h"
+#include "tensorflow/core/platform/cpu_info.h"
 #include "tensorflow/core/util/util.h"
 
 namespace lms {
@@ -73,10 +78,30 @@ int64_t InputGradient(const SizedOp& op, const CpuKernels& kernels) {
   return sizes.Bytes(one ? 1 : sizes.ImagesAtATime(size), size);
 }
 
+// By oneDNN with filters of one place, whose sums are in float: for each thread an image of them, and with strides the
+// places of the input that count (AVX512_CORE; 1 to 4 threads, strides of 1 and 2, 20 to 96 channels). Larger filters
+// have kernels that add up in registers.
+int64_t ConvolutionSums(const SizedOp& op, const CpuKernels& kernels) {
+  if (!Has(op, 2, 1) || ChannelsFirst(*op.node)) return 0;
+  const Tensor& filter = op.inputs[1];
+  const Tensor& output = op.outputs[0];
+  if (!kernels.SumsInFloat(output.dtype()) || !RankIs(filter, 4) || !RankIs(output, 4)) return 0;
+  const auto& f = filter.shape();
+  const auto& out = output.shape();
+  if (f.dim(0).size() != 1 || f.dim(1).size() != 1) return 0;
+  const std::vector<int64_t> strides = IntsAttr(*op.node, "strides");
+  const bool gathered = std::any_of(strides.begin(), strides.end(), [](int64_t stride) { return stride > 1; });
+  const int64_t place =
+      out.dim(3).size() * sizeof(float) + (gathered ? f.dim(2).size() * tensorflow::DataTypeSize(output.dtype()) : 0);
+  const int64_t images = std::min<int64_t>(std::max(kernels.threads, 1), out.dim(0).size());
+  return Product(images, Product(Product(out.dim(1).size(), out.dim(2).size()), place));
+}
+
 // oneDNN's kernel, where channels come first: the input and the output with channels last.
 int64_t Convolution(const SizedOp& op, const CpuKernels& kernels) {
-  if (!Has(op, 2, 1) || !ChannelsFirst(*op.node) || !kernels.onednn_float) return 0;
-  if (op.inputs[0].dtype() != tensorflow::DT_FLOAT) return 0;
+  if (!Has(op, 2, 1)) return 0;
+  if (!ChannelsFirst(*op.node)) return ConvolutionSums(op, kernels);
+  if (!kernels.onednn_float || op.inputs[0].dtype() != tensorflow::DT_FLOAT) return 0;
   return BytesOf(op.inputs[0]) + BytesOf(op.outputs[0]);
 }
 
@@ -85,7 +110,14 @@ int64_t MatrixProduct(const SizedOp& op, const CpuKernels& kernels) {
   if (!Has(op, 2, 1)) return 0;
   const DataType type = op.inputs[0].dtype();
   const bool short_floats = type == tensorflow::DT_HALF || type == tensorflow::DT_BFLOAT16;
-  if (!short_floats || op.inputs[1].dtype() != type || kernels.OneDnn(type)) return 0;
+  if (!short_floats || op.inputs[1].dtype() != type) return 0;
+  if (kernels.OneDnn(type)) {
+    const auto& shape = op.outputs[0].shape();
+    if (shape.unknown_rank() || shape.dim_size() < 2) return 0;
+    int64_t matrices = 1;
+    for (int i = 0; i + 2 < shape.dim_size(); ++i) matrices = Product(matrices, shape.dim(i).size());
+    return ProductSums(type, ElementsOf(op.outputs[0]), matrices, kernels);
+  }
   const int64_t elements = ElementsOf(op.inputs[0]) + ElementsOf(op.inputs[1]) + ElementsOf(op.outputs[0]);
   return Product(elements, sizeof(float));
 }
@@ -110,10 +142,12 @@ int64_t BatchNorm(const SizedOp& op, const CpuKernels& kernels) {
   return 2 * BytesOf(op.inputs[0]);
 }
 
-// Short floats: the gradient in float as well.
+// Short floats: the gradient in float as well. TensorFlow has its own kernel of half run on every processor.
 int64_t BatchNormGrad(const SizedOp& op, const CpuKernels& kernels) {
-  if (!Has(op, 2, 1) || kernels.OneDnn(op.inputs[1].dtype())) return 0;
-  const bool wide = op.inputs[1].dtype() == tensorflow::DT_FLOAT;
+  if (!Has(op, 2, 1)) return 0;
+  const DataType type = op.inputs[1].dtype();
+  if (type != tensorflow::DT_HALF && kernels.OneDnn(type)) return 0;
+  const bool wide = type == tensorflow::DT_FLOAT;
   return (wide ? 0 : Product(ElementsOf(op.inputs[1]), sizeof(float))) +
          (ChannelsFirst(*op.node) ? 3 * BytesOf(op.inputs[1]) : 0);
 }
@@ -156,7 +190,9 @@ const std::unordered_map<std::string, Rule>& Rules() {
       {"Conv2D", Convolution},
       {"Conv2DBackpropFilter", FilterGradient},
       {"Conv2DBackpropInput", InputGradient},
+      {"_FusedConv2D", ConvolutionSums},
       {"MatMul", MatrixProduct},
+      {"_FusedMatMul", MatrixProduct},
       {"BatchMatMul", MatrixProduct},
       {"BatchMatMulV2", MatrixProduct},
       {"MaxPool", MaxPool},
@@ -182,18 +218,58 @@ const std::unordered_map<std::string, Rule>& Rules() {
 
 }  // namespace
 
+bool OneDnnMayUse(DataType type, const std::string& most) {
+  // In rising order; the last one has what bfloat16 needs. Below AVX512_CORE oneDNN refuses what TensorFlow, which
+  // looks at the processor only, gives it of these types.
+  static const char* const kBelow[] = {
+      "sse41", "avx", "avx2", "avx2_vnni", "avx2_vnni_2", "avx512_core", "avx512_core_vnni", "avx512_core_bf16"};
+  std::string name = most;
+  std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return std::tolower(c); });
+  const auto end = std::end(kBelow) - (type == tensorflow::DT_HALF ? 0 : 1);
+  return std::find(std::begin(kBelow), end, name) == end;
+}
+
 CpuKernels CpuKernels::Here(int threads) {
-  // What the processor can do is looked up once.
-  static const bool onednn = tensorflow::IsMKLEnabled();
-  static const bool bfloat16 = onednn && tensorflow::IsDataTypeSupportedByOneDNNOnThisCPU(tensorflow::DT_BFLOAT16);
-  static const bool half = onednn && tensorflow::IsDataTypeSupportedByOneDNNOnThisCPU(tensorflow::DT_HALF);
-  return {threads, onednn, bfloat16, half};
+  // What the processor can do is looked up once, as TensorFlow and oneDNN do.
+  static const CpuKernels here = [] {
+    namespace port = tensorflow::port;
+    CpuKernels kernels;
+    kernels.onednn_float = tensorflow::IsMKLEnabled();
+    if (!kernels.onednn_float) return kernels;
+    kernels.onednn_bfloat16 = tensorflow::IsDataTypeSupportedByOneDNNOnThisCPU(tensorflow::DT_BFLOAT16);
+    kernels.onednn_half = tensorflow::IsDataTypeSupportedByOneDNNOnThisCPU(tensorflow::DT_HALF);
+    std::string most;
+    for (const char* name : {"DNNL_MAX_CPU_ISA", "ONEDNN_MAX_CPU_ISA"}) {
+      const char* value = std::getenv(name);
+      if (value != nullptr && *value != '\0') most = value;
+    }
+    kernels.native_bfloat16 =
+        port::TestCPUFeature(port::CPUFeature::AVX512_BF16) && OneDnnMayUse(tensorflow::DT_BFLOAT16, most);
+    kernels.native_half =
+        port::TestCPUFeature(port::CPUFeature::AVX512_FP16) && OneDnnMayUse(tensorflow::DT_HALF, most);
+    return kernels;
+  }();
+  CpuKernels kernels = here;
+  kernels.threads = threads;
+  return kernels;
 }
 
 bool CpuKernels::OneDnn(DataType type) const {
   if (type == tensorflow::DT_BFLOAT16) return onednn_bfloat16;
   if (type == tensorflow::DT_HALF) return onednn_half;
   return type == tensorflow::DT_FLOAT && onednn_float;
+}
+
+bool CpuKernels::SumsInFloat(DataType type) const {
+  if (type == tensorflow::DT_BFLOAT16) return onednn_bfloat16 && !native_bfloat16;
+  return type == tensorflow::DT_HALF && onednn_half && !native_half;
+}
+
+// One matrix for each thread that has any (AVX512_CORE; 1 to 4 threads, 1 to 48 matrices, either operand transposed).
+int64_t ProductSums(DataType type, int64_t elements, int64_t matrices, const CpuKernels& kernels) {
+  if (!kernels.SumsInFloat(type) || matrices < 1) return 0;
+  const int64_t held = std::min<int64_t>(std::max(kernels.threads, 1), matrices);
+  return Product(Product(elements / matrices, held), sizeof(float));
 }
 
 bool HasKernelWorkspace(const std::string& op) { return Rules().count(op) > 0; }

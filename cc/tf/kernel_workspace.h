@@ -1,12 +1,21 @@
 // What TensorFlow's CPU kernels allocate for themselves: convolutions, matrix products, pooling, batch norm,
 // reductions.
 //
-// Which kernel runs depends on the machine: oneDNN's has one for float, and for bfloat16 and half where the processor
-// has instructions for them; other types, and all of them with TF_ENABLE_ONEDNN_OPTS=0, get TensorFlow's own. These
-// hold patches of images (gradients of convolutions), or copies as float (products of half). What oneDNN's kernels take
-// depends on the processor and is small, a few hundred KB; it counts nothing here.
+// Which kernel runs depends on the machine. TensorFlow takes oneDNN's for float, and for bfloat16 and half where the
+// processor has instructions of a kind for them (it says so itself); other types, and all of them with
+// TF_ENABLE_ONEDNN_OPTS=0, get TensorFlow's own. These hold patches of images (gradients of convolutions), or copies as
+// float (products of half): rules without a processor in them.
 //
-// The rules were read from the kernels (2.21), and measured op by op with lms.memory (benchmarks/workspace.py).
+// oneDNN's kernels ask TensorFlow's allocator for scratch in forward convolutions and in products alone; what its other
+// kernels take, gradients of convolutions too, comes from malloc. Where it has no instructions for bfloat16 it adds up
+// in float what a thread computes, a whole matrix or image. Everything else that it takes are blocks that fit caches,
+// which count nothing here: for each thread up to 0.7 MB, and of a product whose first operand comes transposed, as in
+// gradients of weights, up to 1.3 MB.
+//
+// The rules were read from the kernels (2.21), and measured op by op with lms.memory (benchmarks/workspace.py): on an
+// AMD EPYC with AVX-512 and avx512_bf16 (Zen 5), there also with oneDNN off, and held to AVX512_CORE, AVX2 and SSE41 by
+// ONEDNN_MAX_CPU_ISA. An Intel Xeon with avx512_fp16 (Sapphire Rapids) showed no scratch of float16 gradients. Not
+// measured: processors with AVX_NE_CONVERT and without AVX-512, for which the float sums are assumed; AMX.
 
 #ifndef LMS_CC_TF_KERNEL_WORKSPACE_H_
 #define LMS_CC_TF_KERNEL_WORKSPACE_H_
@@ -24,17 +33,30 @@ struct CpuKernels {
   bool onednn_float = false;
   bool onednn_bfloat16 = false;
   bool onednn_half = false;
+  // Has oneDNN products of them that add up in registers? Means nothing where it has no kernels.
+  bool native_bfloat16 = false;
+  bool native_half = false;
 
   // Of this process.
   static CpuKernels Here(int threads);
   bool OneDnn(tensorflow::DataType type) const;
+  // By oneDNN, with results in float in its scratch.
+  bool SumsInFloat(tensorflow::DataType type) const;
 };
+
+// May oneDNN use what processors with avx512_bf16 or (for half) avx512_fp16 have? `most` is the value of
+// ONEDNN_MAX_CPU_ISA, or where that is unset or empty of DNNL_MAX_CPU_ISA: names in any case, others than its own are
+// ignored.
+bool OneDnnMayUse(tensorflow::DataType type, const std::string& most);
 
 // May KernelWorkspace() of such an op be above 0? Looks at the type of the op alone.
 bool HasKernelWorkspace(const std::string& op);
 
 // Bytes that the op's kernel allocates besides its outputs, and holds to its end.
 int64_t KernelWorkspace(const SizedOp& op, const CpuKernels& kernels);
+
+// Of that, what a product of this type holds whose result has so many elements, in as many matrices.
+int64_t ProductSums(tensorflow::DataType type, int64_t elements, int64_t matrices, const CpuKernels& kernels);
 
 }  // namespace lms
 

@@ -10,6 +10,8 @@ namespace lms {
 namespace {
 
 using tensorflow::NodeDef;
+using Tensor = tensorflow::OpInfo::TensorProperties;
+
 // The gradient of a filter, by XLA on the CPU (2.21, by the allocator; batches, sides, 96 to 768 channels, filters of 3
 // and 7, strides of 1 and 2, groups of 1 to all channels). It holds transposed copies of the gradient and of the input
 // (the latter in the storage of the input's gradient, where that is computed as well), and a filter. Of a depthwise
@@ -89,15 +91,24 @@ class Equation {
 };
 
 // Of two operands (2.21, by the allocator, with and without oneDNN): a transposed copy of each operand whose axes are
-// not in order, and the product where the output has other axes' order; all are held to the kernel's end.
-int64_t Einsum(const SizedOp& op) {
+// not in order, and the product where the output has other axes' order; all are held to the kernel's end. And what the
+// product takes.
+int64_t Einsum(const SizedOp& op, const CpuKernels& kernels) {
   Equation equation;
   if (op.inputs.size() != 2 || op.outputs.size() != 1 || !equation.Parse(TextAttr(*op.node, "equation"))) return 0;
   int64_t bytes = equation.ResultInOrder() ? 0 : BytesOf(op.outputs[0]);
   for (size_t i = 0; i < 2; ++i) {
     if (!equation.InOrder(equation.operands[i])) bytes += BytesOf(op.inputs[i]);
   }
-  return bytes;
+  const Tensor& result = op.outputs[0];
+  if (result.shape().unknown_rank() || result.shape().dim_size() != static_cast<int>(equation.result.size())) {
+    return bytes;
+  }
+  int64_t matrices = 1;
+  for (size_t i = 0; i < equation.result.size(); ++i) {
+    if (equation.RoleOf(equation.result[i]) == kBatch) matrices = Product(matrices, result.shape().dim(i).size());
+  }
+  return bytes + ProductSums(result.dtype(), ElementsOf(result), matrices, kernels);
 }
 
 }  // namespace
@@ -105,7 +116,7 @@ int64_t Einsum(const SizedOp& op) {
 bool HasWorkspace(const NodeDef& node) { return node.op() == "Einsum" || HasKernelWorkspace(node.op()); }
 
 int64_t OpWorkspace(const SizedOp& op, const CpuKernels& kernels) {
-  return op.node->op() == "Einsum" ? Einsum(op) : KernelWorkspace(op, kernels);
+  return op.node->op() == "Einsum" ? Einsum(op, kernels) : KernelWorkspace(op, kernels);
 }
 
 int64_t CompiledWorkspace(const std::vector<SizedOp>& body) {

@@ -1,14 +1,24 @@
-"""What kernels allocate for themselves is in the predicted peaks, measured with the allocator."""
+"""What kernels allocate for themselves is in the predicted peaks, measured with the allocator.
+
+Which kernel runs depends on the processor. Predictions are held to what is measured on whichever
+machine this is; figures that only TensorFlow's own kernels reach are asserted in processes without
+oneDNN, where these run on every processor. A function that begins with check_ runs here and there.
+"""
 
 from __future__ import annotations
 
+import os
+import pathlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import lms
 import pytest
 import tensorflow as tf
-from helpers import reports_on, run_python
+from helpers import PACKAGE, reports_on, run_python
+
+SHORT_FLOATS = ("float16", "bfloat16")
+OWN_KERNELS = {"TF_ENABLE_ONEDNN_OPTS": "0"}
 
 
 def peaks(function: Callable[..., Any], *arguments: Any) -> tuple[int, int]:
@@ -29,8 +39,11 @@ def normal(shape: Sequence[int], dtype: str) -> tf.Tensor:
     return tf.cast(tf.random.Generator.from_seed(3).normal(shape), dtype)
 
 
-def predicted_well(op: Callable[..., Any], *arguments: tf.Tensor) -> int:
-    """Checks the prediction for one op; returns what was measured."""
+def predicted_well(op: Callable[..., Any], *arguments: tf.Tensor, blocks: int = 0) -> int:
+    """Checks the prediction for one op; returns what was measured.
+
+    `blocks`: bytes that the kernel may take besides, which are not predicted.
+    """
 
     # With less than four nodes Grappler would not look at it.
     @tf.function
@@ -38,13 +51,19 @@ def predicted_well(op: Callable[..., Any], *arguments: tf.Tensor) -> int:
         return op(*[tf.identity(argument) for argument in arguments]), tf.exp(number) * 2.0
 
     predicted, measured = peaks(function, tf.constant(1.0), *arguments)
-    assert predicted == pytest.approx(measured, rel=0.02, abs=32 << 10)
+    least = max(0.02 * measured, 32 << 10)
+    assert -least - blocks <= predicted - measured <= least, (predicted, measured)
     return measured
 
 
-@pytest.mark.parametrize("dtype", ["float16", "float64", "float32"])
-@pytest.mark.parametrize("stride", [1, 2])
-def test_gradients_of_convolutions_hold_patches(dtype, stride):
+def blocks_of_products(dtype: str) -> int:
+    """oneDNN's products copy blocks of operands for each thread, by the processor's caches."""
+    threads = tf.config.threading.get_intra_op_parallelism_threads() or os.cpu_count() or 1
+    return 0 if dtype == "float64" else threads * (800 << 10)
+
+
+def check_gradients_of_convolutions(dtype: str, stride: int) -> int:
+    """What the gradient of the filter took."""
     side = 24 // stride
     x, weight = [4, 24, 24, 16], [3, 3, 16, 24]
     gradient = normal([4, side, side, 24], dtype)
@@ -61,16 +80,119 @@ def test_gradients_of_convolutions_hold_patches(dtype, stride):
         )
 
     measured = predicted_well(of_filter, normal(x, dtype), gradient)
-    if dtype != "float32":
-        assert measured > 10 << 20  # of tensors of less than 600 KB
     predicted_well(of_input, normal(weight, dtype), gradient)
+    return measured
 
 
-def test_products_of_halves_are_computed_in_float():
-    x = normal([256, 512], "float16")
-    # In floats: both operands, 0.5 MB each, and the result, 1 MB; in halves: the result.
-    measured = predicted_well(lambda x, y: tf.matmul(x, y), x, tf.transpose(x))
-    assert measured > 1.3e6
+def check_products(dtype: str, own: bool = False) -> int:
+    """What a product took that makes 65,536 numbers of two times 131,072."""
+    blocks = 0 if own else blocks_of_products(dtype)
+    x = normal([256, 512], dtype)
+    measured = predicted_well(lambda x, y: tf.matmul(x, y), x, tf.transpose(x), blocks=blocks)
+    batch = normal([12, 96, 160], dtype)
+    predicted_well(lambda x: tf.matmul(x, x, transpose_b=True), batch, blocks=blocks)
+    return measured
+
+
+def check_convolutions(dtype: str) -> None:
+    x = normal([8, 28, 28, 64], dtype)
+    for side, stride in ((1, 1), (1, 2), (3, 1)):
+        weight = normal([side, side, 64, 128], dtype)
+        predicted_well(lambda x, y, by=stride: tf.nn.conv2d(x, y, by, "SAME"), x, weight)
+
+
+def check_batch_norms(dtype: str) -> None:
+    x, scale = normal([4, 28, 28, 48], dtype), tf.ones([48])
+    small = [scale] * 3
+    predicted_well(lambda x, s: tf.raw_ops.FusedBatchNormV3(
+        x=x, scale=s, offset=s, mean=s, variance=s).y, x, scale)  # fmt: skip
+    predicted_well(
+        lambda x, s, *r: tf.raw_ops.FusedBatchNormGradV3(
+            y_backprop=x, x=x, scale=s, reserve_space_1=r[0], reserve_space_2=r[1],
+            reserve_space_3=r[2],
+        )[:3], x, scale, *small,
+    )  # fmt: skip
+
+
+def in_child(code: str, **environment: str) -> None:
+    """Runs the code in a process of its own, where this module is called t."""
+    path = f"{PACKAGE.parent}:{pathlib.Path(__file__).parent}"
+    code = f"import test_workspace as t\n{code}"
+    status, output = run_python(code, PYTHONPATH=path, **environment)
+    assert status == 0, output
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float64", "float32"])
+@pytest.mark.parametrize("stride", [1, 2])
+def test_gradients_of_convolutions_take_what_is_predicted(dtype, stride):
+    measured = check_gradients_of_convolutions(dtype, stride)
+    if dtype == "float64":  # nobody's oneDNN has it
+        assert measured > 10 << 20
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float64", "float32"])
+def test_products_take_what_is_predicted(dtype):
+    check_products(dtype)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
+def test_convolutions_take_what_is_predicted(dtype):
+    check_convolutions(dtype)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
+def test_batch_norms_take_what_is_predicted(dtype):
+    check_batch_norms(dtype)
+
+
+def test_kernels_of_tensorflows_own_hold_patches_and_copies():
+    in_child(
+        """
+for dtype in ("float16", "bfloat16", "float64", "float32"):
+    for stride in (1, 2):
+        # Of tensors of less than 1.2 MB.
+        assert t.check_gradients_of_convolutions(dtype, stride) > 10 << 20, dtype
+for dtype in t.SHORT_FLOATS:
+    # In float: both operands, 0.5 MB each, and the result, 0.25 MB.
+    assert t.check_products(dtype, own=True) > 1.3e6, dtype
+for dtype in ("float16", "bfloat16", "float32"):
+    t.check_batch_norms(dtype)
+for dtype in ("float64", "float32"):
+    assert t.check_products(dtype, own=True) < 1.3e6, dtype
+""",
+        **OWN_KERNELS,
+    )
+
+
+# As on processors that have AVX-512 and nothing for bfloat16 (TensorFlow gives that to oneDNN all
+# the same). Where there is no AVX-512 at all, these are TensorFlow's own.
+def test_products_of_bfloat16_without_instructions_for_it_add_up_in_float():
+    in_child(
+        """
+assert t.check_products("bfloat16", own=True) > (3 * 256 * 256 * 2)
+t.check_convolutions("bfloat16")
+x = t.normal([4, 75, 700], "bfloat16")
+weight = t.normal([700, 500], "bfloat16")
+t.predicted_well(lambda x, y: t.tf.einsum("abc,cd->abd", x, y), x, weight)
+bias = t.normal([500], "bfloat16")
+x = t.tf.reshape(x, [300, 700])
+t.predicted_well(
+    lambda x, y, z: t.tf.nn.relu(t.tf.nn.bias_add(t.tf.matmul(x, y), z)), x, weight, bias
+)
+""",
+        ONEDNN_MAX_CPU_ISA="AVX512_CORE",
+    )
+
+
+def test_floats_take_as_much_with_avx2_alone():
+    in_child(
+        """
+t.check_gradients_of_convolutions("float32", 1)
+t.check_products("float32")
+t.check_convolutions("float32")
+""",
+        ONEDNN_MAX_CPU_ISA="AVX2",
+    )
 
 
 def test_pooling_and_reductions_take_copies():
@@ -119,10 +241,12 @@ print("PEAKS", report.peak_before_bytes - report.resident_bytes, measured)
 """
 
 
-def test_a_step_of_mixed_precision_takes_what_is_predicted():
-    status, output = run_python(MIXED)
+@pytest.mark.parametrize("environment", [{}, OWN_KERNELS], ids=["as it is", "without oneDNN"])
+def test_a_step_of_mixed_precision_takes_what_is_predicted(environment):
+    status, output = run_python(MIXED, **environment)
     assert status == 0, output
     line = next(line for line in output.splitlines() if line.startswith("PEAKS"))
     predicted, measured = map(int, line.split()[1:])
     assert predicted == pytest.approx(measured, rel=0.1)
-    assert measured > 25 << 20  # the activations themselves are less than 3 MB
+    if environment:
+        assert measured > 25 << 20  # the activations themselves are less than 3 MB

@@ -21,9 +21,18 @@ constexpr DataType kHalf = tensorflow::DT_HALF;
 constexpr DataType kBfloat16 = tensorflow::DT_BFLOAT16;
 constexpr DataType kDouble = tensorflow::DT_DOUBLE;
 
-// A processor whose oneDNN has bfloat16 and not half, as the one on which all figures were measured.
-CpuKernels Measured(int threads = 2) { return {threads, true, true, false}; }
-CpuKernels WithoutOneDnn() { return {2, false, false, false}; }
+// Processors, by what TensorFlow and oneDNN have for float, bfloat16 and half, and natively for the last two.
+// Zen 4, Zen 5, Cooper Lake: AVX-512 and avx512_bf16. The one on which all figures were measured.
+CpuKernels Measured(int threads = 2) { return {threads, true, true, false, true, false}; }
+// Skylake, Cascade Lake, Ice Lake: AVX-512 alone. Measured with ONEDNN_MAX_CPU_ISA=AVX512_CORE.
+CpuKernels Avx512(int threads = 2) { return {threads, true, true, false, false, false}; }
+// Sapphire Rapids and later: avx512_fp16 as well.
+CpuKernels Avx512Fp16() { return {2, true, true, true, true, true}; }
+// Haswell, Zen 1 to 3: AVX2.
+CpuKernels Avx2() { return {2, true, false, false, false, false}; }
+// Sierra Forest, Lunar Lake: AVX_NE_CONVERT and no AVX-512. Not measured.
+CpuKernels AvxNeConvert() { return {2, true, true, true, false, false}; }
+CpuKernels WithoutOneDnn() { return {2, false, false, false, false, false}; }
 
 class Op {
  public:
@@ -37,6 +46,10 @@ class Op {
   }
   Op& Window(const std::vector<int64_t>& sides) {
     for (const int64_t side : sides) (*node_.mutable_attr())["ksize"].mutable_list()->add_i(side);
+    return *this;
+  }
+  Op& Strides(const std::vector<int64_t>& strides) {
+    for (const int64_t stride : strides) (*node_.mutable_attr())["strides"].mutable_list()->add_i(stride);
     return *this;
   }
   Op& Axes(const std::vector<int>& axes) {
@@ -129,6 +142,91 @@ TEST(KernelWorkspace, ProductsOfHalvesAreComputedInFloat) {
             (8 * 128 * 256 + 256 * 512 + 8 * 128 * 512) * 4);
 }
 
+TEST(KernelWorkspace, GradientsOfConvolutionsDependOnTheProcessorByWhatTensorFlowGivesToOneDnn) {
+  const Dims input = {8, 32, 32, 16}, filter = {3, 3, 16, 32}, gradient = {8, 32, 32, 32};
+  const auto both = [&](DataType type, const CpuKernels& kernels) {
+    return FilterGradient(type, input, filter, gradient).Workspace(kernels) +
+           InputGradient(type, input, filter, gradient).Workspace(kernels);
+  };
+  for (const CpuKernels& kernels : {Measured(), Avx512(), Avx512Fp16(), AvxNeConvert()}) {
+    EXPECT_EQ(both(kFloat, kernels), 0);
+    EXPECT_EQ(both(kBfloat16, kernels), 0);
+  }
+  EXPECT_EQ(both(kFloat, Avx2()), 0);
+  for (const CpuKernels& kernels : {Avx512Fp16(), AvxNeConvert()}) EXPECT_EQ(both(kHalf, kernels), 0);
+  // TensorFlow's own: 86 images at a time in both.
+  for (const CpuKernels& kernels : {Measured(), Avx512(), Avx2(), WithoutOneDnn()}) {
+    EXPECT_EQ(both(kHalf, kernels), 2 * 86 * 147456 * 2);
+  }
+  for (const CpuKernels& kernels : {Avx2(), WithoutOneDnn()}) EXPECT_EQ(both(kBfloat16, kernels), 2 * 86 * 147456 * 2);
+}
+
+TEST(KernelWorkspace, ProductsWithoutInstructionsForTheTypeAddUpInFloat) {
+  const auto product = [](DataType type, const CpuKernels& kernels) {
+    return Op("MatMul").In(type, {300, 700}).In(type, {700, 500}).Out(type, {300, 500}).Workspace(kernels);
+  };
+  // Measured: 600,192, with 1, 2 and 4 threads.
+  for (const int threads : {1, 2, 4}) EXPECT_EQ(product(kBfloat16, Avx512(threads)), 300 * 500 * 4);
+  EXPECT_EQ(product(kBfloat16, AvxNeConvert()), 300 * 500 * 4);
+  EXPECT_EQ(product(kHalf, AvxNeConvert()), 300 * 500 * 4);
+  EXPECT_EQ(product(kBfloat16, Avx512Fp16()), 0);
+  EXPECT_EQ(product(kHalf, Avx512Fp16()), 0);
+  EXPECT_EQ(product(kFloat, Avx512()), 0);
+  constexpr int64_t kCopies = (300 * 700 + 700 * 500 + 300 * 500) * 4;
+  EXPECT_EQ(product(kBfloat16, Avx2()), kCopies);
+  EXPECT_EQ(product(kHalf, Avx512()), kCopies);
+  // A matrix for each thread: measured 36,992, 73,856 and 147,584 of 12 matrices; 110,720 of 3.
+  const auto batch = [](int64_t matrices, int threads) {
+    return Op("BatchMatMulV2")
+        .In(kBfloat16, {matrices, 96, 160})
+        .In(kBfloat16, {160, 96})
+        .Out(kBfloat16, {matrices, 96, 96})
+        .Workspace(Avx512(threads));
+  };
+  EXPECT_EQ(batch(12, 1), 96 * 96 * 4);
+  EXPECT_EQ(batch(12, 2), 2 * 96 * 96 * 4);
+  EXPECT_EQ(batch(12, 4), 4 * 96 * 96 * 4);
+  EXPECT_EQ(batch(3, 4), 3 * 96 * 96 * 4);
+  EXPECT_EQ(batch(0, 4), 0);
+  EXPECT_EQ(Op("MatMul").Workspace(Avx512()), 0);
+}
+
+TEST(KernelWorkspace, ConvolutionsOfOnePlaceWithoutInstructionsForTheTypeAddUpInFloat) {
+  const auto convolution = [](DataType type, int64_t side, int64_t stride, const CpuKernels& kernels) {
+    return Op("Conv2D")
+        .In(type, {8, 28, 28, 64})
+        .In(type, {side, side, 64, 128})
+        .Out(type, {8, 28 / stride, 28 / stride, 128})
+        .Strides({1, stride, stride, 1})
+        .Workspace(kernels);
+  };
+  // Measured: 402,560, 804,992 and 1,609,856; with a stride of 2, 126,720 and 253,184.
+  for (const int threads : {1, 2, 4}) {
+    EXPECT_EQ(convolution(kBfloat16, 1, 1, Avx512(threads)), threads * 28 * 28 * 128 * 4);
+  }
+  EXPECT_EQ(convolution(kBfloat16, 1, 2, Avx512(1)), 14 * 14 * (128 * 4 + 64 * 2));
+  EXPECT_EQ(convolution(kBfloat16, 1, 2, Avx512(2)), 2 * 14 * 14 * (128 * 4 + 64 * 2));
+  EXPECT_EQ(convolution(kBfloat16, 1, 1, Avx512(64)), 8 * 28 * 28 * 128 * 4);  // images
+  EXPECT_EQ(convolution(kBfloat16, 3, 1, Avx512()), 0);
+  EXPECT_EQ(convolution(kFloat, 1, 1, Avx512()), 0);
+  for (const CpuKernels& kernels : {Measured(), Avx512Fp16(), Avx2(), WithoutOneDnn()}) {
+    EXPECT_EQ(convolution(kBfloat16, 1, 1, kernels), 0);
+  }
+}
+
+TEST(KernelWorkspace, WhatOneDnnMayUseIsReadAsItReadsIt) {
+  for (const char* most : {"", "ALL", "AVX512_CORE_FP16", "avx512_core_amx", "AVX10_1_512_AMX", "nonsense"}) {
+    EXPECT_TRUE(OneDnnMayUse(kBfloat16, most)) << most;
+    EXPECT_TRUE(OneDnnMayUse(kHalf, most)) << most;
+  }
+  EXPECT_TRUE(OneDnnMayUse(kBfloat16, "AVX512_CORE_BF16"));
+  EXPECT_FALSE(OneDnnMayUse(kHalf, "AVX512_CORE_BF16"));
+  for (const char* most : {"SSE41", "AVX", "AVX2", "AVX2_VNNI", "AVX512_CORE", "avx512_core", "Avx512_Core_VNNI"}) {
+    EXPECT_FALSE(OneDnnMayUse(kBfloat16, most)) << most;
+    EXPECT_FALSE(OneDnnMayUse(kHalf, most)) << most;
+  }
+}
+
 TEST(KernelWorkspace, PoolingNotesWhereTheMaximaWere) {
   const auto pool = [](DataType type, int64_t window, const Dims& out) {
     return Op("MaxPool").In(type, {4, 40, 40, 16}).Out(type, out).Window({1, window, window, 1});
@@ -165,6 +263,10 @@ TEST(KernelWorkspace, BatchNormOfShortFloatsAndOfChannelsFirst) {
   EXPECT_EQ(gradient(kHalf, "NHWC").Workspace(), kElements * 4);
   EXPECT_EQ(gradient(kHalf, "NCHW").Workspace(), kElements * (4 + 3 * 2));
   EXPECT_EQ(gradient(kBfloat16, "NHWC").Workspace(), 0);
+  // With avx512_fp16 the forward one alone is oneDNN's.
+  EXPECT_EQ(forward(kHalf, "NCHW").Workspace(Avx512Fp16()), 0);
+  EXPECT_EQ(gradient(kHalf, "NHWC").Workspace(Avx512Fp16()), kElements * 4);
+  EXPECT_EQ(gradient(kHalf, "NCHW").Workspace(Avx512Fp16()), kElements * (4 + 3 * 2));
   EXPECT_EQ(gradient(kFloat, "NCHW").Workspace(), 0);
   EXPECT_EQ(gradient(kFloat, "NHWC").Workspace(WithoutOneDnn()), 0);
   EXPECT_EQ(gradient(kFloat, "NCHW").Workspace(WithoutOneDnn()), kElements * 3 * 4);
