@@ -338,6 +338,7 @@ def test_the_largest_batch(models, asked, capfd):
     assert status == 0
     (_, options) = asked[0]
     assert options.pop("precision") == 0.02
+    assert callable(options.pop("progress"))
     assert options == {"memory_limit": "2GiB", "device": None, "max_slowdown": 0.2}
     data = json.loads(out)
     trials = {"with_lms": [{"size": 64}]}
