@@ -64,7 +64,9 @@ def _isa(name: str, flag: str) -> Circumstance:
 
     def lacking() -> str:
         with contextlib.suppress(OSError):
-            if re.search(rf"^flags\b.*\b{flag}\b", Path("/proc/cpuinfo").read_text(), re.M):
+            if re.search(
+                rf"^flags\b.*\b{flag}\b", Path("/proc/cpuinfo").read_text(encoding="utf-8"), re.M
+            ):
                 return ""
         return f"the processor has no {flag}"
 

@@ -1,4 +1,4 @@
-"""Runs the tests as other machines would: ./run test --elsewhere [--rounds N,…] [--without TEXT] [--list] [pytest's]
+"""Runs the tests as other machines would: ./run test --elsewhere [arguments, also pytest's]
 
 A round runs all C++ and Python tests once, under several circumstances at a time: few processors, a
 loaded machine, another user, less memory, other instruction sets, locales and time zones. What this
@@ -34,7 +34,7 @@ from circumstances import OTHER_USER, ROOT, ROUNDS, Circumstance, as_other_user
 LOGS = ROOT / "build" / "elsewhere"
 BUILD = ROOT / "build" / "dev"
 _WORKER_BYTES = 3 << 29  # of a process that tests
-_CGROUPS = Path("/sys/fs/cgroup")
+CGROUPS = Path("/sys/fs/cgroup")
 
 
 @dataclasses.dataclass
@@ -129,9 +129,9 @@ class Round:
         if not memory:
             yield None
             return
-        group = _CGROUPS / f"lms-elsewhere-{os.getpid()}"
+        group = CGROUPS / f"lms-elsewhere-{os.getpid()}"
         try:
-            if "memory" not in (_CGROUPS / "cgroup.controllers").read_text().split():
+            if "memory" not in (CGROUPS / "cgroup.controllers").read_text(encoding="utf-8").split():
                 raise OSError("no memory controller of version 2")
             group.mkdir()
             (group / "memory.max").write_text(str(memory))
@@ -315,7 +315,7 @@ def _listing() -> str:
     return "\n".join(lines)
 
 
-def _show(rounds: list[Round], results: list[Result]) -> None:
+def show(rounds: list[Round], results: list[Result]) -> None:
     from rich import box
     from rich.console import Console
     from rich.table import Table
@@ -364,8 +364,9 @@ def _progress() -> Iterator[Callable[[str], None]]:
     said: set[str] = set()
 
     def tell(text: str) -> None:
-        key = re.sub(r"(\d)%", "%", text)  # "Python 43%": once for the forties
-        if "/" not in text and key not in said:
+        # "Python 43%": once for the forties; "C++ 143/637": once for each hundred.
+        key = re.sub(r"\d%|\d\d/\d+$", "", text)
+        if key not in said:
             said.add(key)
             print(text, file=sys.stderr, flush=True)
 
@@ -403,7 +404,7 @@ def main() -> int:
             results += run_round(
                 one, pytest_args, lambda far, n=one.name: tell(f"round {n}: {far}")
             )
-    _show(rounds, results)
+    show(rounds, results)
     return 1 if any(result.failed or result.broken for result in results) else 0
 
 
