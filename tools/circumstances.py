@@ -120,7 +120,7 @@ def as_other_user(room: Path) -> list[str]:
     for number, path in enumerate(path for paths in hidden().values() for path in paths):
         at = f"{room}/{number}"
         lines += [
-            f"mkdir {shlex.quote(at)}",
+            f"mkdir -p {shlex.quote(at)}",
             f"mount --bind {shlex.quote(str(path))} {shlex.quote(at)}",
         ]
         kept.append((at, str(path)))

@@ -272,7 +272,9 @@ def _run_one(
             raise
 
 
-def run_round(one: Round, pytest_args: list[str], tell: Callable[[str], None]) -> list[Result]:
+def run_round(
+    one: Round, only: str | None, pytest_args: list[str], tell: Callable[[str], None]
+) -> list[Result]:
     one.logs.mkdir(parents=True, exist_ok=True)
     results = []
     with one.open() as (home, options):
@@ -282,6 +284,8 @@ def run_round(one: Round, pytest_args: list[str], tell: Callable[[str], None]) -
         if one.prefix:
             _give_away(home)
         for tests, command, file in _commands(one, out, pytest_args):
+            if only not in (None, tests):
+                continue
             begin = time.monotonic()
             log = one.logs / f"{file.stem}.log"
             status = _run_one(
@@ -383,6 +387,7 @@ def main() -> int:
         "--without", action="append", default=[], metavar="TEXT",
         help="leaves out the circumstances with this text in their names",
     )  # fmt: skip
+    parser.add_argument("--only", choices=("C++", "Python"), help="these tests alone")
     parser.add_argument("--list", action="store_true", help="the rounds and their circumstances")
     args, pytest_args = parser.parse_known_args()
     if args.list:
