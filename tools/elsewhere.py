@@ -407,7 +407,7 @@ def main() -> int:
         for one in rounds:
             tell(f"round {one.name}: {', '.join(c.name for c in one.given)}")
             results += run_round(
-                one, pytest_args, lambda far, n=one.name: tell(f"round {n}: {far}")
+                one, args.only, pytest_args, lambda far, n=one.name: tell(f"round {n}: {far}")
             )
     show(rounds, results)
     return 1 if any(result.failed or result.broken for result in results) else 0
