@@ -156,7 +156,7 @@ def pick(text: str) -> str:
 
 
 def status_bytes(field: str) -> int:
-    with open("/proc/self/status") as lines:
+    with open("/proc/self/status", encoding="utf-8") as lines:
         return next(int(line.split()[1]) for line in lines if line.startswith(field + ":")) * 1024
 
 
@@ -174,7 +174,7 @@ def follow(run: Run, steps: int, show: Callable[[Run], None]) -> None:
         environment["TF_MKL_ALLOC_MAX_BYTES"] = str(run.pool)
     run.state, run.began = "loading", time.monotonic()
     show(run)
-    with tempfile.TemporaryFile("w+") as errors:
+    with tempfile.TemporaryFile("w+", encoding="utf-8") as errors:
         process = subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=errors, text=True, env=environment
         )

@@ -46,7 +46,7 @@ def content_key(source: Path, common: bytes) -> str:
 
 def clang_tidy() -> bool:
     """Looks at each translation unit of ours; prints what was found, file by file."""
-    commands = json.loads((BUILD / "compile_commands.json").read_text())
+    commands = json.loads((BUILD / "compile_commands.json").read_text(encoding="utf-8"))
     units = sorted({Path(entry["file"]) for entry in commands})
     units = [
         unit

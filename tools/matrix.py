@@ -70,7 +70,7 @@ class Environment:
         """Makes the virtual environment, unless an earlier run finished making the same one."""
         stamp = self.directory / "venv" / "lms-stamp"
         wanted = f"{sys.executable} {self.directory} {self.tensorflow} {BUILD_TOOLS}"
-        if stamp.exists() and stamp.read_text() == wanted:
+        if stamp.exists() and stamp.read_text(encoding="utf-8") == wanted:
             return
         shutil.rmtree(self.directory / "venv", ignore_errors=True)
         self.call("making the environment", sys.executable, "-m", "venv", "venv")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import sys
 from collections.abc import Iterable
 from typing import Any
 
@@ -17,14 +18,34 @@ def format_bytes(count: float) -> str:
 
 
 def render(parts: Iterable[Any]) -> str:
-    """Rich's tables as plain text of at most 100 columns."""
+    """Rich's tables as plain text of at most 100 columns, such as stdout can print it."""
     from rich import console
 
     text = io.StringIO()
     out = console.Console(file=text, width=100, color_system=None, markup=False)
     for part in parts:
         out.print(part)
-    return "\n".join(line.rstrip() for line in text.getvalue().splitlines()) + "\n"
+    return printable("\n".join(line.rstrip() for line in text.getvalue().splitlines()) + "\n")
+
+
+def printable(text: str) -> str:
+    """`text` without what stdout's encoding lacks: with LC_ALL=C or a Latin locale, the lines of
+    tables. To print it would raise UnicodeEncodeError, in the middle of somebody's training."""
+    encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
+    try:
+        text.encode(encoding)
+    except UnicodeEncodeError:
+        for character, plain in (
+            ("\u2500", "-"),
+            ("\u2502", "|"),
+            ("\u2026", "..."),
+            ("\u2013", "-"),
+        ):
+            text = text.replace(character, plain)
+        text = text.encode(encoding, "replace").decode(encoding)
+    except LookupError:
+        pass  # an encoding of somebody's own: what it has, nobody knows
+    return text
 
 
 def show(parts: Iterable[Any]) -> None:

@@ -2,34 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import logging
-import math
-from collections.abc import Callable, Mapping, Sequence
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from lms import _devices, _native, _plan, _process_memory, _tf_graphs
+from lms import _devices, _native, _process_memory
 from lms._report import Report, format_bytes, render
+from lms._size_search import Search, Trial
+from lms._size_trials import Sizes
 
 _log = logging.getLogger("lms")
 _AT_MOST = 1 << 20
-_FEASIBLE = ("fits", "rewritten")
-_UNBOUNDED = 1 << 60
-
-
-@dataclasses.dataclass(frozen=True)
-class Trial:
-    """One size that was planned for: what it takes, and whether that fits.
-
-    peak_bytes: predicted; with lms: of the rewritten step. needed_bytes: the least budget found.
-    """
-
-    size: int
-    fits: bool
-    peak_bytes: int
-    needed_bytes: int
-    overhead: float = 0.0
-    status: str = ""
+_PRECISION = 0.01
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,6 +35,7 @@ class LargestSize:
     report: the plan at with_lms.
     checks: of check=True, by "without_lms" and "with_lms": (size, whether the run succeeded) at
       the answer and just above it.
+    seconds: what the search took, checks included.
     """
 
     what: str
@@ -60,6 +49,14 @@ class LargestSize:
     trials: Mapping[str, tuple[Trial, ...]]
     report: Report | None = None
     checks: Mapping[str, tuple[tuple[int, bool], ...]] = dataclasses.field(default_factory=dict)
+    seconds: float = 0.0
+
+    @property
+    def unplanned(self) -> tuple[Trial, ...]:
+        """The sizes that could not be planned, with lms or without, and so count as too large."""
+        return tuple(
+            trial for key in self.trials for trial in self.trials[key] if not trial.planned
+        )
 
     def table(self) -> str:
         """The sizes, and what they take, as a text table."""
@@ -86,7 +83,22 @@ class LargestSize:
                 f"{trial.overhead:+.1%}" if trial and key == "with_lms" else "-",
                 checks or "-",
             )
-        return render([out])
+        tried = len({(key, trial.size) for key in self.trials for trial in self.trials[key]})
+        lines = [f"searched in {self.seconds:.1f} s: {tried} plans", *self._remarks()]
+        return render([out]) + "".join(f"  {line}\n" for line in lines)
+
+    def _remarks(self) -> list[str]:
+        """What one has to know of sizes that could not be planned."""
+        lines = []
+        for key, label in (("without_lms", "without lms"), ("with_lms", "with lms")):
+            wrong = [trial for trial in self.trials.get(key, ()) if not trial.planned]
+            if wrong:
+                sizes = ", ".join(str(trial.size) for trial in wrong)
+                lines.append(
+                    f"{label}: could not be planned, and counted as too large: {sizes} "
+                    f"({wrong[0].status}: {wrong[0].reason})"
+                )
+        return lines
 
     def __str__(self) -> str:
         parts = []
@@ -96,7 +108,8 @@ class LargestSize:
             parts.append(
                 f"{self.with_lms or 'none'} with lms, for {self.slowdown:+.1%} of the step's time"
             )
-        return f"largest {self.what} on {self.device}: {', '.join(parts)}"
+        text = f"largest {self.what} on {self.device}: {', '.join(parts)}"
+        return "; ".join([text, *self._remarks()])
 
 
 def max_batch_size(
@@ -108,7 +121,8 @@ def max_batch_size(
     max_slowdown: float | None = None,
     check: bool | Callable[[int, int], bool] = False,
     at_most: int = 65536,
-    precision: float = 0.0,
+    precision: float = _PRECISION,
+    progress: bool | Callable[[str], None] | None = None,
     **options: Any,
 ) -> LargestSize:
     """The largest batch that a training step can take on a device, without lms and with it.
@@ -134,6 +148,7 @@ def max_batch_size(
         check=check,
         at_most=at_most,
         precision=precision,
+        progress=progress,
         **options,
     )
 
@@ -151,7 +166,8 @@ def max_size(
     max_slowdown: float | None = None,
     check: bool | Callable[[int, int], bool] = False,
     at_most: int = 65536,
-    precision: float = 0.0,
+    precision: float = _PRECISION,
+    progress: bool | Callable[[str], None] | None = None,
     **options: Any,
 ) -> LargestSize:
     """The largest size of some dimension (image, sequence, batch) that fits on a device.
@@ -179,10 +195,17 @@ def max_size(
         it, each in a process of its own under RLIMIT_DATA; `step` must be a function of the size
         that can be pickled by name (defined at the top of a module). Or a function (size, budget)
         that says whether a run succeeds, budget 0 being without lms.
-      precision: the search ends when it knows the answer to this share of it: 0.02 is 2%.
+      precision: the search ends when it knows the answer to this share of it; the default, 0.01,
+        is exact below 200 and 1% above. 0: exact.
+      progress: what is being tried, on stderr: True, False, or None (default): where that is a
+        terminal. Or a function that is given a line of text before each size.
       options: those of lms.enable(), but memory_budget.
+    Returns:
+      The sizes, and every trial. A size that cannot be planned (status "skipped" or "failed", or
+      planning raises) counts as one that does not fit: see LargestSize.unplanned.
     Raises:
-      TypeError, ValueError, OptionError: as of lms.plan; and where nothing can vary.
+      TypeError, ValueError, OptionError: as of lms.plan; where nothing can vary; and where no size
+        at all could be planned, with the reason.
     """
     if "memory_budget" in options:
         raise TypeError("memory_budget is what is looked for here: give memory_limit")
@@ -193,11 +216,43 @@ def max_size(
         )
     if max_slowdown is not None and not max_slowdown >= 0:
         raise ValueError(f"max_slowdown={max_slowdown!r}: expected a share such as 0.1, or None")
-    target = _devices.find(device)
+    with _told(progress) as tell:
+        return _found(
+            step,
+            args,
+            vary,
+            what,
+            search=Search(at_least, min(at_most, _AT_MOST), multiple_of, precision),
+            memory_limit=memory_limit,
+            target=_devices.find(device),
+            wanted={"without_lms": lms is not True, "with_lms": lms is not False},
+            max_slowdown=max_slowdown,
+            check=check,
+            tell=tell,
+            options=options,
+        )
+
+
+def _found(
+    step: Any,
+    args: Sequence[Any],
+    vary: str | Sequence[str] | None,
+    what: str,
+    search: Search,
+    memory_limit: str | int | None,
+    target: _devices.Device,
+    wanted: Mapping[str, bool],
+    max_slowdown: float | None,
+    check: bool | Callable[[int, int], bool],
+    tell: Callable[[str], None],
+    options: Mapping[str, Any],
+) -> LargestSize:
+    begin = time.perf_counter()
     limit = _bytes(memory_limit)
     own = fill = 0.0
     budget = limit if limit is not None else target.budget_bytes
     if limit is not None and target.kind == "CPU":
+        tell("measuring what a process takes by itself")
         own, fill = _process_memory.overhead(step)
         budget = int((limit - own) * fill)
         if budget <= 0:
@@ -205,11 +260,12 @@ def max_size(
                 f"memory_limit={memory_limit!r} leaves nothing for a step: the process takes "
                 f"{format_bytes(own)} of it by itself"
             )
-    sizes = _Sizes(step, args, vary, target, dict(options), budget)
-    search = _Search(at_least, min(at_most, _AT_MOST), multiple_of, precision)
+    tell("tracing the step")
+    sizes = Sizes(step, args, vary, target, dict(options), budget, what, tell)
     if limit is not None and own and _process_memory.can_be_found(step):
         # What the process takes by itself grows with the size: it is measured at the answer too.
         size, _ = search.largest(sizes.stock, budget, 0)
+        tell(f"measuring what a process takes by itself at {what} {size}")
         try:
             own = max(own, _process_memory.overhead(step, max(1, size), limit)[0])
         except RuntimeError as error:
@@ -217,20 +273,24 @@ def max_size(
         budget = sizes.budget = max(1, int((limit - own) * fill))
     trials: dict[str, tuple[Trial, ...]] = {}
     found: dict[str, int] = {}
-    for key, wanted, try_size in (
-        ("without_lms", lms is not True, sizes.stock),
-        ("with_lms", lms is not False, sizes.rewritten(max_slowdown)),
-    ):
-        if wanted:
-            first = found.get("without_lms", 0)
-            found[key], trials[key] = search.largest(try_size, budget, first)
+    if wanted["without_lms"]:
+        found["without_lms"], trials["without_lms"] = search.largest(sizes.stock, budget, 0)
+    if wanted["with_lms"]:
+        slow = dataclasses.replace(search, slowdown=max_slowdown)
+        first = found.get("without_lms", 0)
+        found["with_lms"], trials["with_lms"] = slow.largest(
+            sizes.rewritten(max_slowdown), budget, first
+        )
+    _refuse_where_none_was_planned(trials)
     best = next((t for t in trials.get("with_lms", ()) if t.size == found["with_lms"]), None)
     checks: dict[str, tuple[tuple[int, bool], ...]] = {}
     if check:
         run = check if callable(check) else _process_memory.runner(step, limit, target, int(own))
         for key, size in found.items():
-            above = size + multiple_of * max(1, round(size * 0.05 / multiple_of))
+            multiple = search.multiple
+            above = size + multiple * max(1, round(size * 0.05 / multiple))
             tried = [one for one in (size, above) if one > 0]
+            tell(f"running {what} {', '.join(map(str, tried))}")
             checks[key] = tuple(
                 (one, bool(run(one, budget if key == "with_lms" else 0))) for one in tried
             )
@@ -244,191 +304,46 @@ def max_size(
         with_lms=found.get("with_lms"),
         slowdown=best.overhead if best else 0.0,
         trials=trials,
-        report=sizes.reports.get(best.size) if best else None,
+        report=sizes.report(best.size) if best else None,
         checks=checks,
+        seconds=time.perf_counter() - begin,
     )
 
 
-class _Sizes:
-    """The step at any size."""
+@contextlib.contextmanager
+def _told(progress: bool | Callable[[str], None] | None) -> Iterator[Callable[[str], None]]:
+    """A function that shows a line of text as the argument `progress` of max_size says."""
+    if callable(progress):
+        yield progress
+        return
+    if progress is None:
+        progress = sys.stderr.isatty()
+    if not progress:
+        yield lambda text: None
+        return
+    from rich.console import Console
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-    def __init__(
-        self,
-        step: Any,
-        args: Sequence[Any],
-        vary: str | Sequence[str] | None,
-        device: _devices.Device,
-        options: dict[str, Any],
-        budget: int,
-    ):
-        self._device, self.budget = device, budget
-        self._stock: dict[int, Report] = {}
-        self._unknown = options.pop("unknown_dim", None)
-        names = ("optimizer", "loss", "signature", "feeds", "fetches")
-        self._said = {name: options.pop(name) for name in names if name in options}
-        self._options = options
-        self.reports: dict[int, Report] = {}
-        self._fixed: tuple[_tf_graphs.Step, int] | None = None
-        self._make: Callable[[int], Any] | None = None
-        self._vary = [vary] if isinstance(vary, str) else list(vary or ())
-        if _plan.takes_arguments(step) and not _tf_graphs.is_function(step):
-            if args or vary:
-                raise ValueError(
-                    "a function of the size takes no further arguments: let it return a tuple of "
-                    "the step and what it is called with"
-                )
-            self._make = step
-            return
-        if not args and _plan.is_model_or_maker(step):
-            args = (None,)
-        source = _plan.Source(step, **self._said)
-        self._fixed = source.trace(args)
-        opened = _tf_graphs.open_arguments(self._fixed[0])
-        if not opened:
-            raise ValueError(
-                "nothing can vary: every size is fixed. Give tf.TensorSpec with None where the "
-                "size is looked for, or a function of the size"
-            )
+    console = Console(stderr=True)
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task("", total=None)
 
-    def _planned(self, size: int, budget: int) -> Report:
-        options = dict(self._options)
-        if self._make is not None:
-            traced, allocated = _made(self._make, size, self._said)
-            if self._unknown is not None:
-                options["unknown_dim"] = self._unknown
-        else:
-            assert self._fixed is not None
-            traced, allocated = self._fixed
-            options["unknown_dim"] = self._sizes(size)
-        chosen = _plan.gathered(budget, options)
-        return _plan.planned(traced, self._device, chosen, allocated)
-
-    def _sizes(self, size: int) -> Any:
-        if not self._vary:
-            return size
-        named: dict[str, int] = {}
-        if isinstance(self._unknown, Mapping):
-            named.update(self._unknown)
-        elif self._unknown is not None:
-            named[""] = int(self._unknown)
-        return {**named, **dict.fromkeys(self._vary, size)}
-
-    def stock(self, size: int) -> Trial:
-        if size not in self._stock:
-            self._stock[size] = self._planned(size, _UNBOUNDED)
-        report = self._stock[size]
-        _refuse_failure(report, size)
-        peak = report.peak_before_bytes
-        return Trial(size, peak <= self.budget, peak, peak, status=report.status)
-
-    def rewritten(self, max_slowdown: float | None) -> Callable[[int], Trial]:
-        def trial(size: int) -> Trial:
-            report = self._planned(size, self.budget)
-            _refuse_failure(report, size)
-            self.reports[size] = report
-            added = report.predicted_time_overhead if report.status == "rewritten" else 0.0
-            fits = report.status in _FEASIBLE
-            if max_slowdown is not None and added > max_slowdown:
-                fits = False
-            needed = report.min_budget_bytes or report.peak_after_bytes
-            return Trial(size, fits, report.peak_after_bytes, needed, added, report.status)
-
-        return trial
-
-
-def _refuse_failure(report: Report, size: int) -> None:
-    if report.status in ("failed", "skipped"):
-        raise ValueError(f"the step at {size} cannot be planned: {report.reason}")
-
-
-def _made(make: Callable[[int], Any], size: int, said: Mapping[str, Any]) -> tuple[Any, int]:
-    """What a function of the size returns, unallocated."""
-    return _plan.trace_made(lambda: make(size), said)
-
-
-# How much larger the next size is at least, while all that were tried fit.
-_GROWTH = (1.25, 1.5, 2.0, 4.0)
-
-
-@dataclasses.dataclass(frozen=True)
-class _Search:
-    """Bisection over sizes, aided by what each size is said to need.
-
-    What is needed is no straight line and has noise in it, so no guess is trusted twice: upwards
-    sizes grow by _GROWTH at least, and a guess that did not halve what is left is followed by the
-    middle. Sizes from 1 to a million are told apart to 2% by 25 trials at most.
-    """
-
-    least: int
-    most: int
-    multiple: int
-    precision: float
-
-    def _rounded(self, size: float) -> int:
-        steps = int(size) // self.multiple
-        first = -(-self.least // self.multiple)
-        return self.multiple * max(first, min(steps, self.most // self.multiple))
-
-    def largest(
-        self, try_size: Callable[[int], Trial], budget: int, first: int
-    ) -> tuple[int, tuple[Trial, ...]]:
-        """The largest size that fits (0: none), and all trials by size. `first`: known to fit with
-        less means, or 0."""
-        trials: dict[int, Trial] = {}
-        low: Trial | None = None
-        high: Trial | None = None
-        size = self._rounded(max(first, self.least, 8))
-        ratio = math.inf  # between the ends
-        trust = True
-        while size not in trials:
-            trial = trials[size] = try_size(size)
-            if trial.fits:
-                low = trial
+        def tell(text: str) -> None:
+            if console.is_terminal:
+                bar.update(task, description=text)
             else:
-                high = trial
-            if high is None:
-                size = self._above(trial, trials, budget)
-                continue
-            bottom = low.size if low else self._rounded(self.least) - self.multiple
-            if high.size - bottom <= self._close(bottom):
-                break
-            before, ratio = ratio, high.size / max(bottom, 1)
-            trust = not trust or ratio <= math.sqrt(before)
-            guess = None
-            if trust and not (low is not None and low.status == "rewritten"):
-                guess = _line(trials, budget)
-            size = self._between(bottom, high.size, guess)
-        return (low.size if low else 0), tuple(trials[size] for size in sorted(trials))
+                print(text, file=sys.stderr, flush=True)
 
-    def _close(self, size: int) -> float:
-        return max(self.multiple, size * self.precision)
-
-    def _above(self, low: Trial, trials: Mapping[int, Trial], budget: int) -> int:
-        growth = _GROWTH[min(len(trials), len(_GROWTH)) - 1]
-        # A rewritten step's peak lies below the budget whatever the size: it foretells nothing.
-        line = None if low.status == "rewritten" else _line(trials, budget)
-        guess = line or low.size * max(growth, 1.5)
-        guess = min(max(guess, low.size * growth), low.size * _GROWTH[-1])
-        return self._rounded(max(guess, low.size + self.multiple))
-
-    def _between(self, low: int, high: int, guess: float | None) -> int:
-        """A size between the two: the guess, else the middle, in ratio as sizes are asked for."""
-        if guess is None:
-            guess = math.sqrt(max(low, 1) * high) if low * 2 < high else (low + high) / 2
-        close = min(self._close(low), (high - low) / 2)
-        inside = self._rounded(min(max(guess, low + close), high - close))
-        return min(max(inside, self._rounded(low + self.multiple)), high - self.multiple)
+        yield tell
 
 
-def _line(trials: Mapping[int, Trial], budget: int) -> float | None:
-    """Where a line through the two sizes nearest to the budget meets it."""
-    near = sorted(trials.values(), key=lambda trial: abs(trial.needed_bytes - budget))[:2]
-    if len(near) < 2 or near[0].needed_bytes == near[1].needed_bytes:
-        return None
-    a, b = near
-    slope = (b.size - a.size) / (b.needed_bytes - a.needed_bytes)
-    guess = a.size + (budget - a.needed_bytes) * slope
-    return guess if guess > 0 else None
+def _refuse_where_none_was_planned(trials: Mapping[str, tuple[Trial, ...]]) -> None:
+    made = [trial for several in trials.values() for trial in several]
+    if made and not any(trial.planned for trial in made):
+        least = min(made, key=lambda trial: trial.size)
+        sizes = ", ".join(str(size) for size in sorted({trial.size for trial in made}))
+        raise ValueError(f"no size can be planned ({sizes} were tried): {least.reason}")
 
 
 def _bytes(limit: str | int | None) -> int | None:

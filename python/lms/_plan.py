@@ -90,12 +90,37 @@ def planned(
     allocated: int = 0,
 ) -> Report:
     """The report on a step. `allocated`: bytes of its variables that this process has already."""
+    refuse_without_training(traced)
+    told, automatic = _told(device, options, allocated)
+    reports = _tf_plan.optimise(traced, device, told)
+    return _largest(reports, traced.name, device, automatic)
+
+
+def planned_again(
+    prepared: _tf_plan.Prepared,
+    device: _devices.Device,
+    options: Mapping[str, _options.OptionValue],
+) -> Report:
+    """The report that `planned` gives of a step that TensorFlow's passes have treated already."""
+    told, automatic = _told(device, options, 0)
+    reports = _tf_plan.optimise_prepared(prepared, told)
+    return _largest(reports, prepared.name, device, automatic)
+
+
+def refuse_without_training(traced: _tf_graphs.Step) -> None:
+    """Raises ValueError where nothing is trained."""
     if not _tf_graphs.trains(traced):
         raise ValueError(
             f"there is no training step in {traced.name!r}: it computes no gradients and updates "
             "no weights. Expected is what trains: a function with a tf.GradientTape, a compiled "
             "model, or the signature or fetches that run the optimizer"
         )
+
+
+def _told(
+    device: _devices.Device, options: Mapping[str, _options.OptionValue], allocated: int
+) -> tuple[dict[str, _options.OptionValue], bool]:
+    """What the optimizer is told, and whether the budget is what the device has."""
     told = dict(options)
     asked = told.get("memory_budget", "auto")
     automatic = isinstance(asked, str) and asked.strip().lower() == "auto"
@@ -108,9 +133,15 @@ def planned(
             rate = float(device.host_bandwidth * _devices.LINK_SHARE)
             told.setdefault("swap_out_bandwidth", rate)
             told.setdefault("swap_in_bandwidth", rate)
-    reports = _tf_plan.optimise(traced, device, told)
+    return told, automatic
+
+
+def _largest(
+    reports: Sequence[Mapping[str, Any]], name: str, device: _devices.Device, automatic: bool
+) -> Report:
+    """The report of the device that has the most to hold."""
     if not reports:
-        raise RuntimeError(f"{traced.name}: TensorFlow's graph optimizer did not get as far as lms")
+        raise RuntimeError(f"{name}: TensorFlow's graph optimizer did not get as far as lms")
     made = max(reports, key=lambda item: item["peak_before_bytes"])
     report = dataclasses.replace(from_native(made), device=device.name)
     if automatic:

@@ -4,6 +4,8 @@ Relies on this:
 
 - `tf_optimizer.OptimizeGraph` runs all of Grappler, custom optimizers last, on a MetaGraphDef, for
   a `cluster.Cluster` of devices that only have to be described.
+- Of the passes only lms reads its options: on what the others made of a graph it plans as it does
+  after them, if all of them are off (`prepare`, `optimise_prepared`).
 - `context.Context.config` is the ConfigProto that a call of a function carries.
 - In a tf.Graph that builds no function, variables are nodes: none of them is allocated.
 """
@@ -11,6 +13,7 @@ Relies on this:
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import gc
 import itertools
 import threading
@@ -104,6 +107,18 @@ def _quiet() -> Iterator[None]:
                 _native.set_least_logged(_logged_before)
 
 
+@dataclasses.dataclass(frozen=True)
+class Prepared:
+    """A step as lms gets it: all of TensorFlow's own passes have treated it, for a device.
+
+    What follows them depends on lms' options alone: it can be planned again and again.
+    """
+
+    name: str
+    meta: Any  # MetaGraphDef
+    cluster: Any
+
+
 def optimise(
     step: Step, device: Device, options: Mapping[str, OptionValue]
 ) -> list[dict[str, Any]]:
@@ -112,7 +127,62 @@ def optimise(
     Raises ValueError where TensorFlow cannot read the graph.
     """
     cluster, place = _cluster_for(device, compute_type(step))
-    token = f"plan{next(_numbers)}"
+    return _run(step.name, _placed(step, place), cluster, _config(device), options)
+
+
+def prepare(step: Step, device: Device) -> Prepared:
+    """TensorFlow's passes on the step, once: most of what planning a large step takes.
+
+    Raises ValueError where TensorFlow cannot read the graph.
+    """
+    cluster, place = _cluster_for(device, compute_type(step))
+    meta = _placed(step, place)
+    meta.graph_def.CopyFrom(_optimised(step.name, meta, cluster, _config(device)))
+    return Prepared(step.name, meta, cluster)
+
+
+def optimise_prepared(
+    prepared: Prepared, options: Mapping[str, OptionValue]
+) -> list[dict[str, Any]]:
+    """The reports of the optimizer alone: those of `optimise` on the same step and device."""
+    config = _plain_config()
+    rewrite = config.graph_options.rewrite_options
+    rewrite.Clear()
+    for name in _PASSES:
+        if name in rewrite.DESCRIPTOR.fields_by_name:
+            setattr(rewrite, name, rewrite.OFF)
+    rewrite.memory_optimization = rewrite.NO_MEM_OPT
+    rewrite.disable_model_pruning = True
+    rewrite.meta_optimizer_iterations = rewrite.ONE
+    rewrite.min_graph_nodes = -1
+    return _run(prepared.name, prepared.meta, prepared.cluster, config, options)
+
+
+# All passes that a RewriterConfig can switch off, by its fields' names; versions have not all.
+_PASSES = (
+    "layout_optimizer",
+    "constant_folding",
+    "shape_optimization",
+    "remapping",
+    "common_subgraph_elimination",
+    "arithmetic_optimization",
+    "dependency_optimization",
+    "loop_optimization",
+    "function_optimization",
+    "debug_stripper",
+    "scoped_allocator_optimization",
+    "pin_to_host_optimization",
+    "implementation_selector",
+    "auto_mixed_precision",
+    "auto_mixed_precision_mkl",
+    "auto_mixed_precision_onednn_bfloat16",
+    "auto_mixed_precision_cpu",
+    "use_plugin_optimizers",
+)
+
+
+def _placed(step: Step, place: str) -> Any:
+    """The step's graph as a MetaGraphDef, on a device."""
     meta = _meta_graph.MetaGraphDef()
     meta.graph_def.CopyFrom(step.graph)
     for node in meta.graph_def.node:
@@ -120,9 +190,13 @@ def optimise(
     for function in meta.graph_def.library.function:
         for node in function.node_def:
             node.device = ""
-    fetches = meta.collection_def["train_op"].node_list.value
-    fetches.extend(step.fetches)
-    config = Entry(as_entry({**options, "_planned": token})).merge(_plain_config())
+    meta.collection_def["train_op"].node_list.value.extend(step.fetches)
+    return meta
+
+
+def _config(device: Device) -> Any:
+    """The configuration of a call on this device, without lms."""
+    config = _plain_config()
     rewrite = config.graph_options.rewrite_options
     rewrite.min_graph_nodes = -1
     rewrite.disable_meta_optimizer = False
@@ -132,15 +206,33 @@ def optimise(
         # It puts transpositions at the ends of chains of convolutions, which changes no peak
         # (ResNet-50: the same to the byte), and takes as long as all else without GPU kernels.
         rewrite.layout_optimizer = type(rewrite).OFF
+    return config
+
+
+def _run(
+    name: str, meta: Any, cluster: Any, config: Any, options: Mapping[str, OptionValue]
+) -> list[dict[str, Any]]:
+    """The reports of lms, as the last of the configuration's passes."""
+    token = f"plan{next(_numbers)}"
+    try:
+        _optimised(
+            name, meta, cluster, Entry(as_entry({**options, "_planned": token})).merge(config)
+        )
+    except Exception:
+        _native.take_planned(token)
+        raise
+    return _native.take_planned(token)
+
+
+def _optimised(name: str, meta: Any, cluster: Any, config: Any) -> Any:
+    """The GraphDef that Grappler makes of it."""
     try:
         with _quiet():
-            _tf_optimizer.OptimizeGraph(
-                config, meta, verbose=False, graph_id=step.name.encode(), cluster=cluster
+            return _tf_optimizer.OptimizeGraph(
+                config, meta, verbose=False, graph_id=name.encode(), cluster=cluster
             )
     except Exception as error:
-        _native.take_planned(token)
-        raise ValueError(f"TensorFlow cannot read the graph of {step.name}: {error}") from error
-    return _native.take_planned(token)
+        raise ValueError(f"TensorFlow cannot read the graph of {name}: {error}") from error
 
 
 def _plain_config() -> Any:

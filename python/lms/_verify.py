@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import io
 from collections.abc import Iterator
 from typing import Any, Callable
 
@@ -12,6 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 from lms import _native, _options, _report, _switch, _tf_context, _tf_entry
+from lms._format import render
 
 
 @dataclasses.dataclass(frozen=True)
@@ -67,7 +67,7 @@ class VerifyResult:
 
     def table(self) -> str:
         """The same as a text table, for a terminal."""
-        from rich import box, console, table
+        from rich import box, table
 
         rows = table.Table(box=box.SIMPLE)
         for name in ("differs", "dtype", "elements", "max abs", "max rel", "repeats without lms"):
@@ -81,10 +81,7 @@ class VerifyResult:
                 f"{item.max_rel:.3g}",
                 "yes" if item.stock_repeats else "no",
             )
-        text = io.StringIO()
-        if self.differences:
-            console.Console(file=text, width=100, color_system=None, markup=False).print(rows)
-        middle = [line.rstrip() for line in text.getvalue().splitlines()]
+        middle = render([rows]).splitlines() if self.differences else []
         return "\n".join([self._headline(), *middle, *self._remarks()]) + "\n"
 
     def _headline(self) -> str:

@@ -147,7 +147,7 @@ def memory_checks() -> Iterator[Check]:
 
 def _meminfo(field: str) -> int | None:
     try:
-        text = pathlib.Path("/proc/meminfo").read_text()
+        text = pathlib.Path("/proc/meminfo").read_text(encoding="utf-8")
     except OSError:
         return None
     match = re.search(rf"^{field}:\s+(\d+) kB", text, re.M)
@@ -163,7 +163,7 @@ def cgroup_limit(
     """
     if text is None:
         try:
-            text = pathlib.Path("/proc/self/cgroup").read_text()
+            text = pathlib.Path("/proc/self/cgroup").read_text(encoding="utf-8")
         except OSError:
             return None
     least: tuple[int, int] | None = None
@@ -189,7 +189,7 @@ def cgroup_limit(
 
 def _number(path: pathlib.Path) -> int | None:
     try:
-        text = path.read_text().strip()
+        text = path.read_text(encoding="utf-8").strip()
     except OSError:
         return None
     return int(text) if text.isdigit() else None
@@ -311,7 +311,7 @@ def profile_directory(environment: Mapping[str, str]) -> pathlib.Path:
 def file_system(directory: pathlib.Path) -> str:
     """The type of the file system that the directory is on, "unknown" where that is not known."""
     try:
-        lines = pathlib.Path("/proc/self/mounts").read_text().splitlines()
+        lines = pathlib.Path("/proc/self/mounts").read_text(encoding="utf-8").splitlines()
     except OSError:
         return "unknown"
     best, kind = "", "unknown"

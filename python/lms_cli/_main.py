@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -56,6 +57,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     for arguments that it does not understand.
     """
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    for stream in (sys.stdout, sys.stderr):
+        # What the locale's encoding lacks is no reason to end without a result.
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
     parser = make_parser()
     args = parser.parse_args(argv)
     if args.version:

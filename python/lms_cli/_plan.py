@@ -102,7 +102,7 @@ def run(args: argparse.Namespace, out: Output) -> int:
         begin = time.perf_counter()
         move(text=f"planning {target.name}")
         if args.max_batch:
-            return _max_batch(lms, target, args, options, out)
+            return _max_batch(lms, target, args, options, out, move)
         planned = [target.thing, *_call_arguments(target, args)]
         report = _asked(
             lambda: lms.plan(*planned, memory_budget=args.budget, device=args.device, **options)
@@ -200,6 +200,7 @@ def _max_batch(
     args: argparse.Namespace,
     options: dict[str, Any],
     out: Output,
+    move: Callable[..., None],
 ) -> int:
     """The largest batch sizes for the budget."""
     if target.kind == "graph":
@@ -215,6 +216,7 @@ def _max_batch(
             memory_limit=limit,
             device=args.device,
             max_slowdown=args.max_slowdown,
+            progress=lambda text: move(text=text),
             **{"precision": _PRECISION, **options},
         )
     )

@@ -9,6 +9,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "benchmarks"))
 
+from patience import HANGS  # noqa: E402
 from planner.core import program  # noqa: E402
 
 
@@ -20,7 +21,7 @@ def run_core(
         [str(program()), *map(str, words)],
         input=text.encode() if isinstance(text, str) else text,
         capture_output=True,
-        timeout=300,
+        timeout=HANGS,
         check=False,
     )
     assert done.returncode == status, done.stderr.decode()

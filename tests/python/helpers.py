@@ -12,6 +12,7 @@ from typing import Any
 
 import lms
 import tensorflow as tf
+from patience import HANGS
 from tensorflow.python.eager import context
 
 PACKAGE = Path(lms.__file__).resolve().parent
@@ -90,7 +91,7 @@ def run_python(code: str, path: Path = PACKAGE.parent, **environment: str) -> tu
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        timeout=300,
+        timeout=HANGS,
         check=False,
     )
     return child.returncode, child.stdout

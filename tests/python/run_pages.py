@@ -78,7 +78,9 @@ def run_page(page: str, blocks: list[tuple[int, str]], result: Path) -> None:
         if error:
             break
     seconds = time.monotonic() - begin
-    result.write_text(json.dumps({"error": error, "printed": printed, "seconds": seconds}))
+    result.write_text(
+        json.dumps({"error": error, "printed": printed, "seconds": seconds}), encoding="utf-8"
+    )
 
 
 def main() -> None:
@@ -108,7 +110,7 @@ def main() -> None:
             child, status = os.wait()
             page, result = running.pop(child)
             if result.exists():
-                results[page] = json.loads(result.read_text())
+                results[page] = json.loads(result.read_text(encoding="utf-8"))
             else:
                 text = f"the process of this page ended with status {status}"
                 results[page] = {"error": text, "printed": [], "seconds": 0.0}

@@ -47,7 +47,7 @@ def make_conv_step():
 
 
 def keys_in(path):
-    lines = pathlib.Path(path).read_text().splitlines()
+    lines = pathlib.Path(path).read_text(encoding="utf-8").splitlines()
     return [line for line in lines if line.startswith("op ")]
 
 
@@ -196,7 +196,7 @@ def test_a_rewritten_step_can_be_calibrated(tmp_path):
 def test_a_foreign_or_damaged_profile_is_refused_and_made_anew(change, reason):
     step, _ = make_step(layers=4)
     path = pathlib.Path(lms.calibrate(step, repeats=1).path)
-    path.write_text(path.read_text().replace(*change, 1))
+    path.write_text(path.read_text(encoding="utf-8").replace(*change, 1), encoding="utf-8")
     report = priced(step)
     assert report.status == "rewritten"
     warnings = [warning for warning in report.warnings if "profile" in warning]

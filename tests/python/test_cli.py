@@ -49,7 +49,11 @@ def test_a_plan_under_a_budget(chain, tmp_path):
     assert found["budget_bytes"] == 100 + ACTIVATIONS * 60 // 100
     assert found["feasible"] is True
     assert found["peak_after_bytes"] <= found["budget_bytes"]
-    assert found["recomputations"] + found["moves"] == len(out.read_text().splitlines()) - 1 > 0
+    assert (
+        found["recomputations"] + found["moves"]
+        == len(out.read_text(encoding="utf-8").splitlines()) - 1
+        > 0
+    )
     assert found["added_us"] > 0
     assert found["added_share"] == pytest.approx(found["added_us"] / 108)
     assert found["planner_seconds"] >= 0
@@ -104,7 +108,7 @@ def test_what_is_swapped_costs_what_the_link_cannot_hide(chain, tmp_path):
     assert (fast["added_us"], fast["stall_us"]) == (0, 0)
     assert fast["transfer_us"] == pytest.approx(2 * fast["swaps"])
     assert fast["swapped_bytes"] == fast["fetched_bytes"] == 2**20 * fast["swaps"]
-    lines = out.read_text().splitlines()
+    lines = out.read_text(encoding="utf-8").splitlines()
     assert sum(line.startswith("swap-out") for line in lines) == fast["swaps"]
     again = figures("simulate", chain, out, "--link", "1048.576,1048.576")
     assert again["peak_bytes"] == fast["peak_after_bytes"] <= fast["budget_bytes"]
@@ -171,7 +175,8 @@ def test_sorting(tmp_path):
     out = tmp_path / "sorted"
     run("sort", "-", "--out", out, text=backwards)
     assert (
-        out.read_text() == "lms-graph 1\nop a cost 1\n  out a 10\nop b cost 2\n  out b 20\n  in a\n"
+        out.read_text(encoding="utf-8")
+        == "lms-graph 1\nop a cost 1\n  out a 10\nop b cost 2\n  out b 20\n  in a\n"
     )
     assert run("sort", out).stdout == out.read_bytes()
     assert figures("show", "-", "--sort", text=backwards)["peak_bytes"] == 30
@@ -288,7 +293,7 @@ def test_the_example_of_the_document(tmp_path):
     out = tmp_path / "example.lmsplan"
     found = figures("plan", "-", "--budget", budget, "--out", out, text=graph)
     assert found["feasible"]
-    assert out.read_text() == block("lmsplan")
+    assert out.read_text(encoding="utf-8") == block("lmsplan")
 
 
 def test_importing_as_the_document_shows():

@@ -338,6 +338,7 @@ def test_the_largest_batch(models, asked, capfd):
     assert status == 0
     (_, options) = asked[0]
     assert options.pop("precision") == 0.02
+    assert callable(options.pop("progress"))
     assert options == {"memory_limit": "2GiB", "device": None, "max_slowdown": 0.2}
     data = json.loads(out)
     trials = {"with_lms": [{"size": 64}]}
@@ -357,7 +358,7 @@ def test_a_model_is_planned_for_a_device_and_the_plan_shown_again(models, capfd)
     assert data["report"]["status"] == "rewritten"
     assert data["report"]["peak_after_bytes"] < data["report"]["peak_before_bytes"]
     assert 0 < data["seconds"]["planning"] < data["seconds"]["whole"]
-    assert "<html" in (models / "plan.html").read_text()
+    assert "<html" in (models / "plan.html").read_text(encoding="utf-8")
     (models / "plan.json").write_text(out)
     status, out, _ = run(capfd, "report", "plan.json")
     assert status == 0 and data["report"]["function"] in out
@@ -378,7 +379,7 @@ def test_a_saved_report(report, tmp_path, capfd):
     status, out, _ = run(capfd, "report", path, "--json", "--perfetto", tmp_path / "trace.json")
     data = json.loads(out)
     assert status == 0 and data["report"]["decisions"] == json.loads(report.to_json())["decisions"]
-    assert json.loads((tmp_path / "trace.json").read_text())
+    assert json.loads((tmp_path / "trace.json").read_text(encoding="utf-8"))
     again = tmp_path / "printed.json"
     again.write_text(out)  # what --json prints holds a report
     assert run(capfd, "report", again)[0] == 0

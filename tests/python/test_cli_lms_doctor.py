@@ -14,6 +14,7 @@ import pytest
 from helpers import PACKAGE
 from lms import _build_info
 from lms_cli import _host
+from patience import HANGS
 from test_loading import copy_package
 
 SOURCES = PACKAGE.parent
@@ -27,7 +28,7 @@ def run(*words: str, python: object = sys.executable, path: object = SOURCES, **
         env={**base, "PYTHONPATH": str(path), "TF_CPP_MIN_LOG_LEVEL": "3", **environment},
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=HANGS,
         check=False,
     )
     return done.returncode, json.loads(done.stdout), done.stderr
@@ -143,7 +144,7 @@ def test_a_tensorflow_that_crashes(bare, tmp_path):
         env={**os.environ, "PYTHONPATH": f"{path}{os.pathsep}{tmp_path}"},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=HANGS,
         check=False,
     )
     assert done.returncode == 1

@@ -227,7 +227,7 @@ def lms_help() -> str:
 
 
 def extras() -> set[str]:
-    text = (ROOT / "pyproject.toml").read_text()
+    text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
     section = text.partition("[project.optional-dependencies]")[2].partition("\n[")[0]
     return set(re.findall(r"^([\w-]+) = \[", section, re.M))
 
@@ -247,7 +247,9 @@ def problem_of(words: list[str], lms_help: str) -> str:
         if rest and not re.search(rf"\b{re.escape(rest[0])}\b", lms_help):
             return f"lms --help does not know {rest[0]}"
     elif Path(program).name == "lms-core":
-        source = "".join(path.read_text() for path in (ROOT / "cc" / "cli").glob("*.cc"))
+        source = "".join(
+            path.read_text(encoding="utf-8") for path in (ROOT / "cc" / "cli").glob("*.cc")
+        )
         if rest and f'"{rest[0]}"' not in source:
             return f"lms-core does not know {rest[0]}"
     elif program in ("pip", ".venv/bin/pip") or words[1:3] == ["-m", "pip"]:
@@ -353,7 +355,9 @@ def quoted_messages() -> list[tuple[int, str]]:
 
 def test_quoted_messages_stand_in_the_sources() -> None:
     texts = docs_parts.all_texts()
-    texts += list(docs_parts.python_texts((ROOT / "setup.py").read_text(), everything=True))
+    texts += list(
+        docs_parts.python_texts((ROOT / "setup.py").read_text(encoding="utf-8"), everything=True)
+    )
     quoted = quoted_messages()
     assert len(quoted) > 70
     for line, text in quoted:

@@ -8,6 +8,7 @@ import pytest
 import tensorflow as tf
 from helpers import make_open_step, make_step, optimized_nodes, reports_on, rows
 from lms import _failure, _feedback, _native
+from patience import HANGS
 
 # Places of _native.failure_places() that steps pass, and what is left to tell of them.
 LOST = {"before": 0, "report": 0}  # reports
@@ -195,7 +196,7 @@ def test_an_error_around_a_call_is_logged_once(place, stock, caplog):
     said = [record for record in caplog.records if "injected into" in record.getMessage()]
     assert len(said) == 1, caplog.text
     _failure.inject("")
-    assert _feedback._lock.acquire(timeout=10)  # nothing is being measured any more
+    assert _feedback._lock.acquire(timeout=HANGS)  # nothing is being measured any more
     _feedback._lock.release()
     assert _feedback._open is None
     assert run_from_the_start(step, weights) == stock

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from forms import same
+from patience import HANGS
 from steps import BATCH, LAYERS, WIDTH, chain
 
 v1 = tf.compat.v1
@@ -45,7 +46,9 @@ def run(build: Callable, budget: str | None, **options) -> tuple:
             init = v1.global_variables_initializer()
     finally:
         v1.enable_control_flow_v2()
-    config = v1.ConfigProto(intra_op_parallelism_threads=1, operation_timeout_in_ms=60_000)
+    config = v1.ConfigProto(
+        intra_op_parallelism_threads=1, operation_timeout_in_ms=int(1000 * HANGS)
+    )
     config = config if budget is None else lms.configure(config, budget, **options)
     with v1.Session(graph=graph, config=config) as session:
         session.run(init)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import lms
 import pytest
+from patience import HANGS
 
 pytest.importorskip("hypothesis")
 
@@ -28,7 +29,7 @@ def outcomes_of(*arguments: str) -> dict[str, list[dict]]:
         env={**os.environ, "PYTHONPATH": path},
         capture_output=True,
         text=True,
-        timeout=600,
+        timeout=HANGS,
         check=False,
     )
     assert child.returncode in (0, 3), child.stderr[-3000:]

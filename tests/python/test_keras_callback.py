@@ -226,7 +226,7 @@ def test_later_callbacks_see_the_peak_and_validation_is_not_in_it(tmp_path):
         validation_data=(x, y),
         validation_batch_size=16 * BATCH,  # two activations of 16 times the rows
     )
-    with open(tmp_path / "log.csv", newline="") as file:
+    with open(tmp_path / "log.csv", encoding="utf-8", newline="") as file:
         (row,) = csv.DictReader(file)
     assert [int(float(row["peak_bytes"]))] == history["peak_bytes"] == budget.peaks
     assert lms.memory.peak_bytes() > budget.peaks[0] + 16 * TILE

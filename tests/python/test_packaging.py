@@ -24,15 +24,15 @@ def _run(*command: object, **options: object) -> subprocess.CompletedProcess[str
 
 
 def test_the_version_is_the_one_of_cmakelists() -> None:
-    text = (ROOT / "CMakeLists.txt").read_text()
+    text = (ROOT / "CMakeLists.txt").read_text(encoding="utf-8")
     (version,) = re.findall(r"^project\(lms VERSION ([0-9.]+)", text, re.MULTILINE)
     assert lms.__version__ == version
     assert _build_info.FACTS["lms_version"] == version
-    assert "VERSION" not in (ROOT / "pyproject.toml").read_text()
+    assert "VERSION" not in (ROOT / "pyproject.toml").read_text(encoding="utf-8")
 
 
 def test_the_command_is_installed_under_its_name() -> None:
-    text = (ROOT / "pyproject.toml").read_text()
+    text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
     ((name, module, function),) = re.findall(r'^(\w+) = "(\w+):(\w+)"$', text, re.MULTILINE)
     assert name == "lms"
     assert callable(getattr(importlib.import_module(module), function))

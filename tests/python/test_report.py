@@ -222,7 +222,7 @@ def test_markup_in_names_is_left_alone():
 def test_json_has_everything(tmp_path):
     report = make()
     text = report.to_json(tmp_path / "report.json")
-    assert json.loads(text) == json.loads((tmp_path / "report.json").read_text())
+    assert json.loads(text) == json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))
     assert json.loads(text) == {"format": "lms-report", "version": 1, **RAW}
 
 

@@ -10,7 +10,7 @@ import pytest
 from helpers import make_step, reports_on
 from lms import _report_json, _report_perfetto, _report_plot, _report_text
 
-SCHEMA = json.loads((Path(lms.__file__).parent / "report.schema.json").read_text())
+SCHEMA = json.loads((Path(lms.__file__).parent / "report.schema.json").read_text(encoding="utf-8"))
 
 
 def run(budget, **options):
@@ -162,7 +162,9 @@ def trace_of(report):
 
 
 def test_a_trace_is_well_formed(tmp_path, rewritten):
-    assert rewritten.to_perfetto(tmp_path / "t.json") == (tmp_path / "t.json").read_text()
+    assert rewritten.to_perfetto(tmp_path / "t.json") == (tmp_path / "t.json").read_text(
+        encoding="utf-8"
+    )
     events = trace_of(rewritten)
     assert {event["pid"] for event in events} == {1, 2}
     for pid in (1, 2):
@@ -345,7 +347,7 @@ def test_a_step_that_is_gone_is_said():
 
 
 def test_the_format_is_documented():
-    text = (Path(__file__).parents[2] / "docs" / "report-format.md").read_text()
+    text = (Path(__file__).parents[2] / "docs" / "report-format.md").read_text(encoding="utf-8")
     for name in SCHEMA["$defs"]["details"]["properties"]:
         assert f"`{name}`" in text
     for name in SCHEMA["$defs"]["details"]["properties"]["buffers"]["properties"]:

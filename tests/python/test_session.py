@@ -3,6 +3,7 @@
 import lms
 import pytest
 import tensorflow as tf
+from patience import HANGS
 from tensorflow.core.protobuf import rewriter_config_pb2
 
 v1 = tf.compat.v1
@@ -162,7 +163,7 @@ def test_ops_that_wait_for_each_other_are_not_ordered():
         update = v1.assign_sub(weight, 0.1 * tf.gradients(tf.reduce_sum(y), [weight])[0])
         fetches = [result, update, queue.enqueue([y])]
         init = v1.global_variables_initializer()
-    config = lms.configure(v1.ConfigProto(operation_timeout_in_ms=30_000), "60%")
+    config = lms.configure(v1.ConfigProto(operation_timeout_in_ms=int(1000 * HANGS)), "60%")
     with v1.Session(graph=graph, config=config) as session:
         session.run(init)
         lms.clear_reports()

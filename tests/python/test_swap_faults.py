@@ -19,6 +19,7 @@ import lms
 import pytest
 import tensorflow as tf
 from helpers import PACKAGE
+from patience import HANGS
 from swap_models import Interruption, interrupted, largest_report, make, swapping
 
 HERE = Path(__file__).parent
@@ -108,7 +109,7 @@ def run_faults(tmp_path: Path, program: str, *arguments: str, **environment: str
         },
         capture_output=True,
         text=True,
-        timeout=400,
+        timeout=HANGS,
         check=False,
     )
     assert child.returncode == 0, child.stdout + child.stderr

@@ -13,6 +13,7 @@ import lms
 import numpy as np
 import pytest
 import tensorflow as tf
+from patience import HANGS
 from swaps import swap_function, swap_graph
 
 HERE = Path(__file__).parent
@@ -139,7 +140,7 @@ def run_child(tmp_path: Path, program: str, returncode: int = 0) -> str:
         env=environment,
         capture_output=True,
         text=True,
-        timeout=240,
+        timeout=HANGS,
         check=False,
     )
     assert result.returncode == returncode, result.stdout + result.stderr

@@ -18,6 +18,7 @@ import pytest
 import swap_models
 import tensorflow as tf
 from helpers import PACKAGE
+from patience import HANGS
 from swap_models import (
     Interruption,
     chain,
@@ -50,7 +51,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         env=environment(),
         capture_output=True,
         text=True,
-        timeout=550,
+        timeout=HANGS,
         check=False,
     )
     assert child.returncode == 0, child.stdout + child.stderr

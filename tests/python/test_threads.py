@@ -7,6 +7,7 @@ import lms
 import tensorflow as tf
 from helpers import lms_nodes, make_step, reports_on
 from lms import _options, _tf_context, _tf_entry
+from patience import HANGS
 
 
 class Worker:
@@ -26,7 +27,7 @@ class Worker:
 
     def __call__(self, function):
         self._work.put(function)
-        value, error = self._done.get(timeout=120)
+        value, error = self._done.get(timeout=HANGS)
         if error is not None:
             raise error
         return value

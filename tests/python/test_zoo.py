@@ -25,7 +25,7 @@ def test_small_models_have_the_bits_of_stock_and_keep_their_budgets(tmp_path):
     code = f"from zoo import catalogue, child; child.run(list(catalogue.QUICK), {str(out)!r})"
     child = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True)
     assert child.returncode == 0, child.stderr.decode()[-4000:]
-    found = [json.loads(line) for line in out.read_text().splitlines()]
+    found = [json.loads(line) for line in out.read_text(encoding="utf-8").splitlines()]
     assert [row["model"] for row in found] == list(catalogue.QUICK)
     assert [line for row in found for line in verdict.faults(row)] == []
     for row in found:

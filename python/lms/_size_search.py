@@ -1,0 +1,142 @@
+"""The search for the largest size that fits, whatever it is that tries a size."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Mapping
+
+UNPLANNED = ("skipped", "failed")
+
+
+@dataclasses.dataclass(frozen=True)
+class Trial:
+    """One size that was planned for: what it takes, and whether that fits.
+
+    peak_bytes: predicted; with lms: of the rewritten step. needed_bytes: the least budget found.
+    overhead: the predicted added time, as a share of the step's.
+    status: as of a report; "skipped" and "failed" are sizes that could not be planned, which count
+      as not fitting. reason: then why.
+    """
+
+    size: int
+    fits: bool
+    peak_bytes: int
+    needed_bytes: int
+    overhead: float = 0.0
+    status: str = ""
+    reason: str = ""
+
+    @property
+    def planned(self) -> bool:
+        """Whether there is a prediction for this size at all."""
+        return self.status not in UNPLANNED
+
+
+# How much larger the next size is at least, while all that were tried fit.
+_GROWTH = (1.25, 1.5, 2.0, 4.0)
+# How much larger it may be, where there is a line to go by.
+_STRIDE = 16.0
+
+
+@dataclasses.dataclass(frozen=True)
+class Search:
+    """Bisection over sizes, aided by what each size is said to need.
+
+    What is needed is no straight line and has noise in it, so no guess is trusted twice: upwards
+    sizes grow by _GROWTH at least, and a guess that did not halve what is left is followed by the
+    middle. Sizes from 1 to a million are told apart to 2% by 25 trials at most.
+
+    least, most, multiple: the sizes that are tried.
+    precision: the share of the answer to which it is to be known.
+    slowdown: the most added time that fits; None: any. Where it decides, guesses go by it.
+    """
+
+    least: int
+    most: int
+    multiple: int
+    precision: float
+    slowdown: float | None = None
+
+    def _rounded(self, size: float) -> int:
+        steps = int(size) // self.multiple
+        first = -(-self.least // self.multiple)
+        return self.multiple * max(first, min(steps, self.most // self.multiple))
+
+    def largest(
+        self, try_size: Callable[[int], Trial], budget: int, first: int
+    ) -> tuple[int, tuple[Trial, ...]]:
+        """The largest size that fits (0: none), and all trials by size. `first`: known to fit with
+        less means, or 0."""
+        trials: dict[int, Trial] = {}
+        low: Trial | None = None
+        high: Trial | None = None
+        size = self._rounded(max(first, self.least, 8))
+        ratio = math.inf  # between the ends
+        trust = True
+        while size not in trials:
+            trial = trials[size] = try_size(size)
+            if trial.fits:
+                low = trial
+            else:
+                high = trial
+            if high is None:
+                size = self._above(trial, trials, budget)
+                continue
+            bottom = low.size if low else self._rounded(self.least) - self.multiple
+            if high.size - bottom <= self._close(bottom):
+                break
+            before, ratio = ratio, high.size / max(bottom, 1)
+            trust = not trust or ratio <= math.sqrt(before)
+            guess = self._line(trials, budget) if trust else None
+            size = self._between(bottom, high.size, guess)
+        return (low.size if low else 0), tuple(trials[size] for size in sorted(trials))
+
+    def _close(self, size: int) -> float:
+        return max(self.multiple, size * self.precision)
+
+    def _above(self, low: Trial, trials: Mapping[int, Trial], budget: int) -> int:
+        growth = _GROWTH[min(len(trials), len(_GROWTH)) - 1]
+        line = self._line(trials, budget)
+        if line is None:
+            # Of a first size nothing is known; a rewritten step's peak lies below the budget
+            # whatever the size: it foretells nothing.
+            far = 4.0 if low.status != "rewritten" and len(trials) == 1 else growth
+            guess = low.size * max(far, 1.5)
+        else:
+            # A little above, so that the answer lies between two sizes that were tried.
+            beyond = max(line * (1 + self.precision), line + self.multiple)
+            guess = min(max(beyond, low.size * growth), low.size * _STRIDE)
+        return self._rounded(max(guess, low.size + self.multiple))
+
+    def _between(self, low: int, high: int, guess: float | None) -> int:
+        """A size between the two: the guess, else the middle, in ratio as sizes are asked for."""
+        if guess is None:
+            guess = math.sqrt(max(low, 1) * high) if low * 2 < high else (low + high) / 2
+        close = min(self._close(low), (high - low) / 2)
+        inside = self._rounded(min(max(guess, low + close), high - close))
+        return min(max(inside, self._rounded(low + self.multiple)), high - self.multiple)
+
+    def _line(self, trials: Mapping[int, Trial], budget: int) -> float | None:
+        """Where a line through the two trials nearest to a limit meets it: that on the added time
+        where steps are rewritten and one is set, else the budget."""
+        planned = [trial for trial in trials.values() if trial.planned]
+        if any(trial.status == "rewritten" for trial in planned):
+            if self.slowdown is None:
+                return None
+            kept = [(t.size, t.overhead) for t in planned if t.status == "rewritten"]
+            fitting = [t.size for t in planned if t.status == "fits"]
+            # Where steps need no help yet, the added time begins.
+            kept += [(size, 0.0) for size in fitting if size == max(fitting)]
+            return _meets(kept, self.slowdown)
+        return _meets([(trial.size, trial.needed_bytes) for trial in planned], budget)
+
+
+def _meets(points: list[tuple[int, float]], limit: float) -> float | None:
+    """The size at which a line through the two points nearest to the limit meets it."""
+    near = sorted(points, key=lambda point: (abs(point[1] - limit), point[0]))[:2]
+    if len(near) < 2 or near[0][1] == near[1][1]:
+        return None
+    (size, value), (other, other_value) = near
+    guess = size + (limit - value) * (other - size) / (other_value - value)
+    return guess if guess > 0 else None
