@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import subprocess
@@ -13,7 +14,7 @@ import pytest
 TESTS = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(TESTS))
 
-from zoo import catalogue, pool, rows, verdict  # noqa: E402
+from zoo import catalogue, kinds, pool, rows, verdict  # noqa: E402
 
 PATHS = os.pathsep.join([str(TESTS), str(TESTS.parent / "benchmarks"), *sys.path])
 
@@ -22,7 +23,14 @@ def test_small_models_have_the_bits_of_stock_and_keep_their_budgets(tmp_path):
     """In one process, with one thread of each kind."""
     out = tmp_path / "rows"
     environment = {**os.environ, "PYTHONPATH": PATHS, "TF_NUM_INTEROP_THREADS": "1"}
-    code = f"from zoo import catalogue, child; child.run(list(catalogue.QUICK), {str(out)!r})"
+    code = f"""
+import json
+from zoo import catalogue, kinds
+child = kinds.OWN.child()
+with open({str(out)!r}, "w") as file:
+    for name in catalogue.QUICK:
+        file.write(json.dumps(child.measure(name)) + chr(10))
+"""
     child = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True)
     assert child.returncode == 0, child.stderr.decode()[-4000:]
     found = [json.loads(line) for line in out.read_text().splitlines()]
@@ -87,29 +95,29 @@ def test_shares_are_of_what_was_claimed():
 
 
 def test_a_row_counts_until_the_model_or_lms_changes(tmp_path, monkeypatch):
-    monkeypatch.setattr(rows, "PLACE", tmp_path)
-    monkeypatch.setattr(rows, "FILE", tmp_path / "rows.jsonl")
+    zoo = dataclasses.replace(kinds.OWN, place=tmp_path)
     name = catalogue.QUICK[0]
-    assert not rows.finished(name, None)
-    rows.add({"model": name, "key": rows.key(name)})
-    with rows.FILE.open("a") as file:
+    assert not rows.finished(zoo, name, None)
+    rows.add(zoo, {"model": name, "key": rows.key(zoo, name)})
+    with zoo.rows.open("a") as file:
         file.write('{"model": "cut o')
-    assert rows.finished(name, rows.latest()[name])
+    assert rows.finished(zoo, name, rows.latest(zoo)[name])
     monkeypatch.setattr(rows, "_common", lambda: b"another build")
-    assert not rows.finished(name, rows.latest()[name])
-    rows.add({"model": "other"})
-    assert set(rows.latest()) == {name, "other"}  # not what was cut off
+    assert not rows.finished(zoo, name, rows.latest(zoo)[name])
+    rows.add(zoo, {"model": "other"})
+    assert set(rows.latest(zoo)) == {name, "other"}  # not what was cut off
 
 
-def test_every_model_has_its_sources():
-    for name in catalogue.NAMES:
-        assert len(rows.key(name)) == 16
+@pytest.mark.parametrize("kind", [kinds.OWN, kinds.OTHERS])
+def test_every_model_has_its_sources(kind):
+    for name in kind.catalogue.NAMES:
+        assert len(rows.key(kind, name)) == 16
 
 
 def test_a_child_that_takes_too_long_is_ended(tmp_path, monkeypatch):
-    monkeypatch.setattr(pool, "LOGS", tmp_path)
+    zoo = dataclasses.replace(kinds.OWN, place=tmp_path)
     monkeypatch.setenv("PYTHONPATH", PATHS)
     bounds = pool.Bounds(jobs=1, seconds=0.0, bytes=2**40)
-    events = list(pool.run([catalogue.QUICK[0]], bounds, {}))
+    events = list(pool.run(zoo, [catalogue.QUICK[0]], bounds, {}))
     assert events[0] == (catalogue.QUICK[0], None)
     assert events[1][1]["error"] == "took more than 0 s"
