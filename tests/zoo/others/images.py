@@ -31,7 +31,7 @@ def convnext_like() -> Training:
         for _ in range(2):
             x = block(x, width)
         x = layers.Conv2D(2 * width, 2, strides=2)(layers.LayerNormalization()(x))
-    x = layers.Dense(10)(layers.GlobalAveragePooling2D(2)(x))
+    x = layers.Dense(10)(layers.GlobalAveragePooling2D()(x))
     model = keras.Model(inputs, x)
     model.compile(keras.optimizers.AdamW(1e-3, clipnorm=1.0), _FROM_LOGITS, metrics=["accuracy"])
     data = dataset(floats(136, 32, 32, 3), integers(10, 136), batch=16)
@@ -215,7 +215,7 @@ def separable_residuals() -> Training:
             x = layers.BatchNormalization()(x)
         x = layers.MaxPooling2D(3, 2, padding="same")(x)
         before = x = layers.add([x, layers.Conv2D(width, 1, 2, padding="same")(before)])
-    x = layers.Dropout(0.25)(layers.GlobalAveragePooling2D(2)(x))
+    x = layers.Dropout(0.25)(layers.GlobalAveragePooling2D()(x))
     model = keras.Model(inputs, layers.Dense(1)(x))
     model.compile("adam", keras.losses.BinaryCrossentropy(from_logits=True), metrics=["accuracy"])
     callbacks = [
