@@ -63,7 +63,11 @@ def key(kind: Kind, name: str) -> str:
 def versions(kind: Kind) -> dict[str, str]:
     """Of what takes part, by name; packages that are not there are left out."""
     found = {}
-    for package in ("tensorflow", "tensorflow-cpu", *getattr(kind.catalogue, "PACKAGES", ("keras",))):
+    for package in (
+        "tensorflow",
+        "tensorflow-cpu",
+        *getattr(kind.catalogue, "PACKAGES", ("keras",)),
+    ):
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
             found[package] = importlib.metadata.version(package)
     return {**found, "lms": (ROOT / "CMakeLists.txt").read_text().split("VERSION ")[2].split()[0]}

@@ -39,7 +39,9 @@ def predicted_stock(row: dict[str, Any]) -> int:
     if "predicted_stock" in row:
         return int(row["predicted_stock"])
     parts = [at["rounds"][0] for at in row.get("budgets", {}).values()]
-    return max((p.get("peak_before_bytes", 0) - p.get("resident_bytes", 0) for p in parts), default=0)
+    return max(
+        (p.get("peak_before_bytes", 0) - p.get("resident_bytes", 0) for p in parts), default=0
+    )
 
 
 def warned(part: dict[str, Any]) -> bool:

@@ -43,7 +43,7 @@ WRITTEN: dict[str, tuple[str, ...]] = {
         "tf_bert_masked", "tf_bert_classifier_padded", "tf_distilbert_answers", "tf_gpt2", "tf_t5",
         "tf_bart", "tf_albert_shared", "tf_electra_tokens", "tf_xlnet", "tf_longformer",
         "tf_deberta", "tf_funnel", "tf_layoutlm", "tf_vit", "tf_swin", "tf_segformer",
-        "tf_convnext", "tf_mobilevit", "tf_wav2vec2", "tf_whisper", "tf_clip",
+        "tf_convnext", "tf_data2vec_vision", "tf_wav2vec2", "tf_whisper", "tf_clip",
     ),
     "probability": (
         "gpflow_regression", "gpflow_scipy", "gpflow_svgp_natural", "tfp_flipout",
@@ -51,13 +51,12 @@ WRITTEN: dict[str, tuple[str, ...]] = {
     ),
     "legacy": (
         "spektral_gcn_batches", "recommenders_retrieval", "recommenders_cross", "larq_binary",
-        "deepctr_deepfm", "lattice_monotonic", "ncps_closed_form", "kecam_efficientformer",
+        "lattice_monotonic", "ncps_closed_form", "kecam_efficientformer",
         "kecam_coat", "nbeats_forecast",
     ),
     "libraries": (
         "tcn_temporal", "keras_rs_dot_interaction", "attention_over_lstm", "vit_keras_small",
-        "sonnet_resnet", "sonnet_vq_vae", "tensor_train", "deepxde_heat", "kapre_melspectrogram",
-        "einops_mixer",
+        "sonnet_resnet", "sonnet_vq_vae", "deepxde_heat", "einops_mixer",
     ),
 }  # fmt: skip
 
@@ -67,9 +66,9 @@ LEGACY = ("legacy",)
 # Installed beside TensorFlow, of the versions that ./run names.
 PACKAGES: tuple[str, ...] = (
     "keras", "tf-keras", "keras-hub", "transformers", "gpflow", "tensorflow-probability",
-    "spektral", "tensorflow-recommenders", "keras-rs", "deepctr", "larq", "kapre", "keras-tcn",
+    "spektral", "tensorflow-recommenders", "keras-rs", "larq", "keras-tcn",
     "vit-keras", "deepxde", "ncps", "attention", "dm-sonnet", "keras-cv-attention-models",
-    "einops", "t3f", "tensorflow-lattice", "nbeats-keras",
+    "einops", "tensorflow-lattice", "nbeats-keras",
 )  # fmt: skip
 
 QUICK = ("capsules", "style_transfer")

@@ -21,9 +21,7 @@ def _generator(noise: int) -> keras.Model:
     model.add(layers.LeakyReLU())
     model.add(layers.Reshape((7, 7, 64)))
     for width, stride in ((64, 1), (32, 2), (1, 2)):
-        model.add(
-            layers.Conv2DTranspose(width, 5, stride, padding="same", use_bias=False)
-        )
+        model.add(layers.Conv2DTranspose(width, 5, stride, padding="same", use_bias=False))
         if width > 1:
             model.add(layers.BatchNormalization())
             model.add(layers.LeakyReLU())
@@ -70,7 +68,7 @@ def gan_two_optimizers() -> Training:
 
 
 def wgan_gradient_penalty() -> Training:
-    """The critic several times for each turn of the generator, a gradient of a gradient; train_step."""
+    """Two turns of the critic for each of the generator; a gradient of a gradient."""
     keras.utils.set_random_seed(31)
 
     class Wgan(keras.Model):

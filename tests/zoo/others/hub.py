@@ -23,13 +23,13 @@ def _tokens(count: int, length: int) -> dict[str, np.ndarray]:
     return {"token_ids": integers(_WORDS, count, length) * padding, "padding_mask": 1 * padding}
 
 
-def _language_model(backbone: Any, length: int, count: int = 68, batch: int = 8, **more: Any) -> Any:
+def _language_model(
+    backbone: Any, length: int, count: int = 68, batch: int = 8, **more: Any
+) -> Any:
     """Next words, with the embeddings once more as the last layer."""
     x = backbone(backbone.input)
     model = keras.Model(backbone.input, backbone.token_embedding(x, reverse=True))
-    model.compile(
-        keras.optimizers.AdamW(1e-4), _FROM_LOGITS, weighted_metrics=["accuracy"], **more
-    )
+    model.compile(keras.optimizers.AdamW(1e-4), _FROM_LOGITS, weighted_metrics=["accuracy"], **more)
     tokens = _tokens(count, length)
     following = np.roll(tokens["token_ids"], -1, 1)
     data = dataset(tokens, following, tokens["padding_mask"].astype("float32"), batch=batch)
@@ -155,7 +155,7 @@ def hub_vit() -> Training:
 def hub_resnet() -> Training:
     """A ResNet of the newer kind (vd); no seed set."""
     backbone = models.ResNetBackbone(
-        [16, 16, 32], [3, 3, 3], [32, 64], [2, 2], [1, 2], "basic_block_vd",
+        [16, 16, 32], [3, 3, 3], [64, 128], [1, 1], [1, 2], "basic_block_vd",
         image_shape=(48, 48, 3),
     )  # fmt: skip
     return _classified(backbone, floats(68, 48, 48, 3), optimizer=keras.optimizers.SGD(0.01, 0.9))
@@ -163,7 +163,9 @@ def hub_resnet() -> Training:
 
 def hub_densenet() -> Training:
     keras.utils.set_random_seed(102)
-    return _classified(models.DenseNetBackbone([2, 3, 2], (48, 48, 3), 0.5, 16), floats(68, 48, 48, 3))
+    return _classified(
+        models.DenseNetBackbone([2, 3, 2], (48, 48, 3), 0.5, 16), floats(68, 48, 48, 3)
+    )
 
 
 def hub_mit_segformer() -> Training:

@@ -48,7 +48,9 @@ class PoolingMixer(layers.Layer):
         self.seeds = keras.random.SeedGenerator(5)
 
     def build(self, shape: Any) -> None:
-        self.scale = self.add_weight(shape=(shape[-1],), initializer=keras.initializers.Constant(0.1))
+        self.scale = self.add_weight(
+            shape=(shape[-1],), initializer=keras.initializers.Constant(0.1)
+        )
 
     def call(self, x: Any, training: bool = False) -> Any:
         y = self.scale * (self.pool(x) - x)
@@ -392,7 +394,9 @@ def triplets() -> Training:
 
     model = Siamese()
     model.compile(keras.optimizers.Adam(1e-4))
-    data = tf.data.Dataset.from_tensor_slices(tuple(floats(100, 32, 32, 3, seed=s) for s in (1, 2, 3)))
+    data = tf.data.Dataset.from_tensor_slices(
+        tuple(floats(100, 32, 32, 3, seed=s) for s in (1, 2, 3))
+    )
     return fitted(keras, model, data.map(lambda *three: (three,)).map(lambda x: x).batch(12))
 
 

@@ -85,7 +85,7 @@ def dqn_replay() -> Training:
 
 
 def actor_critic() -> Training:
-    """An episode played in tf.while_loop over a game of arithmetic, returns backwards by tf.scan."""
+    """An episode played in a loop over a game of arithmetic, returns backwards by tf.scan."""
     keras.utils.set_random_seed(62)
     common, actor, critic = layers.Dense(256, "relu"), layers.Dense(4), layers.Dense(1)
     parts = [common, actor, critic]
@@ -260,7 +260,7 @@ def maml() -> Training:
 
 
 def distillation() -> Training:
-    """A frozen teacher, a small student, temperature and Kullback-Leibler; compute_loss of Keras 3."""
+    """A frozen teacher, a small student, softened labels; compute_loss of Keras 3."""
     keras.utils.set_random_seed(67)
     teacher, student = _cnn(48, 10), _cnn(16, 10)
     teacher.trainable = False
@@ -313,11 +313,15 @@ def adversarial_training() -> Training:
         images = tf.clip_by_value(tf.stop_gradient(images), -3.0, 3.0)
         with tf.GradientTape() as tape:
             loss = _FROM_LOGITS(labels, model(images, training=True))
-        gradients, norm = tf.clip_by_global_norm(tape.gradient(loss, model.trainable_variables), 1.0)
+        gradients, norm = tf.clip_by_global_norm(
+            tape.gradient(loss, model.trainable_variables), 1.0
+        )
         optimizer.apply_gradients(zip(gradients, model.trainable_variables))
         return loss, norm
 
-    return stepped(step, dataset(floats(136, 32, 32, 3), integers(10, 136), batch=16), model, optimizer)
+    return stepped(
+        step, dataset(floats(136, 32, 32, 3), integers(10, 136), batch=16), model, optimizer
+    )
 
 
 def neural_ode() -> Training:
@@ -346,7 +350,10 @@ def neural_ode() -> Training:
         optimizer.apply_gradients(zip(tape.gradient(loss, weights), weights))
         return loss
 
-    batches = [(tf.constant(floats(128, 8, seed=s)), tf.constant(floats(128, 8, seed=s + 50))) for s in range(8)]
+    batches = [
+        (tf.constant(floats(128, 8, seed=s)), tf.constant(floats(128, 8, seed=s + 50)))
+        for s in range(8)
+    ]
     return stepped(step, [(*b, tf.constant(12)) for b in batches], field, optimizer)
 
 
@@ -403,7 +410,17 @@ def physics_informed() -> Training:
         return loss
 
     batches = [
-        tuple(map(tf.constant, (floats(1500, 1, seed=s), floats(1500, 1, seed=s + 9), floats(100, 2), floats(100, 1))))
+        tuple(
+            map(
+                tf.constant,
+                (
+                    floats(1500, 1, seed=s),
+                    floats(1500, 1, seed=s + 9),
+                    floats(100, 2),
+                    floats(100, 1),
+                ),
+            )
+        )
         for s in range(8)
     ]
     return stepped(step, batches, network, optimizer)

@@ -73,7 +73,11 @@ def larq_binary() -> Training:
     import larq as lq
 
     tf_keras.utils.set_random_seed(144)
-    ways = {"input_quantizer": "ste_sign", "kernel_quantizer": "ste_sign", "kernel_constraint": "weight_clip"}
+    ways = {
+        "input_quantizer": "ste_sign",
+        "kernel_quantizer": "ste_sign",
+        "kernel_constraint": "weight_clip",
+    }
     model = tf_keras.Sequential([tf_keras.Input((32, 32, 3))])
     first = {name: way for name, way in ways.items() if name != "input_quantizer"}
     model.add(lq.layers.QuantConv2D(32, 3, use_bias=False, **first))
@@ -88,23 +92,6 @@ def larq_binary() -> Training:
     return fitted(tf_keras, model, floats(136, 32, 32, 3), integers(10, 136), batch_size=16)
 
 
-def deepctr_deepfm() -> Training:
-    """deepctr: factorisation machine and deep network over sparse and dense columns."""
-    from deepctr.feature_column import DenseFeat, SparseFeat, get_feature_names
-    from deepctr.models import DeepFM
-
-    tf_keras.utils.set_random_seed(145)
-    columns: list[Any] = [SparseFeat(f"c{i}", 1000, embedding_dim=16) for i in range(20)]
-    columns += [DenseFeat(f"n{i}", 1) for i in range(8)]
-    model = DeepFM(columns, columns, task="binary", dnn_hidden_units=(256, 128))
-    model.compile("adam", "binary_crossentropy")
-    x = {
-        name: integers(1000, 4300, seed=n) if name[0] == "c" else floats(4300, seed=n)
-        for n, name in enumerate(get_feature_names(columns))
-    }
-    return fitted(tf_keras, model, x, integers(2, 4300), batch_size=512)
-
-
 def lattice_monotonic() -> Training:
     """tensorflow-lattice: calibrated columns and a lattice with constraints on its weights."""
     import tensorflow_lattice as tfl
@@ -113,7 +100,9 @@ def lattice_monotonic() -> Training:
     inputs = [tf_keras.Input((1,)) for _ in range(6)]
     points = np.linspace(-2, 2, 20)
     calibrated = [
-        tfl.layers.PWLCalibration(points, output_min=0.0, output_max=1.0, monotonicity="increasing")(x)
+        tfl.layers.PWLCalibration(
+            points, output_min=0.0, output_max=1.0, monotonicity="increasing"
+        )(x)
         for x in inputs
     ]
     out = tfl.layers.Lattice([2] * 6, monotonicities=["increasing"] * 6)(calibrated)
@@ -141,9 +130,9 @@ def kecam_efficientformer() -> Training:
 
     tf_keras.utils.set_random_seed(148)
     model = efficientformer.EfficientFormer(
-        num_blocks=[1, 1, 1, 2], out_channels=[24, 32, 48, 64], num_attn_blocks_each_stack=[0, 0, 0, 1],
-        input_shape=(64, 64, 3), num_classes=10, drop_connect_rate=0.1, pretrained=None,
-        use_distillation=False, classifier_activation=None,
+        num_blocks=[1, 1, 1, 2], out_channels=[24, 32, 48, 64],
+        num_attn_blocks_each_stack=[0, 0, 0, 1], input_shape=(64, 64, 3), num_classes=10,
+        drop_connect_rate=0.1, pretrained=None, use_distillation=False, classifier_activation=None,
     )  # fmt: skip
     model.compile(tf_keras.optimizers.AdamW(1e-3), _FROM_LOGITS)
     return fitted(tf_keras, model, dataset(floats(68, 64, 64, 3), integers(10, 68), batch=8))
@@ -155,7 +144,7 @@ def kecam_coat() -> Training:
 
     tf_keras.utils.set_random_seed(149)
     model = coatnet.CoAtNet(
-        num_blocks=[1, 1, 1, 1], out_channels=[16, 24, 48, 64], stem_width=16,
+        num_blocks=[1, 1, 1, 1], out_channels=[32, 32, 64, 64], stem_width=32,
         input_shape=(64, 64, 3), num_classes=10, pretrained=None, classifier_activation=None,
     )  # fmt: skip
     model.compile(tf_keras.optimizers.AdamW(1e-3), _FROM_LOGITS)

@@ -76,11 +76,13 @@ def sonnet_resnet() -> Training:
     import sonnet as snt
 
     tf.random.set_seed(155)
-    network = snt.nets.ResNet([1, 1, 1, 1], 10, channels_per_group=(32, 48, 64, 64))
+    network = snt.nets.ResNet([1, 1, 1, 1], 10, channels_per_group_list=(32, 48, 64, 64))
     optimizer = snt.optimizers.Momentum(0.01, 0.9)
     network(tf.zeros((1, 48, 48, 3)), is_training=True)
 
-    @tf.function(input_signature=[tf.TensorSpec((None, 48, 48, 3)), tf.TensorSpec((None,), tf.int32)])
+    @tf.function(
+        input_signature=[tf.TensorSpec((None, 48, 48, 3)), tf.TensorSpec((None,), tf.int32)]
+    )
     def step(images: Any, labels: Any) -> Any:
         with tf.GradientTape() as tape:
             logits = network(images, is_training=True)
@@ -121,29 +123,6 @@ def sonnet_vq_vae() -> Training:
     return stepped(step, data, encoder, decoder, codes, optimizer)
 
 
-def tensor_train() -> Training:
-    """t3f: a matrix kept as a train of small ones, products that never make it whole."""
-    import t3f
-
-    tf.random.set_seed(157)
-    shape = [[4, 7, 7, 4], [5, 5, 5, 5]]
-    layer = t3f.get_variable("train", initializer=t3f.glorot_initializer(shape, tt_rank=8))
-    head = tf.Variable(floats(625, 10) / 25)
-    weights = [*layer.tt_cores, head]
-    optimizer = keras.optimizers.Adam(1e-3)
-    optimizer.build(weights)
-
-    @tf.function
-    def step(x: Any, labels: Any) -> Any:
-        with tf.GradientTape() as tape:
-            logits = tf.nn.relu(t3f.matmul(x, layer)) @ head
-            loss = tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits))
-        optimizer.apply_gradients(zip(tape.gradient(loss, weights), weights))
-        return loss
-
-    return stepped(step, dataset(floats(550, 784), integers(10, 550), batch=64), *weights, optimizer)
-
-
 def deepxde_heat() -> Training:
     """deepxde: the heat equation with its boundary; its own loop, a step of ten at a time."""
     import deepxde as dde
@@ -167,22 +146,6 @@ def deepxde_heat() -> Training:
             watch.loss(np.concatenate([np.ravel(part) for part in model.train_state.loss_train]))
 
     return Training(run, (model.net,))
-
-
-def kapre_melspectrogram() -> Training:
-    """kapre: log-mel spectrograms as layers of the model, convolutions above."""
-    from kapre import composed
-
-    keras.utils.set_random_seed(159)
-    model = keras.Sequential([keras.Input((8000, 1))])
-    model.add(composed.get_melspectrogram_layer(n_fft=256, hop_length=80, sample_rate=8000, n_mels=40, input_shape=(8000, 1)))
-    for width in (16, 32):
-        model.add(layers.Conv2D(width, 3, activation="relu"))
-        model.add(layers.MaxPooling2D())
-    model.add(layers.GlobalAveragePooling2D())
-    model.add(layers.Dense(8))
-    model.compile("adam", _FROM_LOGITS)
-    return fitted(keras, model, floats(136, 8000, 1), integers(8, 136), batch_size=16)
 
 
 def einops_mixer() -> Training:

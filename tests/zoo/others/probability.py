@@ -23,7 +23,9 @@ def _curve(count: int) -> tuple[np.ndarray, np.ndarray]:
 
 def gpflow_regression() -> Training:
     """Exact regression in float64: the Cholesky factor's gradient; Adam, compiled closure."""
-    model = gpflow.models.GPR(_curve(400), kernel=gpflow.kernels.Matern52() + gpflow.kernels.Linear())
+    model = gpflow.models.GPR(
+        _curve(400), kernel=gpflow.kernels.Matern52() + gpflow.kernels.Linear()
+    )
     optimizer = tf.keras.optimizers.Adam(0.05)
     optimizer.build(model.trainable_variables)
 
@@ -39,7 +41,7 @@ def gpflow_regression() -> Training:
 
 
 def gpflow_scipy() -> Training:
-    """The same by SciPy's L-BFGS: values and gradients from a compiled closure; one step is one call."""
+    """A sparse approximation: compiled losses by hand, then by SciPy's L-BFGS."""
     model = gpflow.models.SGPR(_curve(900), gpflow.kernels.RBF(), inducing_variable=_curve(60)[0])
 
     @tf.function
@@ -92,12 +94,13 @@ def tfp_flipout() -> Training:
     def divergence(q: Any, p: Any, _: Any) -> Any:
         return tfd.kl_divergence(q, p) / 136.0
 
+    ways = {"padding": "same", "activation": "relu", "kernel_divergence_fn": divergence}
     model = tf_keras.Sequential(
         [
             tf_keras.Input((28, 28, 1)),
-            tfpl.Convolution2DFlipout(16, 5, padding="same", activation="relu", kernel_divergence_fn=divergence),
+            tfpl.Convolution2DFlipout(16, 5, **ways),
             tf_keras.layers.MaxPooling2D(),
-            tfpl.Convolution2DFlipout(32, 5, padding="same", activation="relu", kernel_divergence_fn=divergence),
+            tfpl.Convolution2DFlipout(32, 5, **ways),
             tf_keras.layers.MaxPooling2D(),
             tf_keras.layers.Flatten(),
             tfpl.DenseFlipout(10, kernel_divergence_fn=divergence),
@@ -229,7 +232,9 @@ def tfp_surrogate() -> Training:
     @tf.function
     def step(number: Any) -> Any:
         with tf.GradientTape() as tape:
-            parts = [tfd.MultivariateNormalDiag(m, tf.nn.softplus(s)) for m, s in zip(means, spreads)]
+            parts = [
+                tfd.MultivariateNormalDiag(m, tf.nn.softplus(s)) for m, s in zip(means, spreads)
+            ]
             drawn = [p.sample(96, seed=tf.stack([number, i])) for i, p in enumerate(parts)]
             entropy = sum(p.log_prob(d) for p, d in zip(parts, drawn))
             loss = tf.reduce_mean(entropy - density(*drawn))

@@ -204,7 +204,7 @@ def translation_transformer() -> Training:
 
 
 def small_gpt_cached() -> Training:
-    """A causal decoder with a cache for keys and values, which training fills whole; tf.function."""
+    """A causal decoder with a cache for keys and values, which training fills whole."""
     keras.utils.set_random_seed(47)
     width, heads, length, words = 96, 4, 64, 1000
 
@@ -233,7 +233,10 @@ def small_gpt_cached() -> Training:
     class Gpt(keras.Model):
         def __init__(self) -> None:
             super().__init__()
-            self.words, self.places = layers.Embedding(words, width), layers.Embedding(length, width)
+            self.words, self.places = (
+                layers.Embedding(words, width),
+                layers.Embedding(length, width),
+            )
             self.blocks, self.norm = [Block() for _ in range(3)], layers.LayerNormalization()
 
         def call(self, tokens: Any) -> Any:
@@ -371,7 +374,9 @@ def dilated_series() -> Training:
     for dilation in (1, 2, 4, 8, 16):
         filtered = layers.Conv1D(48, 2, padding="causal", dilation_rate=dilation)(x)
         gate = layers.Conv1D(48, 2, padding="causal", dilation_rate=dilation)(x)
-        y = layers.Multiply()([layers.Activation("tanh")(filtered), layers.Activation("sigmoid")(gate)])
+        y = layers.Multiply()(
+            [layers.Activation("tanh")(filtered), layers.Activation("sigmoid")(gate)]
+        )
         skips.append(layers.Conv1D(48, 1)(y))
         x = layers.Add()([x, layers.Conv1D(48, 1)(y)])
     x = layers.Dropout(0.2)(layers.Activation("relu")(layers.Add()(skips)))

@@ -289,8 +289,12 @@ def message_passing() -> Training:
 
     random = np.random.default_rng(2)
     sizes = random.integers(8, 20, 140)
-    atoms = tf.ragged.constant([random.random((n, 16)) for n in sizes], ragged_rank=1, dtype="float32")
-    bonds = tf.ragged.constant([random.random((2 * n, 8)) for n in sizes], ragged_rank=1, dtype="float32")
+    atoms = tf.ragged.constant(
+        [random.random((n, 16)) for n in sizes], ragged_rank=1, dtype="float32"
+    )
+    bonds = tf.ragged.constant(
+        [random.random((2 * n, 8)) for n in sizes], ragged_rank=1, dtype="float32"
+    )
     pairs = [random.integers(0, n, (2 * n, 2)) for n in sizes]
     pairs = tf.ragged.constant(pairs, ragged_rank=1, dtype="int64")
     model = Molecules()
@@ -301,7 +305,7 @@ def message_passing() -> Training:
 
 
 def point_net() -> Training:
-    """Clouds of points, a learnt transform with an orthogonal regulariser; jittered in the dataset."""
+    """Clouds of points, a learnt transform with an orthogonal regulariser; jittered data."""
     keras.utils.set_random_seed(89)
 
     class Orthogonal(keras.regularizers.Regularizer):

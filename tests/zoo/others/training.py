@@ -78,9 +78,12 @@ class Training:
 
 
 def _variables(thing: Any) -> Iterable[Any]:
-    if isinstance(thing, (tf.Variable, tf.__internal__.types.Tensor)):
+    if isinstance(thing, tf.Variable):
         return [thing]
-    variables = thing.variables
+    try:
+        variables = thing.variables
+    except ValueError:  # a model that has none before its first call
+        return []
     return variables() if callable(variables) else variables
 
 
