@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import dataclasses
 import json
 import os
@@ -15,6 +16,7 @@ TESTS = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(TESTS))
 
 from zoo import catalogue, kinds, pool, rows, verdict  # noqa: E402
+from zoo.others import catalogue as others  # noqa: E402
 
 PATHS = os.pathsep.join([str(TESTS), str(TESTS.parent / "benchmarks"), *sys.path])
 
@@ -40,6 +42,34 @@ with open({str(out)!r}, "w") as file:
         assert row["compared"] > 10 and row["unchanged"] <= 2
         statuses = {budget: verdict.final(at)["status"] for budget, at in row["budgets"].items()}
         assert statuses["min"] == "rewritten", row["model"]
+
+
+def test_a_program_of_others_is_run_as_a_whole_at_each_budget(tmp_path):
+    """One that needs no library beside TensorFlow: bits, and a peak for each of its steps."""
+    out = tmp_path / "row"
+    environment = {**os.environ, "PYTHONPATH": PATHS, "TF_NUM_INTEROP_THREADS": "1"}
+    name = others.QUICK[0]
+    command = [sys.executable, "-m", "zoo", "--others", "--child", name, "--out", str(out)]
+    child = subprocess.run(command, env=environment, capture_output=True)
+    assert child.returncode == 0, child.stderr.decode()[-4000:]
+    row = json.loads(out.read_text())
+    assert row["compared"] > 20 and row["predicted_stock"] > 5e6
+    assert list(row["budgets"]) == ["60%", "min", "75% in bytes"]
+    for found in row["budgets"].values():
+        part = verdict.final(found)
+        assert found["differing"] == 0
+        assert len(part["peaks"]) == len(row["stock_peaks"]) >= 8
+        assert part["judged"] == max(part["peaks"][-3:])
+        assert part["status"] in ("rewritten", "infeasible")
+
+
+def test_programs_of_others_are_functions_of_the_files_that_are_named():
+    """Read, not loaded: their libraries need not be there."""
+    folder = Path(kinds.__file__).parent / "others"
+    for file, names in others.WRITTEN.items():
+        parts = ast.parse((folder / f"{file}.py").read_text()).body
+        functions = [p.name for p in parts if isinstance(p, ast.FunctionDef)]
+        assert sorted(names) == sorted(name for name in functions if name[0] != "_")
 
 
 # ---- What the verdict makes of rows ----
@@ -89,6 +119,26 @@ def test_shares_are_of_what_was_claimed():
     assert lines[0] == "5 models, 4 rows (1 infeasible, 3 rewritten), 1 crashed"
     assert lines[1].startswith("bits: 3 of 4 (75.0%)")
     assert lines[2].startswith("budgets: 2 of 3 (66.7%)")
+
+
+def test_predictions_count_where_nothing_is_guessed():
+    """55 / 50 is 1.1, 100 / 100 is 1; what has a warning counts apart."""
+    known = row(measured=100)
+    known["budgets"]["min"]["rounds"][0].update(peak_after_bytes=150)  # less 50 that are resident
+    known.update(predicted_stock=55, stock_peaks=[90, 45, 50], first_warnings=[])
+    guessed = {**known, "first_warnings": ["3 tensors: each was taken to be 32"]}
+    lines = verdict.summary([known])
+    assert lines[3].startswith("predicted / measured peak: 1 of 2 (50.0%) between 0.98 and 1.08")
+    assert "2 of 2 (100.0%) between 0.95 and 1.15" in lines[3]
+    lines = verdict.summary([known, guessed])
+    assert lines[4].startswith("unknown sizes: 1 of 4 (25.0%)")
+
+
+def test_a_row_may_allow_more():
+    found = row(measured=102)
+    assert verdict.faults(found)
+    found["budgets"]["min"]["limit"] = 1.02
+    assert verdict.faults(found) == []
 
 
 # ---- Rows and processes ----

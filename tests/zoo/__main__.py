@@ -27,6 +27,7 @@ import json
 import os
 import pathlib
 import re
+import time
 from typing import Any
 
 from zoo import kinds, pool, rows, table, verdict
@@ -91,6 +92,7 @@ def run_child(kind: Kind, name: str, out: str) -> None:
     child = kind.child()
     row = child.measure(name)
     row["versions"] = rows.versions(kind)
+    row["cpu_seconds"] = time.process_time()
     pathlib.Path(out).write_text(json.dumps(row) + "\n")
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-Values = dict  # digests by name
+Values = dict[str, str]  # digests by name
 
 
 def digest(value: Any) -> str:
