@@ -34,7 +34,7 @@ def dqn_replay() -> Training:
         return keras.Sequential(
             [
                 keras.Input((40, 40, 4)),
-                layers.Conv2D(16, 8, strides=4, activation="relu"),
+                layers.Conv2D(16, 8, strides=2, activation="relu"),
                 layers.Conv2D(32, 4, strides=2, activation="relu"),
                 layers.Conv2D(32, 3, activation="relu", padding="same"),
                 layers.Flatten(),
@@ -70,9 +70,9 @@ def dqn_replay() -> Training:
         actions = [int(act(frame)) if random.random() > 0.5 else 1 for frame in frames]
         rewards = random.random(200, dtype="float32")
         for number in range(9):
-            chosen = random.choice(199, 64)
+            chosen = random.choice(199, 128)
             taken = np.array(actions, "int32")[chosen]
-            done = (random.random(64) < 0.1).astype("float32")
+            done = (random.random(128) < 0.1).astype("float32")
             batch = (frames[chosen], taken, rewards[chosen], frames[chosen + 1], done)
             batch = tuple(map(tf.constant, batch))
             with watch.step():

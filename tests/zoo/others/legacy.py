@@ -20,13 +20,13 @@ def spektral_gcn_batches() -> Training:
     from spektral.layers import GCNConv, GlobalSumPool
 
     tf_keras.utils.set_random_seed(141)
-    x, a = tf_keras.Input((30, 16)), tf_keras.Input((30, 30))
+    x, a = tf_keras.Input((60, 16)), tf_keras.Input((60, 60))
     y = GCNConv(64, activation="relu")([x, a])
     y = GCNConv(64, activation="relu")([y, a])
     model = tf_keras.Model([x, a], layers.Dense(3)(GlobalSumPool()(y)))
     model.compile("adam", _FROM_LOGITS)
-    edges = (floats(550, 30, 30) > 1).astype("float32")
-    inputs = [floats(550, 30, 16), edges / (1 + edges.sum(-1, keepdims=True))]
+    edges = (floats(550, 60, 60) > 1).astype("float32")
+    inputs = [floats(550, 60, 16), edges / (1 + edges.sum(-1, keepdims=True))]
     return fitted(tf_keras, model, inputs, integers(3, 550), batch_size=64)
 
 
@@ -49,8 +49,8 @@ def recommenders_retrieval() -> Training:
 
     model = Retrieval()
     model.compile(tf_keras.optimizers.Adagrad(0.1))
-    columns = {"user": integers(3000, 4300), "film": integers(2000, 4300, seed=2)}
-    return fitted(tf_keras, model, tf.data.Dataset.from_tensor_slices(columns).batch(512))
+    columns = {"user": integers(3000, 8600), "film": integers(2000, 8600, seed=2)}
+    return fitted(tf_keras, model, tf.data.Dataset.from_tensor_slices(columns).batch(1024))
 
 
 def recommenders_cross() -> Training:

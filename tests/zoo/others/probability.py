@@ -42,7 +42,7 @@ def gpflow_regression() -> Training:
 
 def gpflow_scipy() -> Training:
     """A sparse approximation: compiled losses by hand, then by SciPy's L-BFGS."""
-    model = gpflow.models.SGPR(_curve(900), gpflow.kernels.RBF(), inducing_variable=_curve(60)[0])
+    model = gpflow.models.SGPR(_curve(2000), gpflow.kernels.RBF(), inducing_variable=_curve(60)[0])
 
     @tf.function
     def evaluate() -> Any:

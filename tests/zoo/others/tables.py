@@ -79,8 +79,8 @@ def two_towers() -> Training:
         optimizer.apply_gradients(zip(tape.gradient(loss, weights), weights))
         return loss
 
-    columns = integers(3000, 4300), integers(5000, 4300, seed=2), abs(floats(4300)) + 0.1
-    return stepped(step, dataset(*columns, batch=512), users, items, optimizer)
+    columns = integers(3000, 8600), integers(5000, 8600, seed=2), abs(floats(8600)) + 0.1
+    return stepped(step, dataset(*columns, batch=1024), users, items, optimizer)
 
 
 def deep_and_cross() -> Training:
