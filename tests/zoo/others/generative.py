@@ -114,7 +114,7 @@ def wgan_gradient_penalty() -> Training:
         keras.optimizers.Adam(2e-4, beta_1=0.5, beta_2=0.9),
         keras.optimizers.Adam(2e-4, beta_1=0.5, beta_2=0.9),
     )
-    data = tf.data.Dataset.from_tensor_slices(floats(72, 28, 28, 1)).batch(8)
+    data = tf.data.Dataset.from_tensor_slices(floats(136, 28, 28, 1)).batch(16)
     return fitted(keras, model, data, of=(model.first, model.second))
 
 

@@ -179,7 +179,7 @@ def hub_mit_segformer() -> Training:
     )  # fmt: skip
     backbone = models.SegFormerBackbone(encoder, 64)
     model = models.SegFormerImageSegmenter(backbone, num_classes=5, preprocessor=None)
-    model.compile("adam", _FROM_LOGITS)
+    model.compile("adam", _FROM_LOGITS, metrics=["sparse_categorical_accuracy"])
     labels = integers(5, 68, 64, 64)
     return fitted(keras, model, dataset(floats(68, 64, 64, 3), labels, batch=8))
 
