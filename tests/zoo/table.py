@@ -50,7 +50,7 @@ def _ratio(value: float | None) -> str:
 
 
 def machine_line(facts: dict[str, Any], rows: list[dict[str, Any]]) -> str:
-    versions = next((row["versions"] for row in rows if "versions" in row), {})
+    versions = {name: v for row in rows for name, v in row.get("versions", {}).items()}
     used = ", ".join(f"{name} {version}" for name, version in versions.items())
     dates = sorted({row["date"] for row in rows if "date" in row}) or [facts["date"]]
     when = dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}"

@@ -52,10 +52,10 @@ WRITTEN: dict[str, tuple[str, ...]] = {
     "legacy": (
         "spektral_gcn_batches", "recommenders_retrieval", "recommenders_cross", "larq_binary",
         "lattice_monotonic", "ncps_closed_form", "kecam_efficientformer",
-        "kecam_coat", "nbeats_forecast",
+        "kecam_coat", "nbeats_forecast", "attention_over_lstm",
     ),
     "libraries": (
-        "tcn_temporal", "keras_rs_dot_interaction", "attention_over_lstm", "vit_keras_small",
+        "tcn_temporal", "keras_rs_dot_interaction", "vit_keras_small",
         "sonnet_resnet", "sonnet_vq_vae", "deepxde_heat", "einops_mixer",
     ),
 }  # fmt: skip

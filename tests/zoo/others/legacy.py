@@ -164,3 +164,15 @@ def nbeats_forecast() -> Training:
     forecast = net.models[NBeatsNet._FORECAST]
     forecast.compile(tf_keras.optimizers.Adam(1e-4), "mae")
     return fitted(tf_keras, forecast, floats(4300, 60, 1), floats(4300, 12, 1), batch_size=512)
+
+
+def attention_over_lstm() -> Training:
+    """attention: its layer over the states of an LSTM; arrays."""
+    from attention import Attention
+
+    tf_keras.utils.set_random_seed(153)
+    inputs = tf_keras.Input((60, 6))
+    x = Attention(units=48)(layers.LSTM(64, return_sequences=True)(inputs))
+    model = tf_keras.Model(inputs, layers.Dense(1)(x))
+    model.compile("adam", "mae")
+    return fitted(tf_keras, model, floats(550, 60, 6), floats(550, 1), batch_size=64)

@@ -46,18 +46,6 @@ def keras_rs_dot_interaction() -> Training:
     return fitted(keras, model, data)
 
 
-def attention_over_lstm() -> Training:
-    """keras-self-attention's and attention's kind of layer over an LSTM."""
-    from attention import Attention
-
-    keras.utils.set_random_seed(153)
-    inputs = keras.Input((60, 6))
-    x = Attention(units=48)(layers.LSTM(64, return_sequences=True)(inputs))
-    model = keras.Model(inputs, layers.Dense(1)(x))
-    model.compile("adam", "mae")
-    return fitted(keras, model, floats(550, 60, 6), floats(550, 1), batch_size=64)
-
-
 def vit_keras_small() -> Training:
     """vit-keras: the original Vision Transformer at small size."""
     from vit_keras import vit
