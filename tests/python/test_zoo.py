@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import dataclasses
 import json
 import os
 import subprocess
@@ -13,7 +15,8 @@ import pytest
 TESTS = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(TESTS))
 
-from zoo import catalogue, pool, rows, verdict  # noqa: E402
+from zoo import catalogue, kinds, pool, rows, verdict  # noqa: E402
+from zoo.others import catalogue as others  # noqa: E402
 
 PATHS = os.pathsep.join([str(TESTS), str(TESTS.parent / "benchmarks"), *sys.path])
 
@@ -22,7 +25,14 @@ def test_small_models_have_the_bits_of_stock_and_keep_their_budgets(tmp_path):
     """In one process, with one thread of each kind."""
     out = tmp_path / "rows"
     environment = {**os.environ, "PYTHONPATH": PATHS, "TF_NUM_INTEROP_THREADS": "1"}
-    code = f"from zoo import catalogue, child; child.run(list(catalogue.QUICK), {str(out)!r})"
+    code = f"""
+import json
+from zoo import catalogue, kinds
+child = kinds.OWN.child()
+with open({str(out)!r}, "w") as file:
+    for name in catalogue.QUICK:
+        file.write(json.dumps(child.measure(name)) + chr(10))
+"""
     child = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True)
     assert child.returncode == 0, child.stderr.decode()[-4000:]
     found = [json.loads(line) for line in out.read_text(encoding="utf-8").splitlines()]
@@ -32,6 +42,34 @@ def test_small_models_have_the_bits_of_stock_and_keep_their_budgets(tmp_path):
         assert row["compared"] > 10 and row["unchanged"] <= 2
         statuses = {budget: verdict.final(at)["status"] for budget, at in row["budgets"].items()}
         assert statuses["min"] == "rewritten", row["model"]
+
+
+def test_a_program_of_others_is_run_as_a_whole_at_each_budget(tmp_path):
+    """One that needs no library beside TensorFlow: bits, and a peak for each of its steps."""
+    out = tmp_path / "row"
+    environment = {**os.environ, "PYTHONPATH": PATHS, "TF_NUM_INTEROP_THREADS": "1"}
+    name = others.QUICK[0]
+    command = [sys.executable, "-m", "zoo", "--others", "--child", name, "--out", str(out)]
+    child = subprocess.run(command, env=environment, capture_output=True)
+    assert child.returncode == 0, child.stderr.decode()[-4000:]
+    row = json.loads(out.read_text())
+    assert row["compared"] > 20 and row["predicted_stock"] > 5e6
+    assert list(row["budgets"]) == ["60%", "min", "75% in bytes"]
+    for found in row["budgets"].values():
+        part = verdict.final(found)
+        assert found["differing"] == 0
+        assert len(part["peaks"]) == len(row["stock_peaks"]) >= 8
+        assert part["judged"] == max(part["peaks"][-3:])
+        assert part["status"] in ("rewritten", "infeasible")
+
+
+def test_programs_of_others_are_functions_of_the_files_that_are_named():
+    """Read, not loaded: their libraries need not be there."""
+    folder = Path(kinds.__file__).parent / "others"
+    for file, names in others.WRITTEN.items():
+        parts = ast.parse((folder / f"{file}.py").read_text()).body
+        functions = [p.name for p in parts if isinstance(p, ast.FunctionDef)]
+        assert sorted(names) == sorted(name for name in functions if name[0] != "_")
 
 
 # ---- What the verdict makes of rows ----
@@ -83,33 +121,53 @@ def test_shares_are_of_what_was_claimed():
     assert lines[2].startswith("budgets: 2 of 3 (66.7%)")
 
 
+def test_predictions_count_where_nothing_is_guessed():
+    """55 / 50 is 1.1, 100 / 100 is 1; what has a warning counts apart."""
+    known = row(measured=100)
+    known["budgets"]["min"]["rounds"][0].update(peak_after_bytes=150)  # less 50 that are resident
+    known.update(predicted_stock=55, stock_peaks=[90, 45, 50], first_warnings=[])
+    guessed = {**known, "first_warnings": ["3 tensors: each was taken to be 32"]}
+    lines = verdict.summary([known])
+    assert lines[3].startswith("predicted / measured peak: 1 of 2 (50.0%) between 0.98 and 1.08")
+    assert "2 of 2 (100.0%) between 0.95 and 1.15" in lines[3]
+    lines = verdict.summary([known, guessed])
+    assert lines[4].startswith("unknown sizes: 1 of 4 (25.0%)")
+
+
+def test_a_row_may_allow_more():
+    found = row(measured=102)
+    assert verdict.faults(found)
+    found["budgets"]["min"]["limit"] = 1.02
+    assert verdict.faults(found) == []
+
+
 # ---- Rows and processes ----
 
 
 def test_a_row_counts_until_the_model_or_lms_changes(tmp_path, monkeypatch):
-    monkeypatch.setattr(rows, "PLACE", tmp_path)
-    monkeypatch.setattr(rows, "FILE", tmp_path / "rows.jsonl")
+    zoo = dataclasses.replace(kinds.OWN, place=tmp_path)
     name = catalogue.QUICK[0]
-    assert not rows.finished(name, None)
-    rows.add({"model": name, "key": rows.key(name)})
-    with rows.FILE.open("a") as file:
+    assert not rows.finished(zoo, name, None)
+    rows.add(zoo, {"model": name, "key": rows.key(zoo, name)})
+    with zoo.rows.open("a") as file:
         file.write('{"model": "cut o')
-    assert rows.finished(name, rows.latest()[name])
+    assert rows.finished(zoo, name, rows.latest(zoo)[name])
     monkeypatch.setattr(rows, "_common", lambda: b"another build")
-    assert not rows.finished(name, rows.latest()[name])
-    rows.add({"model": "other"})
-    assert set(rows.latest()) == {name, "other"}  # not what was cut off
+    assert not rows.finished(zoo, name, rows.latest(zoo)[name])
+    rows.add(zoo, {"model": "other"})
+    assert set(rows.latest(zoo)) == {name, "other"}  # not what was cut off
 
 
-def test_every_model_has_its_sources():
-    for name in catalogue.NAMES:
-        assert len(rows.key(name)) == 16
+@pytest.mark.parametrize("kind", [kinds.OWN, kinds.OTHERS])
+def test_every_model_has_its_sources(kind):
+    for name in kind.catalogue.NAMES:
+        assert len(rows.key(kind, name)) == 16
 
 
 def test_a_child_that_takes_too_long_is_ended(tmp_path, monkeypatch):
-    monkeypatch.setattr(pool, "LOGS", tmp_path)
+    zoo = dataclasses.replace(kinds.OWN, place=tmp_path)
     monkeypatch.setenv("PYTHONPATH", PATHS)
     bounds = pool.Bounds(jobs=1, seconds=0.0, bytes=2**40)
-    events = list(pool.run([catalogue.QUICK[0]], bounds, {}))
+    events = list(pool.run(zoo, [catalogue.QUICK[0]], bounds, {}))
     assert events[0] == (catalogue.QUICK[0], None)
     assert events[1][1]["error"] == "took more than 0 s"

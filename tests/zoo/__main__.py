@@ -1,6 +1,6 @@
 """Every model of keras.applications, and those that people write: same bits, budget met?
 
-./run zoo [--models REGEX] [--quick] [--shard I/N] [--jobs N] [--resume] [--write]
+./run zoo [--others] [--models REGEX] [--quick] [--shard I/N] [--jobs N] [--resume] [--write]
           [--seconds S] [--memory GIB] [--table]
 
 Each model runs in a process of its own with one thread of each kind: three steps of stock
@@ -8,6 +8,11 @@ TensorFlow, then with the budgets "70%" and "min" (zoo/child.py says how). Rows 
 build/zoo/rows.jsonl as they come, what the processes say to build/zoo/logs. After an interruption
 --resume goes on: models whose row is there are left out unless lms or the model has changed since.
 --table measures nothing and shows the rows that there are; --write puts them into docs/zoo.md.
+
+--others: programs with models that nobody of this project wrote for it, or as tutorials have them,
+run as their users do, with libraries of their own in build/zoo-others/venv; budgets "60%", "min"
+and one in bytes (zoo/others/child.py says how). Rows and logs are in build/zoo-others, --write
+makes docs/zoo-others.md.
 
 Exit status 1: a value differs from stock's where stock repeats itself, a process crashed, lms
 failed, or a step took more than a budget that its report says is met.
@@ -18,13 +23,16 @@ from __future__ import annotations
 import argparse
 import contextlib
 import datetime
+import json
+import os
 import pathlib
 import re
+import time
 from typing import Any
 
-from zoo import catalogue, pool, rows, table, verdict
+from zoo import kinds, pool, rows, table, verdict
+from zoo.kinds import Kind
 
-DOCUMENT = rows.ROOT / "docs" / "zoo.md"
 ABOUT = """
 `./run zoo --write`: models at their smallest, each in a process of its own with one intra-op and
 one inter-op thread. Three steps of stock TensorFlow, and three with each budget from the same
@@ -39,22 +47,35 @@ budget, feedback plans again, and three more steps follow ("planned 2 times"). "
 the budget, the step that made the (first) plan. "planning s": of all that lms does, for one
 optimisation.
 """
+ABOUT_OTHERS = """
+`./run zoo --others --write`: programs with models of other people, or written as tutorials have
+them, each in a process of its own with one intra-op and one inter-op thread, and with libraries
+of an environment of their own. A program runs as a whole, from its beginning, by stock TensorFlow
+and under each budget; all that its steps return and all variables at the end are compared bit for
+bit. Where they differ, stock runs twice more and is compared with itself. "75% in bytes" is the
+number of bytes that leaves 75% of the predicted activations. "predicted MB" and "stock MB": the
+activations' peak of the step as stock runs it, predicted and measured. "MB" are a budget's
+activations: budget_bytes less resident_bytes. "measured/budget": the allocator's peak above what
+was in use before, the highest of the last three steps, over that; up to 1.02 counts as kept.
+"measured/predicted": the same over the predicted peak. "warned": the report says that sizes are
+not known. Options are the default ones, feedback included.
+"""
 
 
-def chosen(args: argparse.Namespace) -> list[str]:
-    names = list(catalogue.QUICK if args.quick else catalogue.NAMES)
+def chosen(kind: Kind, args: argparse.Namespace) -> list[str]:
+    names = list(kind.catalogue.QUICK if args.quick else kind.catalogue.NAMES)
     if args.models:
         names = [name for name in names if re.search(args.models, name)]
     part, parts = args.shard
     names = [name for number, name in enumerate(names) if number % parts == part - 1]
     if not names:
-        raise SystemExit("no such model; known: " + ", ".join(catalogue.NAMES))
+        raise SystemExit("no such model; known: " + ", ".join(kind.catalogue.NAMES))
     return names
 
 
-def split_by_memory(names: list[str], gib: float) -> tuple[list[str], list[str]]:
+def split_by_memory(kind: Kind, names: list[str], gib: float) -> tuple[list[str], list[str]]:
     """Those that `gib` GiB are enough for, and the others."""
-    small = [name for name in names if catalogue.NEEDED.get(name, 0) <= gib]
+    small = [name for name in names if kind.catalogue.NEEDED.get(name, 0) <= gib]
     return small, [name for name in names if name not in small]
 
 
@@ -65,27 +86,37 @@ def shard(text: str) -> tuple[int, int]:
     return int(match[1]), int(match[2])
 
 
-def measure(names: list[str], bounds: pool.Bounds, done: int) -> None:
+def run_child(kind: Kind, name: str, out: str) -> None:
+    """Measures one model in this process, and writes its row to `out` as a JSON line."""
+    os.environ.update(kind.environment(name))
+    child = kind.child()
+    row = child.measure(name)
+    row["versions"] = rows.versions(kind)
+    row["cpu_seconds"] = time.process_time()
+    pathlib.Path(out).write_text(json.dumps(row) + "\n")
+
+
+def measure(kind: Kind, names: list[str], bounds: pool.Bounds, done: int) -> None:
     """Adds a row for each name; `done` others have been measured before."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-    known = rows.latest()
+    known = rows.latest(kind)
     # The longest first, so that the last ones do not run alone; unknown ones may be long.
     names = sorted(names, key=lambda n: -known.get(n, {}).get("process_seconds", 1e9))
     running: list[str] = []
     keys: dict[str, str] = {}  # of what each began with
     parts = (TextColumn("zoo"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     bar = Progress(*parts, TextColumn("{task.description}"))
-    with bar as progress, contextlib.closing(pool.run(names, bounds, known)) as events:
+    with bar as progress, contextlib.closing(pool.run(kind, names, bounds, known)) as events:
         task = progress.add_task("", total=len(names) + done, completed=done)
         for name, row in events:
             if row is None:
                 running.append(name)
-                keys[name] = rows.key(name)
+                keys[name] = rows.key(kind, name)
             else:
                 running.remove(name)
                 today = datetime.date.today().isoformat()
-                rows.add({**row, "key": keys[name], "date": today})
+                rows.add(kind, {**row, "key": keys[name], "date": today})
                 progress.advance(task)
                 for line in verdict.faults(row) or [_in_short(row)]:
                     progress.print(line, highlight=False, markup=False)
@@ -104,6 +135,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         prog="./run zoo", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
+    parser.add_argument("--others", action="store_true", help="programs of others")
     parser.add_argument("--models", default="", help="those whose names match, in any part")
     parser.add_argument("--quick", action="store_true", help="a few small ones")
     parser.add_argument("--shard", type=shard, default=(1, 1), help="I/N: every Nth model")
@@ -118,41 +150,41 @@ def main() -> int:
     parser.add_argument("--child", help=argparse.SUPPRESS)
     parser.add_argument("--out", help=argparse.SUPPRESS)
     args = parser.parse_args()
+    kind = kinds.OTHERS if args.others else kinds.OWN
     if args.child:
-        from zoo import child
-
-        child.run([args.child], args.out)
+        run_child(kind, args.child, args.out)
         return 0
 
-    names = chosen(args)
+    names = chosen(kind, args)
     large: list[str] = []
     if not args.table:
-        names, large = split_by_memory(names, args.memory)
+        names, large = split_by_memory(kind, names, args.memory)
     interrupted = False
     if not args.table:
-        known = rows.latest()
-        left = [n for n in names if not (args.resume and rows.finished(n, known.get(n)))]
+        known = rows.latest(kind)
+        left = [n for n in names if not (args.resume and rows.finished(kind, n, known.get(n)))]
         bounds = pool.Bounds(args.jobs, args.seconds, int(args.memory * 2**30))
         try:
-            measure(left, bounds, len(names) - len(left))
+            measure(kind, left, bounds, len(names) - len(left))
         except KeyboardInterrupt:
             interrupted = True
 
     from _machine import machine_facts
 
     facts = machine_facts()
-    known = rows.latest()
+    known = rows.latest(kind)
     found = [known[name] for name in names if name in known]
-    table.show(found, facts)
+    table.show(kind.title, found, facts)
     faults = [line for row in found for line in verdict.faults(row)]
-    left_out = [f"left out: {n} needs --memory {catalogue.NEEDED[n]}" for n in large]
+    left_out = [f"left out: {n} needs --memory {kind.catalogue.NEEDED[n]}" for n in large]
     for line in [*verdict.summary(found), *faults, *left_out]:
         print(line)
     if args.write:
-        every = [known[name] for name in catalogue.NAMES if name in known]
-        missing = [name for name in catalogue.NAMES if name not in known]
-        DOCUMENT.write_text(table.markdown(every, missing, facts, ABOUT))
-        print(f"written to {pathlib.Path(DOCUMENT).relative_to(rows.ROOT)}")
+        every = [known[name] for name in kind.catalogue.NAMES if name in known]
+        missing = [name for name in kind.catalogue.NAMES if name not in known]
+        about = ABOUT_OTHERS if args.others else ABOUT
+        kind.document.write_text(table.markdown(kind.title, every, missing, facts, about))
+        print(f"written to {kind.document.relative_to(kinds.ROOT)}")
     if interrupted:
         print("interrupted; --resume goes on")
         return 130

@@ -14,19 +14,16 @@ learnt from it (two such rounds at most, as feedback plans twice more at most).
 from __future__ import annotations
 
 import dataclasses
-import hashlib
-import json
-import pathlib
 import time
 from typing import Any
 
 import lms
 import numpy as np
 import tensorflow as tf
-from _measure import one_thread_of_each_kind
 from lms import _tf_context
 
 from zoo import catalogue
+from zoo.values import digest
 
 STEPS = 3
 BUDGETS = ("70%", "min")
@@ -102,13 +99,6 @@ def differ(one: Round, other: Round) -> list[str]:
     """The names of what is not the same in both, to the bit."""
     assert one.values.keys() == other.values.keys()
     return [name for name in one.values if one.values[name] != other.values[name]]
-
-
-def digest(value: Any) -> str:
-    """Of type, shape and bits."""
-    array = np.ascontiguousarray(value)
-    bits = hashlib.blake2b(array.view(np.uint8).reshape(-1).data, digest_size=16)
-    return f"{array.dtype} {np.shape(value)} {bits.hexdigest()}"
 
 
 def _compact(value: np.ndarray) -> np.ndarray:
@@ -197,15 +187,3 @@ def _report_on(traced: Any) -> lms.Report | None:
     name = traced.name if isinstance(traced.name, str) else traced.name.decode()
     own = [report for report in lms.reports() if report.function == name]
     return own[-1] if own else None
-
-
-def run(names: list[str], out: str) -> None:
-    """Writes one row for each name, as a JSON line, as soon as it is measured."""
-    one_thread_of_each_kind()
-    for name in names:
-        row = measure(name)
-        row["versions"] = {
-            "tensorflow": tf.__version__, "keras": tf.keras.__version__, "lms": lms.__version__,
-        }  # fmt: skip
-        with pathlib.Path(out).open("a") as file:
-            file.write(json.dumps(row) + "\n")

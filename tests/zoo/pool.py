@@ -19,10 +19,9 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from zoo import rows
+from zoo.kinds import Kind
 
 _POLL_SECONDS = 0.2
-LOGS = rows.PLACE / "logs"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,15 +34,16 @@ class Bounds:
 
 
 class _Child:
-    def __init__(self, name: str, place: pathlib.Path) -> None:
+    def __init__(self, kind: Kind, name: str, place: pathlib.Path) -> None:
         self.name = name
         self.out = place / f"{name}.json"
-        self.log = LOGS / f"{name}.log"
+        self.log = kind.logs / f"{name}.log"
         self.began = time.monotonic()
         self.highest = 0  # resident bytes
         self.ended = ""  # by us, and why
-        LOGS.mkdir(parents=True, exist_ok=True)
-        command = [sys.executable, "-m", "zoo", "--child", name, "--out", str(self.out)]
+        kind.logs.mkdir(parents=True, exist_ok=True)
+        command = [sys.executable, "-m", "zoo", *kind.flags, "--child", name]
+        command += ["--out", str(self.out)]
         with self.log.open("w") as log:
             self.process = subprocess.Popen(
                 command, stdout=log, stderr=log, env=_environment(place), start_new_session=True
@@ -82,7 +82,7 @@ class _Child:
 
 
 def run(
-    names: Sequence[str], bounds: Bounds, known: dict[str, dict[str, Any]]
+    kind: Kind, names: Sequence[str], bounds: Bounds, known: dict[str, dict[str, Any]]
 ) -> Iterator[tuple[str, dict[str, Any] | None]]:
     """(name, None) where one begins, and (name, row) where it has ended.
 
@@ -102,7 +102,7 @@ def run(
                     ]
                     if not running or needed + sum(taken) < _available():
                         name = waiting.pop(0)
-                        running.append(_Child(name, pathlib.Path(place)))
+                        running.append(_Child(kind, name, pathlib.Path(place)))
                         yield name, None
                         continue
                 time.sleep(_POLL_SECONDS)

@@ -1,4 +1,4 @@
-"""The rows as a table, for a terminal and for docs/zoo.md."""
+"""The rows as a table, for a terminal and for the page of a zoo."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from typing import Any
 
 from zoo import verdict
 
-COLUMNS = ("model", "nodes", "stock MB", "budget", "status", "MB", "measured/budget", "first step")
-COLUMNS += ("measured/predicted", "bits", "planning s")
+COLUMNS = ("model", "nodes", "predicted MB", "stock MB", "budget", "status", "MB")
+COLUMNS += ("measured/budget", "first step", "measured/predicted", "bits", "warned", "planning s")
 _LEFT = ("model", "budget", "status", "bits")
 
 
 def lines_of(row: dict[str, Any]) -> list[list[str]]:
     """A line of the table for each budget."""
     if "error" in row:
-        return [[row["model"], "", "", "", "CRASHED", *[""] * 6]]
+        return [[row["model"], "", "", "", "", "CRASHED", *[""] * 7]]
     lines = []
     for number, (budget, at) in enumerate(row["budgets"].items()):
         last = verdict.final(at)
@@ -25,7 +25,8 @@ def lines_of(row: dict[str, Any]) -> list[list[str]]:
             [
                 row["model"] if number == 0 else "",
                 f"{last.get('nodes_before', 0):,}" if number == 0 else "",
-                f"{max(row['stock_peaks']) / 1e6:.1f}" if number == 0 else "",
+                f"{verdict.predicted_stock(row) / 1e6:.1f}" if number == 0 else "",
+                f"{verdict.stock(row) / 1e6:.1f}" if number == 0 else "",
                 budget,
                 last["status"] + (f", planned {1 + replanned} times" if replanned else ""),
                 f"{allowed / 1e6:.1f}",
@@ -33,6 +34,7 @@ def lines_of(row: dict[str, Any]) -> list[list[str]]:
                 _ratio(verdict.first_ratio(at)),
                 _ratio(verdict.of_predicted(last)),
                 verdict.bits(at),
+                "yes" if verdict.warned(last) else "",
                 f"{last.get('optimizer_seconds', 0):.1f}",
             ]
         )
@@ -48,7 +50,7 @@ def _ratio(value: float | None) -> str:
 
 
 def machine_line(facts: dict[str, Any], rows: list[dict[str, Any]]) -> str:
-    versions = next((row["versions"] for row in rows if "versions" in row), {})
+    versions = {name: v for row in rows for name, v in row.get("versions", {}).items()}
     used = ", ".join(f"{name} {version}" for name, version in versions.items())
     dates = sorted({row["date"] for row in rows if "date" in row}) or [facts["date"]]
     when = dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}"
@@ -58,11 +60,11 @@ def machine_line(facts: dict[str, Any], rows: list[dict[str, Any]]) -> str:
     )
 
 
-def show(rows: list[dict[str, Any]], facts: dict[str, Any]) -> None:
+def show(title: str, rows: list[dict[str, Any]], facts: dict[str, Any]) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    table = Table(title="The zoo", caption=machine_line(facts, rows))
+    table = Table(title=title, caption=machine_line(facts, rows))
     for column in COLUMNS:
         table.add_column(column, justify="left" if column in _LEFT else "right")
     for row in rows:
@@ -91,10 +93,10 @@ def notes(rows: list[dict[str, Any]]) -> list[str]:
 
 
 def markdown(
-    rows: list[dict[str, Any]], missing: list[str], facts: dict[str, Any], about: str
+    title: str, rows: list[dict[str, Any]], missing: list[str], facts: dict[str, Any], about: str
 ) -> str:
-    """The file docs/zoo.md. `about` is its introduction, `missing` have no row."""
-    lines = ["# The zoo", "", about.strip(), "", machine_line(facts, rows), ""]
+    """The page of a zoo. `about` is its introduction, `missing` have no row."""
+    lines = [f"# {title}", "", about.strip(), "", machine_line(facts, rows), ""]
     lines += [f"- {line}" for line in verdict.summary(rows)]
     if missing:
         why = "--memory was too little, or the run was cut short"
@@ -102,10 +104,10 @@ def markdown(
     lines += ["", "| " + " | ".join(COLUMNS) + " |"]
     lines.append("|" + "|".join("---" if c in _LEFT else "---:" for c in COLUMNS) + "|")
     lines += ["| " + " | ".join(line) + " |" for row in rows for line in lines_of(row)]
-    for title, texts in (
+    for part, texts in (
         ("What is not as it should be", [text for row in rows for text in verdict.faults(row)]),
         ("Notes", notes(rows)),
     ):
         if texts:
-            lines += ["", f"## {title}", "", *(f"- {text}" for text in texts)]
+            lines += ["", f"## {part}", "", *(f"- {text}" for text in texts)]
     return "\n".join(lines) + "\n"

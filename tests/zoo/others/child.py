@@ -1,0 +1,190 @@
+"""One program in a process of its own: run by stock TensorFlow, and under lms at each budget.
+
+One intra-op and one inter-op thread. For each budget the program is run from its beginning, as a
+new process would: model, data and functions are made anew, with the same seeds, or with the
+weights of the first time. All losses and all variables at the end are compared with stock's, bit
+by bit. Where some differ, stock runs again and is compared with itself.
+
+What is predicted is that of the function with the highest peak; what is measured is the rise of the
+allocator's bytes over each step of the program.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import gc
+import time
+from typing import Any
+
+import lms
+import tensorflow as tf
+
+from zoo.others import catalogue
+from zoo.others.training import Watch
+from zoo.values import Values, digest
+
+IN_BYTES = "75% in bytes"
+BUDGETS = ("60%", "min", IN_BYTES)
+SHARE = 0.75  # of the activations, of the budget in bytes
+LIMIT = 1.02  # of a budget that is said to be kept
+STOCK_AGAIN = 2
+LAST = 3  # steps that are judged: feedback has done what it does
+FIELDS = ("status", "reason", "stage", "warnings", "budget_bytes", "resident_bytes")
+FIELDS += ("peak_before_bytes", "peak_after_bytes", "min_budget_bytes", "nodes_before")
+FIELDS += ("measured_peak_bytes", "optimizer_seconds", "predicted_time_overhead", "sizes")
+
+
+@dataclasses.dataclass(frozen=True)
+class Run:
+    """One training: what it computed, by name, and took."""
+
+    values: Values
+    peaks: list[int]
+    seconds: list[float]
+
+
+class Program:
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.start: list[Any] = []  # of the variables, the first time
+        self.built_seconds = 0.0
+        self.variables = 0
+        self.variable_bytes = 0
+
+    def run(self) -> Run:
+        tf.keras.backend.clear_session()
+        gc.collect()
+        began = time.perf_counter()
+        training = catalogue.make(self.name)
+        self._same_start(training.variables())
+        self.built_seconds = self.built_seconds or time.perf_counter() - began
+        watch = Watch()
+        training.run(watch)
+        values = dict(watch.values)
+        variables = training.variables()
+        self.variables = len(variables)
+        held = [variable.numpy() for variable in variables]
+        self.variable_bytes = sum(getattr(value, "nbytes", 0) for value in held)
+        values.update((f"variable {i}", digest(value)) for i, value in enumerate(held))
+        return Run(values, watch.peaks, watch.seconds)
+
+    def _same_start(self, variables: list[Any]) -> None:
+        if not self.start:
+            self.start = [variable.numpy() for variable in variables]
+        for variable, value in zip(variables, self.start):
+            if digest(variable.numpy()) != digest(value):
+                # An array's memory would become the variable's, and its first update allocate.
+                variable.assign(tf.raw_ops.DeepCopy(x=value))
+
+
+def differ(one: Values, other: Values) -> list[str]:
+    """The names of what is not the same in both, to the bit."""
+    return [name for name in {**one, **other} if one.get(name) != other.get(name)]
+
+
+def measure(name: str) -> dict[str, Any]:
+    """The row of one program."""
+    lms.memory.reset_peak()  # bytes are counted from here on
+    program = Program(name)
+    lms.clear_reports()
+    stock = program.run()
+    row: dict[str, Any] = {
+        "model": name,
+        "variables": program.variables,
+        "compared": len(stock.values),
+        "variable_bytes": program.variable_bytes,
+        "stock_peaks": stock.peaks,
+        "stock_seconds": stock.seconds,
+        "built_seconds": program.built_seconds,
+        "budgets": {},
+    }
+    again: list[Run] = []
+    for budget in BUDGETS:
+        asked: Any = row["bytes"] if budget == IN_BYTES else budget
+        if asked is None:
+            continue
+        at = _at(asked, program, stock, again)
+        row["budgets"][budget] = at
+        if budget == BUDGETS[0]:
+            row.update(_prediction(at.pop("first_report")))
+        at.pop("first_report", None)
+    return row
+
+
+def _at(budget: Any, program: Program, stock: Run, again: list[Run]) -> dict[str, Any]:
+    lms.clear_reports()
+    with lms.enabled(memory_budget=budget):
+        ours = program.run()
+    reports = lms.reports()
+    differences = differ(stock.values, ours.values)
+    row: dict[str, Any] = {
+        "limit": LIMIT,
+        "rounds": [_part(reports, ours, differences)],
+        "differ": differences[:20],
+        "differing": len(differences),
+        "first_report": _largest(reports, 0),
+    }
+    if differences:
+        again += [program.run() for _ in range(STOCK_AGAIN - len(again))]
+        unstable = {name for other in again for name in differ(stock.values, other.values)}
+        row["stock_differs_in"] = len(unstable)
+        row["differing_alone"] = len(set(differences) - unstable)
+    return row
+
+
+def _activations(report: lms.Report) -> int:
+    return report.peak_before_bytes - report.resident_bytes
+
+
+def _largest(reports: tuple[lms.Report, ...], which: int) -> lms.Report | None:
+    """The first (0) or last (-1) report on the function that takes most."""
+    largest = max(reports, key=_activations, default=None)
+    own = [report for report in reports if largest and report.function == largest.function]
+    return own[which] if own else None
+
+
+def _part(reports: tuple[lms.Report, ...], ours: Run, wrong: list[str]) -> dict[str, Any]:
+    row: dict[str, Any] = {"peaks": ours.peaks, "seconds": ours.seconds, "differing": len(wrong)}
+    row["judged"] = max(ours.peaks[-LAST:])
+    report = _largest(reports, -1)
+    if report is None:
+        return {**row, "status": "unseen", "reason": "lms was asked about no step", "warnings": []}
+    row.update((field, getattr(report, field)) for field in FIELDS)
+    row["plans"] = sum(other.function == report.function for other in reports)
+    row["functions"] = len({other.function for other in reports})
+    failed = [other for other in reports if other.status == "failed"]
+    if failed:
+        row.update(status="failed", reason=failed[-1].reason)
+    kinds = [decision["kind"] for decision in report.decisions]
+    row["decisions"] = {kind: kinds.count(kind) for kind in sorted(set(kinds))}
+    return row
+
+
+def _prediction(report: lms.Report | None) -> dict[str, Any]:
+    """Of the step as stock runs it, and the budget in bytes that comes from it."""
+    if report is None or report.peak_before_bytes == 0:
+        return {"predicted_stock": 0, "bytes": None, "at_peak": []}
+    activations = _activations(report)
+    return {
+        "predicted_stock": activations,
+        "predicted_resident": report.resident_bytes,
+        "first_warnings": list(report.warnings),
+        "bytes": report.resident_bytes + int(SHARE * activations),
+        "at_peak": _at_peak(report),
+    }
+
+
+def _at_peak(report: lms.Report, most: int = 12) -> list[dict[str, Any]]:
+    """The largest tensors that are predicted to be there at the peak of the stock step."""
+    details = report.details
+    if details is None:
+        return []
+    strings, buffers = details["strings"], details["buffers"]
+    found = []
+    for i, size in enumerate(buffers["bytes"]):
+        held = any(a <= details["peak_before"] <= b for a, b in buffers["before"][i] or ())
+        fate = details["fates"][buffers["fate"][i]]
+        if held and fate != "resident" and len(found) < most:
+            name, kind = strings[buffers["name"][i]], strings[buffers["type"][i]]
+            found.append({"name": name, "type": kind, "bytes": size})
+    return found
