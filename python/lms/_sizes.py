@@ -127,11 +127,12 @@ class FunctionSizes:
             return self._text
 
     def _look_at(self, number: int, iterator: Any) -> bool:
-        declared, shapes, source = self._element_shapes(iterator)
+        # What the dataset declares is told as well: the function may have been traced for any size.
+        _, shapes, source = self._element_shapes(iterator)
         raised = False
-        for index, (open_shape, shape) in enumerate(zip(declared, shapes)):
+        for index, shape in enumerate(shapes):
             for dim, size in enumerate(shape or ()):
-                if size is None or open_shape is None or open_shape[dim] is not None:
+                if size is None:
                     continue
                 key = f"{number}.{index}:{dim}"
                 if size > self._seen.get(key, (-1, ""))[0]:
