@@ -68,6 +68,11 @@ class FunctionSizes:
                 found[number] = self._element_shapes(iterator)[0]
         return found
 
+    def sources(self, inputs: Sequence[Any]) -> list[Any]:
+        """The iterators among the inputs of a call."""
+        found = (self._iterator_of(inputs[number]) for number in self._handles)
+        return [iterator for iterator in found if iterator is not None]
+
     def settle(self, inputs: Sequence[Any]) -> bool:
         """After the first call: whether later ones can tell anything, and are to be looked at."""
         self._handles = {

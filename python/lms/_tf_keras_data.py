@@ -2,8 +2,8 @@
 
 Relies on this, in either Keras: what `fit` is given goes to a data adapter, which hands out the
 dataset in `get_tf_dataset()` (Keras 2: `get_dataset()`), and whose `batch_size` (a property, in
-Keras 2 a method) has the rows of a batch. The adapters of generators and sequences look at first batches: Keras 3 in
-`get_tensor_spec(batches)`, Keras 2 in `self._standardize_batch(batch)`.
+Keras 2 a method) has the rows of a batch. The adapters of generators and sequences look at first
+batches: Keras 3 in `get_tensor_spec(batches)`, Keras 2 in `self._standardize_batch(batch)`.
 """
 
 from __future__ import annotations
