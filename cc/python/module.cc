@@ -9,6 +9,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -26,8 +27,10 @@
 #include "cc/core/swap_link.h"
 #include "cc/core/system_memory.h"
 #include "cc/tf/failure.h"
+#include "cc/tf/kept_state.h"
 #include "cc/tf/memory_counter.h"
 #include "cc/tf/optimizer.h"
+#include "cc/tf/session_sizes.h"
 #include "cc/tf/step_pareto.h"
 #include "cc/tf/swap_choice.h"
 #include "cc/tf/swap_handle.h"
@@ -333,19 +336,34 @@ std::pair<std::string, std::string> AddToProfile(
   return {written.problem, written.replaced};
 }
 
-// What feedback has to know of the latest report on a function; None where there is none.
+py::dict PlanOf(const lms::Report& report) {
+  py::dict plan;
+  plan["sequence"] = report.sequence;
+  plan["status"] = lms::StatusName(report.status);
+  plan["device"] = report.device;
+  plan["devices"] = report.other_devices.size() + 1;
+  plan["budget"] = report.budget;
+  plan["budget_bytes"] = report.budget_bytes;
+  plan["resident_bytes"] = report.resident_bytes;
+  plan["peak_after_bytes"] = report.peak_after_bytes;
+  return plan;
+}
+
+// What feedback has to know of the latest report on a function, and of those on its other devices; None where there is
+// none.
 py::object LatestPlan(const std::string& function) {
   const std::optional<lms::Report> report = lms::ReportStore::Global().Latest(function);
   if (!report) return py::none();
-  py::dict plan;
-  plan["sequence"] = report->sequence;
-  plan["status"] = lms::StatusName(report->status);
-  plan["device"] = report->device;
-  plan["devices"] = report->other_devices.size() + 1;
-  plan["budget"] = report->budget;
-  plan["budget_bytes"] = report->budget_bytes;
-  plan["resident_bytes"] = report->resident_bytes;
-  plan["peak_after_bytes"] = report->peak_after_bytes;
+  py::dict plan = PlanOf(*report);
+  py::list others;
+  if (!report->other_devices.empty()) {
+    std::set<std::string> devices(report->other_devices.begin(), report->other_devices.end());
+    const std::vector<lms::Report> reports = lms::ReportStore::Global().All();
+    for (auto other = reports.rbegin(); other != reports.rend(); ++other) {  // the latest first
+      if (other->function == function && devices.erase(other->device) != 0) others.append(PlanOf(*other));
+    }
+  }
+  plan["others"] = others;
   return plan;
 }
 
@@ -494,6 +512,8 @@ PYBIND11_MODULE(_native, m) {
   m.def("store_host_link", &StoreHostLink, py::arg("device"), py::arg("figures"));
   m.def("measure_disk_link", &MeasureDiskLink, py::arg("swap_to"));
   m.def("latest_plan", &LatestPlan, py::arg("function"));
+  m.def("note_session_sizes", &lms::NoteSessionSizes, py::arg("session"), py::arg("text"));
+  m.def("keeps_random_state", &lms::KeepsState, py::arg("function"));
   m.def(
       "set_measured",
       [](int64_t sequence, int64_t peak_bytes, int steps, const std::string& warning) {
@@ -509,6 +529,13 @@ PYBIND11_MODULE(_native, m) {
   m.def("measure_spill", &MeasureSpill, py::arg("directory"), py::arg("bytes"));
   m.def("begin_peak_scope", [] { return lms::StartCounting().empty() && lms::BeginPeakScope(); });
   m.def("end_peak_scope", &lms::EndPeakScope);
+  m.def(
+      "end_peak_scope_of_step",
+      [](const std::vector<int64_t>& batch) {
+        const lms::StepPeak peak = lms::EndPeakScopeOfStep(batch);
+        return std::make_tuple(peak.bytes, peak.complete);
+      },
+      py::arg("batch"));
   m.def("memory_error", &lms::StartCounting);
   m.def("memory_reset_peak", [] {
     lms::StartCounting();

@@ -11,6 +11,7 @@
 #include "tensorflow/core/common_runtime/process_state.h"
 #include "tensorflow/core/framework/allocator.h"
 #include "tensorflow/core/platform/numa.h"
+#include "tensorflow/core/profiler/lib/scoped_memory_debug_annotation.h"
 
 namespace lms {
 namespace {
@@ -43,6 +44,9 @@ struct Counter {
   std::atomic<bool> scope_open{false};
   std::atomic<int64_t> scope_start{0};
   std::atomic<int64_t> scope_peak{0};
+  std::mutex events_mutex;
+  std::vector<AllocationEvent> events;  // of the open scope; guarded by events_mutex, like the next
+  bool events_lost = false;
   std::atomic<int64_t> missed{0};  // bytes of allocations the table had no room for
 
   std::mutex start_mutex;
@@ -92,12 +96,26 @@ void Add(Counter& counter, int64_t bytes) {
   if (counter.scope_open.load(std::memory_order_relaxed)) Raise(counter.scope_peak, now);
 }
 
+// Which run of a graph asks for memory in this thread: TensorFlow notes it for those who look for what was not freed.
+int64_t CurrentRun() { return tsl::profiler::ScopedMemoryDebugAnnotation::CurrentAnnotation().pending_step_id; }
+
+void NoteEvent(Counter& counter, const void* pointer, int64_t bytes, int64_t run) {
+  if (!counter.scope_open.load(std::memory_order_relaxed)) return;
+  const std::lock_guard<std::mutex> lock(counter.events_mutex);
+  try {
+    counter.events.push_back({pointer, bytes, run});
+  } catch (...) {
+    counter.events_lost = true;
+  }
+}
+
 void CountAllocation(Counter& counter, const void* pointer, size_t bytes) {
   ++thread_calls.allocated;
   if (pointer == nullptr) return;
   int64_t replaced = 0;
   if (counter.pointers.Insert(pointer, static_cast<int64_t>(bytes), &replaced)) {
     Add(counter, static_cast<int64_t>(bytes) - replaced);
+    if (bytes > 0) NoteEvent(counter, pointer, static_cast<int64_t>(bytes), CurrentRun());
   } else {
     counter.missed.fetch_add(static_cast<int64_t>(bytes), std::memory_order_relaxed);
   }
@@ -108,7 +126,9 @@ void CountDeallocation(Counter& counter, const void* pointer) {
   ++thread_calls.deallocated;
   if (pointer == nullptr) return;
   const int64_t bytes = counter.pointers.Remove(pointer);
-  if (bytes > 0) counter.in_use.fetch_sub(bytes, std::memory_order_relaxed);
+  if (bytes <= 0) return;
+  counter.in_use.fetch_sub(bytes, std::memory_order_relaxed);
+  NoteEvent(counter, pointer, -bytes, 0);
 }
 
 void* CountedAllocate(Allocator* allocator, size_t alignment, size_t num_bytes) {
@@ -269,6 +289,12 @@ bool BeginPeakScope() {
   Counter& counter = GetCounter();
   bool closed = false;
   // Values that an allocation on another thread raises between the two lines are above the start anyway.
+  if (counter.scope_open.load()) return false;
+  {
+    const std::lock_guard<std::mutex> lock(counter.events_mutex);
+    counter.events.clear();
+    counter.events_lost = false;
+  }
   if (!counter.scope_open.compare_exchange_strong(closed, true)) return false;
   const int64_t now = counter.in_use.load(std::memory_order_relaxed);
   counter.scope_start.store(now, std::memory_order_relaxed);
@@ -282,6 +308,16 @@ int64_t EndPeakScope() {
   const int64_t rise = counter.scope_peak.load() - counter.scope_start.load();
   counter.scope_open.store(false);
   return rise;
+}
+
+StepPeak EndPeakScopeOfStep(const std::vector<int64_t>& batch) {
+  Counter& counter = GetCounter();
+  StepPeak whole;
+  whole.bytes = EndPeakScope();
+  std::vector<AllocationEvent> events;
+  const std::lock_guard<std::mutex> lock(counter.events_mutex);
+  events.swap(counter.events);
+  return counter.events_lost ? whole : PeakOfStep(events, batch);
 }
 
 int64_t BytesInUse() { return GetCounter().in_use.load(std::memory_order_relaxed); }

@@ -24,6 +24,9 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
+
+#include "cc/core/step_peak.h"
 
 namespace lms {
 
@@ -45,6 +48,10 @@ int64_t BytesInUse();
 // open. The figure is that of the process: what other threads allocate meanwhile is in it.
 bool BeginPeakScope();
 int64_t EndPeakScope();
+
+// Ends it likewise. What is returned is of the step alone that ran in it, which takes tensors of the sizes `batch` from
+// its iterators (cc/core/step_peak.h).
+StepPeak EndPeakScopeOfStep(const std::vector<int64_t>& batch);
 
 }  // namespace lms
 

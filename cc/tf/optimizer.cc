@@ -12,6 +12,8 @@
 #include "cc/tf/failure.h"
 #include "cc/tf/graph_bounds.h"
 #include "cc/tf/graph_check.h"
+#include "cc/tf/kept_state.h"
+#include "cc/tf/session_sizes.h"
 #include "cc/tf/stage_watch.h"
 #include "cc/tf/step_pass.h"
 #include "cc/tf/sum_order.h"
@@ -81,6 +83,23 @@ void Log(const Report& report, bool relative) {
       LOG(WARNING) << "lms: " << report.function << ": " << warning;
     }
   }
+}
+
+void TakeText(const char* name, OptionMap* map, std::string* text) {
+  const auto found = map->find(name);
+  if (found == map->end() || !std::holds_alternative<std::string>(found->second)) return;
+  *text = std::get<std::string>(found->second);
+  map->erase(found);
+}
+
+// May the step have to be planned again: for a larger batch, or because it takes more than predicted?
+bool MayBePlannedAgain(const std::deque<Report>& reports) {
+  return std::any_of(reports.begin(), reports.end(), [](const Report& report) {
+    if (report.status == ReportStatus::kRewritten) return true;
+    const int64_t left = report.budget_bytes - report.resident_bytes;
+    const bool near = 2 * (report.peak_before_bytes - report.resident_bytes) > left;
+    return report.status == ReportStatus::kFits && (near || !report.sizes.empty());
+  });
 }
 
 // The stages, on the graph with its sums held to stock TensorFlow's order. False: the graph is to stay as it came.
@@ -165,12 +184,10 @@ absl::Status LmsOptimizer::Init(const tensorflow::RewriterConfig_CustomGraphOpti
     FailIfInjected("options");
     if (config == nullptr) return absl::OkStatus();
     OptionMap map = OptionsFromConfig(*config, &problems_);
-    // Of lms.plan(), and no option of a step's.
-    const auto planned = map.find("_planned");
-    if (planned != map.end() && std::holds_alternative<std::string>(planned->second)) {
-      planned_ = std::get<std::string>(planned->second);
-      map.erase(planned);
-    }
+    // No options of a step's plan.
+    TakeText("_planned", &map, &planned_);
+    TakeText("_keep_random", &map, &keep_random_);
+    TakeText("_session", &map, &session_);
     const std::vector<std::string> more = ParseOptions(map, &options_, /*internal=*/true);
     problems_.insert(problems_.end(), more.begin(), more.end());
   } catch (const std::exception& e) {
@@ -205,7 +222,8 @@ absl::Status LmsOptimizer::Optimize(grappler::Cluster* cluster, const grappler::
     if (!LastIteration(item.id)) return absl::AbortedError("lms waits for the last iteration");
     if (!options_.time_ops.empty() && problems_.empty()) return Time(cluster, item, optimized_graph);
     std::deque<Report> reports;
-    const bool changed = Act(cluster, item, optimized_graph, &reports);
+    bool changed = Act(cluster, item, optimized_graph, &reports);
+    changed = KeepRandomState(item, reports, changed, optimized_graph);
     // From here on the graph is what it will be, whatever becomes of the reports.
     if (!changed) optimized_graph->Clear();
     for (Report& report : reports) Tell(std::move(report));
@@ -236,6 +254,7 @@ bool LmsOptimizer::Act(grappler::Cluster* cluster, const grappler::GrapplerItem&
   try {
     if (problems_.empty() && !unreadable_) {
       options_.intra_op_threads = config_proto_.intra_op_parallelism_threads();
+      if (!session_.empty() && options_.unknown_dim.everywhere == 0) AddSessionSizes(session_, &options_.unknown_dim);
       StageWatch stages(Deadline(GraphBounds(options_.planner_seconds).DeadlineSeconds()), &reports->back());
       changed = Rewrite(options_, cluster, item, config_proto_, output, &stages, reports);
     } else {
@@ -258,6 +277,16 @@ bool LmsOptimizer::Act(grappler::Cluster* cluster, const grappler::GrapplerItem&
     report.optimizer_seconds = Now() - start;
   }
   return changed;
+}
+
+// The last change of all: the plan knows nothing of it. Returns whether the graph has been changed.
+bool LmsOptimizer::KeepRandomState(const grappler::GrapplerItem& item, const std::deque<Report>& reports, bool changed,
+                                   tensorflow::GraphDef* output) const {
+  if (keep_random_.empty() || (!KeepsState(keep_random_) && !MayBePlannedAgain(reports))) return changed;
+  if (!CanKeepState(item.graph)) return changed;
+  if (!changed) *output = item.graph;
+  KeepState(keep_random_, output);
+  return true;
 }
 
 // Logs the report and puts it into the list. Throws nothing: what is lost is said, if that can be.

@@ -41,6 +41,8 @@ class LmsOptimizer : public tensorflow::grappler::CustomGraphOptimizer {
   void NoteProblem(const char* what);
   bool Act(tensorflow::grappler::Cluster* cluster, const tensorflow::grappler::GrapplerItem& item,
            tensorflow::GraphDef* output, std::deque<Report>* reports);
+  bool KeepRandomState(const tensorflow::grappler::GrapplerItem& item, const std::deque<Report>& reports, bool changed,
+                       tensorflow::GraphDef* output) const;
   void Tell(Report report) const;
   absl::Status Time(tensorflow::grappler::Cluster* cluster, const tensorflow::grappler::GrapplerItem& item,
                     tensorflow::GraphDef* optimized_graph);
@@ -51,6 +53,8 @@ class LmsOptimizer : public tensorflow::grappler::CustomGraphOptimizer {
   // Made beforehand: where there is no memory left, this can still be returned.
   const absl::Status unchanged_ = absl::AbortedError("lms leaves the graph as it is");
   std::map<std::string, int> calls_;  // per item
+  std::string session_;               // "_session": a v1 session's name (session_sizes.h)
+  std::string keep_random_;           // "_keep_random": the function, where it has random operations with a seed
   std::string planned_;  // "_planned": lms.plan() takes the reports by this name, and nothing is logged; "": no plan
 };
 

@@ -1,14 +1,19 @@
 """What a step really takes, beside what was predicted; and planning again where it is too much.
 
 The first call of a function makes its plan, and allocates what is allocated once. The second one
-is measured. Where its activations (the rise over what was in use before the call) exceed what
-the budget leaves them by more than 1%, the next call confirms it; the lower figure counts. Then
-the function's entry carries the error as a margin, which makes TensorFlow have it optimised anew.
+is measured. Where its activations exceed what the budget leaves them by more than 1%, the next call
+confirms it; the lower figure counts. Then the function's entry carries the error as a margin, which
+makes TensorFlow have it optimised anew.
+
+Of a step that takes its batch from iterators, what the step itself asks for is measured, and the
+batch; of others, the rise of the memory in use (cc/core/step_peak.h). A step on several CPU devices
+is measured as a whole, and the figure shared out as predicted.
 """
 
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from typing import Any
 
 from lms import _native
@@ -18,6 +23,7 @@ from lms._report import format_bytes
 _TOLERANCE = 1.01
 _MOST_REPLANS = 2
 _MOST_TRIES = 20  # calls that other ones disturbed
+_MOST_PARTIAL = 3  # calls in which not all of the batch was seen: a smaller one, as a rule
 
 _lock = threading.Lock()
 _open: Step | None = None  # the step that is being measured
@@ -28,24 +34,29 @@ class Step:
 
     `done`: there is nothing more to measure. `parameter`: what its entry carries, "" nothing.
     `disturbed`: another call began while this one was measured. `again`: the function may be
-    planned anew.
+    planned anew, asked when it would have to be.
     """
 
-    def __init__(self, function: str, again: bool = True):
+    def __init__(self, function: str, again: Callable[[], bool] = lambda: True):
         self.function = function
-        self._most_replans = _MOST_REPLANS if again else 0
+        self._again = again
         self.done = False
         self.parameter = ""
         self.disturbed = False
         self._calls = 0
         self._tries = 0
+        self._partial = 0
+        self._batch: list[int] | None = None
         self._replans = 0
         self._excess = 1.0
         self._first: int | None = None  # the measure that is to be confirmed
         self._sizes: str | None = None  # that the latest plan was made for
 
-    def begin(self, sizes: str, alone: bool) -> bool:
-        """Starts to measure the call; False where it is not to be, and has no `end`."""
+    def begin(self, sizes: str, alone: bool, batch: list[int] | None = None) -> bool:
+        """Starts to measure the call; False where it is not to be, and has no `end`.
+
+        batch: the bytes of the tensors that it takes from iterators, None where it takes none.
+        """
         global _open
         if sizes != self._sizes:  # this call makes a plan
             self._sizes, self._first = sizes, None
@@ -67,6 +78,7 @@ class Step:
             else:
                 begun = True
                 self.disturbed = False
+                self._batch = batch
                 _open = self
         except BaseException:
             self.done = True
@@ -84,26 +96,31 @@ class Step:
                 fail_if_injected("feedback end")
             finally:
                 try:
-                    rise = _native.end_peak_scope()
+                    rise, whole = self._end_scope()
                 finally:
                     _open = None
                     _lock.release()
             if returned and not self.disturbed:
                 fail_if_injected("feedback judge")
-                self._judge(rise)
+                self._partial += not whole
+                if whole or self._partial > _MOST_PARTIAL:
+                    self._judge(rise)
         except BaseException:
             self.done = True  # what went wrong once would do so in every call
             raise
 
+    def _end_scope(self) -> tuple[int, bool]:
+        """What the step took, and whether it had a whole batch."""
+        if self._batch is None:
+            return _native.end_peak_scope(), True
+        return _native.end_peak_scope_of_step(self._batch)
+
     @staticmethod
     def _measurable(plan: Any) -> bool:
         # A GPU runs behind the calls: what is in use around one says nothing of it.
-        return (
-            plan is not None
-            and plan["status"] in ("rewritten", "fits", "infeasible")
-            and "GPU:" not in plan["device"]
-            # Nor does the process's memory say which of several CPU devices it is of.
-            and plan["devices"] == 1
+        return plan is not None and all(
+            part["status"] in ("rewritten", "fits", "infeasible") and "GPU:" not in part["device"]
+            for part in _parts(plan)
         )
 
     def _judge(self, rise: int) -> None:
@@ -113,41 +130,68 @@ class Step:
             return
         if self._first is not None:
             rise = min(rise, self._first)
-        allowed = plan["budget_bytes"] - plan["resident_bytes"]
-        predicted = plan["peak_after_bytes"] - plan["resident_bytes"]
-        over = rise > allowed * _TOLERANCE
-        judged = plan["status"] != "infeasible" and not plan["budget"].startswith("min")
+        parts = _parts(plan)
+        predicted = sum(_predicted(part) for part in parts)
+        # The part that is furthest over what it may have, with its share of the rise.
+        worst = max(parts, key=lambda part: _share(part, parts) / max(1, _allowed(part)))
+        allowed, taken = _allowed(worst), rise * _share(worst, parts)
+        over = taken > allowed * _TOLERANCE
+        judged = all(
+            part["status"] != "infeasible" and not part["budget"].startswith("min")
+            for part in parts
+        )
+        steps = 1 if self._first is None else 2
         if over and judged and self._first is None:
             self._first = rise
-            self._note(plan, rise, 1)
+            self._note(parts, rise, 1)
             return
-        steps = 1 if self._first is None else 2
         if not (over and judged):
-            self._note(plan, rise, steps)
+            self._note(parts, rise, steps)
             self.done = True
-        elif predicted <= 0 or self._replans >= self._most_replans:
-            self._note(
-                plan,
-                rise,
-                steps,
-                f"the step takes {format_bytes(plan['resident_bytes'] + rise)}, more than the "
-                f"budget, after {self._replans} plans with what was learnt: ask for a lower budget",
+            return
+        most = _MOST_REPLANS if self._again() else 0
+        peak = format_bytes(int(worst["resident_bytes"] + taken))
+        if predicted <= 0 or self._replans >= most:
+            warning = (
+                f"the step takes {peak}, more than the "
+                f"budget, after {self._replans} plans with what was learnt: ask for a lower budget"
             )
+            self._note(parts, rise, steps, warning)
             self.done = True
-        else:
-            self._note(plan, rise, steps)
-            self._replans += 1
-            self._excess = max(self._excess * rise / allowed, rise / predicted)
-            self.parameter = (
-                f"{self._excess:.4f}|call {self._calls} took "
-                f"{format_bytes(plan['resident_bytes'] + rise)}, its activations "
-                f"{rise / predicted - 1:.0%} more than predicted"
-            )
-            self._sizes, self._first = None, None
+            return
+        self._note(parts, rise, steps)
+        self._replans += 1
+        self._excess = max(self._excess * taken / max(1, allowed), rise / predicted)
+        self.parameter = (
+            f"{self._excess:.4f}|call {self._calls} took {peak}, its activations "
+            f"{rise / predicted - 1:.0%} more than predicted"
+        )
+        self._sizes, self._first = None, None
 
-    def _note(self, plan: Any, rise: int, steps: int, warning: str = "") -> None:
-        peak = plan["resident_bytes"] + rise
-        _native.set_measured(plan["sequence"], peak, steps, warning)
+    def _note(self, parts: list[Any], rise: int, steps: int, warning: str = "") -> None:
+        for part in parts:
+            peak = part["resident_bytes"] + int(rise * _share(part, parts))
+            _native.set_measured(part["sequence"], peak, steps, warning)
+
+
+def _parts(plan: Any) -> list[Any]:
+    """The plans for the devices of the step; devices on which nothing is to be done are none."""
+    others = [part for part in plan["others"] if part["status"] != "skipped"]
+    return [*([plan] if plan["status"] != "skipped" or not others else []), *others]
+
+
+def _predicted(part: Any) -> int:
+    return int(part["peak_after_bytes"] - part["resident_bytes"])
+
+
+def _allowed(part: Any) -> int:
+    return int(part["budget_bytes"] - part["resident_bytes"])
+
+
+def _share(part: Any, parts: list[Any]) -> float:
+    """Of what all of them take: by what was predicted."""
+    whole = sum(_predicted(other) for other in parts)
+    return _predicted(part) / whole if whole > 0 else 1 / len(parts)
 
 
 def disturb() -> None:

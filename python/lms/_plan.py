@@ -199,8 +199,9 @@ class Source:
                 f"{_short(make)} is a plain function of arguments: decorate it with @tf.function. "
                 f"({_EXPECTED[0].upper()}{_EXPECTED[1:]}.)"
             )
-        with _tf_plan_keras.unallocated():
-            return self._of_object(_tf_plan_keras.built(make), args, unbuilt_graph=True)
+        return _tf_plan_keras.use_unallocated(
+            make, lambda made: self._of_object(made, args, unbuilt_graph=True)
+        )
 
     def _of_proto(self, proto: Any) -> _tf_graphs.Step:
         if isinstance(proto, tf.compat.v1.GraphDef):
@@ -267,10 +268,12 @@ def _bytes_of(variables: Sequence[Any]) -> int:
 def trace_made(make: Callable[[], Any], said: Mapping[str, Any]) -> tuple[_tf_graphs.Step, int]:
     """The step that `make` returns, or a tuple of it and its arguments; it is called where nothing
     is allocated. `said`: see Source."""
-    with _tf_plan_keras.unallocated():
-        made = _tf_plan_keras.built(make)
+
+    def trace(made: Any) -> tuple[_tf_graphs.Step, int]:
         what, *args = made if isinstance(made, tuple) else (made,)
         return Source(what, **said).trace_unbuilt(args)
+
+    return _tf_plan_keras.use_unallocated(make, trace)
 
 
 def is_model_or_maker(what: Any) -> bool:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
+import logging
 import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from lms import _native, _report_json, _report_text
+from lms._failure import shielded
 from lms._format import format_bytes as format_bytes
 from lms._format import render as render
 from lms._format import show
+
+_log = logging.getLogger("lms")
 
 if TYPE_CHECKING:
     from lms._report_pareto import Pareto
@@ -241,7 +245,7 @@ def reports() -> list[Report]:
 
 
 def report() -> Report | None:
-    """The report to read first; None where nothing has run yet.
+    """The report to read first; None where there is none, and the log says why, if that is known.
 
     The latest about a function that needed lms ("rewritten", "infeasible", "failed"); where
     none did, the one about the function with the largest predicted peak, which is the training
@@ -251,9 +255,19 @@ def report() -> Report | None:
     needed = [item for item in latest if item.status in ("rewritten", "infeasible", "failed")]
     if needed:
         return needed[-1]
+    if not latest:
+        _say_why_there_is_none()
     return max(
         latest, key=lambda item: (item.status == "fits", item.peak_before_bytes), default=None
     )
+
+
+def _say_why_there_is_none() -> None:
+    from lms import _tf_why  # it needs the package
+
+    with shielded("empty report"):
+        for reason in _tf_why.reasons():
+            _log.warning("there is no report: %s", reason)
 
 
 def load_report(path: str | os.PathLike[str]) -> Report:

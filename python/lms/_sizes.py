@@ -68,6 +68,11 @@ class FunctionSizes:
                 found[number] = self._element_shapes(iterator)[0]
         return found
 
+    def sources(self, inputs: Sequence[Any]) -> list[Any]:
+        """The iterators among the inputs of a call."""
+        found = (self._iterator_of(inputs[number]) for number in self._handles)
+        return [iterator for iterator in found if iterator is not None]
+
     def settle(self, inputs: Sequence[Any]) -> bool:
         """After the first call: whether later ones can tell anything, and are to be looked at."""
         self._handles = {
@@ -127,11 +132,12 @@ class FunctionSizes:
             return self._text
 
     def _look_at(self, number: int, iterator: Any) -> bool:
-        declared, shapes, source = self._element_shapes(iterator)
+        # What the dataset declares is told as well: the function may have been traced for any size.
+        _, shapes, source = self._element_shapes(iterator)
         raised = False
-        for index, (open_shape, shape) in enumerate(zip(declared, shapes)):
+        for index, shape in enumerate(shapes):
             for dim, size in enumerate(shape or ()):
-                if size is None or open_shape is None or open_shape[dim] is not None:
+                if size is None:
                     continue
                 key = f"{number}.{index}:{dim}"
                 if size > self._seen.get(key, (-1, ""))[0]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import tensorflow as tf
 
 from lms import _native, _sizes
-from lms._tf_data import element_shapes, iterator_of, plain_shape
+from lms._tf_data import element_bytes, element_shapes, iterator_of, plain_shape
 from lms._tf_patch import lock, log
 
 KNOWN_FUNCTIONS = 4096  # of which something is remembered
@@ -15,42 +16,52 @@ KNOWN_FUNCTIONS = 4096  # of which something is remembered
 # By name: None where its arguments leave nothing open.
 _functions: dict[bytes, _sizes.FunctionSizes | None] = {}
 _UNSEEN: Any = object()
-_keeps_state: dict[bytes, bool] = {}
+_contents: dict[bytes, Contents] = {}
 
 
-def keeps_random_state(context: Any, name: bytes) -> bool:
-    """Whether random operations with a seed are in the function, or in one that it calls.
+@dataclasses.dataclass(frozen=True)
+class Contents:
+    """What is in a function, or in one that it calls.
 
-    Their kernels keep where they are in their sequence, which begins anew where TensorFlow
-    optimises the function anew: it must not, between two calls.
+    seeds: random operations with a seed. Their kernels keep where they are in their sequence,
+      which begins anew where TensorFlow optimises the function anew: it must not, between two
+      calls, but where the optimizer keeps it (cc/tf/kept_state.h).
+    python: Python code that it runs.
     """
-    known = _keeps_state.get(name)
+
+    seeds: bool = False
+    python: bool = False
+
+
+def contents(context: Any, name: bytes) -> Contents:
+    known = _contents.get(name)
     if known is None:
         try:
-            known = _has_seeds(context, name)
+            known = _look_into(context, name)
         except Exception as error:
             log.warning("%s: its operations are not known: %s", name.decode(), error)
-            known = True
+            known = Contents(seeds=True, python=True)
         with lock:
-            if len(_keeps_state) >= KNOWN_FUNCTIONS:
-                _keeps_state.clear()
-            _keeps_state[name] = known
+            if len(_contents) >= KNOWN_FUNCTIONS:
+                _contents.clear()
+            _contents[name] = known
     return known
 
 
-def _has_seeds(context: Any, name: bytes) -> bool:
+def _look_into(context: Any, name: bytes) -> Contents:
+    seeds = python = False
     todo, seen = [name.decode()], {name.decode()}
     while todo:
         for node in context.get_function_def(todo.pop()).node_def:
+            python |= node.op in ("EagerPyFunc", "PyFunc", "PyFuncStateless")
             called = [node.op] if context.has_function(node.op) else []
             for attribute, value in node.attr.items():
-                if attribute in ("seed", "seed2") and value.i:
-                    return True
+                seeds |= attribute in ("seed", "seed2") and bool(value.i)
                 called += [value.func.name, *(function.name for function in value.list.func)]
             new = {function for function in called if function} - seen
             seen |= new
             todo += sorted(new)
-    return False
+    return Contents(seeds, python)
 
 
 def open_sizes(context: Any, name: bytes, inputs: list[Any]) -> _sizes.FunctionSizes | None:
@@ -86,6 +97,19 @@ def update_sizes(known: _sizes.FunctionSizes, name: bytes, inputs: list[Any]) ->
         log.warning("%s: the sizes of its arguments are not known: %s", name.decode(), error)
         _functions[name] = None
         return ""
+
+
+def batch_bytes(
+    known: _sizes.FunctionSizes | None, context: Any, name: bytes, inputs: list[Any]
+) -> list[int] | None:
+    """What a call takes from its iterators (see _feedback.Step.begin).
+
+    None as well where Python code runs in it, whose memory is no less the step's.
+    """
+    sources = [] if known is None else known.sources(inputs)
+    if not sources or contents(context, name).python:
+        return None
+    return [size for iterator in sources for size in element_bytes(iterator)]
 
 
 def _arguments(context: Any, name: bytes) -> list[_sizes.Argument]:

@@ -1,4 +1,4 @@
-"""Calls of tf.functions and v1 sessions: where the entry is added, and what is asked on the way.
+"""Calls of tf.functions: where the entry is added, and what is asked on the way.
 
 Relies on this:
 
@@ -9,7 +9,6 @@ Relies on this:
 - `context.Context.call_function` is what every eager call of a tf.function goes through; it has
   the name and the inputs, and asks `as_attrs()` on its way. What one call tells of its function
   (`_sizes`) is put aside there and taken up in `as_attrs()`.
-- `session.BaseSession.__init__` takes the ConfigProto of a v1 session.
 - `polymorphic_function.Function` keeps what the user asked about XLA in `_jit_compile`.
 """
 
@@ -21,17 +20,16 @@ import threading
 import weakref
 from typing import Any
 
-import tensorflow as tf
-from tensorflow.python.client import session as _session
 from tensorflow.python.eager import context as _context
 from tensorflow.python.eager.polymorphic_function import polymorphic_function as _function
 
 from lms import _feedback, _swap
 from lms._failure import fail_if_injected, shielded
-from lms._tf_arguments import open_sizes, update_sizes
+from lms._tf_arguments import batch_bytes, open_sizes, update_sizes
 from lms._tf_entry import Entry
-from lms._tf_hints import hints_text, layers_text
+from lms._tf_hints import hints_text
 from lms._tf_patch import Patch, warn
+from lms._tf_sessions import SESSION_PATCH
 from lms._tf_state import active
 
 
@@ -41,6 +39,7 @@ class _Local(threading.local):
     seen_sizes = ""
     feedback = ""
     hints = ""
+    keep_random = ""
 
 
 _local = _Local()
@@ -64,7 +63,10 @@ def _wrap_as_attrs(original: Any) -> Any:
             seen, _local.seen_sizes = _local.seen_sizes, ""
             feedback, _local.feedback = _local.feedback, ""
             hints, _local.hints = _local.hints, ""
-            merged = entry.merge_serialized(attrs["config_proto"], seen, feedback, hints)
+            keep_random, _local.keep_random = _local.keep_random, ""
+            merged = entry.merge_serialized(
+                attrs["config_proto"], seen, feedback, hints, keep_random
+            )
             return {**attrs, "config_proto": merged}
         return attrs
 
@@ -73,8 +75,9 @@ def _wrap_as_attrs(original: Any) -> Any:
 
 def _begin(context: Any, entry: Entry, name: bytes, inputs: Any) -> _feedback.Step | None:
     """Notes what the call tells of its function; the step that is measured with it, if any."""
-    _local.seen_sizes = _local.feedback = _local.hints = ""
+    _local.seen_sizes = _local.feedback = _local.hints = _local.keep_random = ""
     known, sizes = None, ""
+    entry.note_call(name)
     with shielded("swap link"):
         fail_if_injected("swap link")
         if entry.swaps:
@@ -94,6 +97,8 @@ def _begin(context: Any, entry: Entry, name: bytes, inputs: Any) -> _feedback.St
             shown = update_sizes(known, name, inputs)
             sizes = entry.held_sizes(context, name, shown) if shown else shown
             _local.seen_sizes = sizes
+    with shielded("sizes"):
+        _local.keep_random = entry.keep_random(context, name)
     with shielded("feedback"):
         fail_if_injected("feedback")
         _feedback.disturb()
@@ -103,7 +108,9 @@ def _begin(context: Any, entry: Entry, name: bytes, inputs: Any) -> _feedback.St
         _local.feedback = step.parameter
         # A smaller batch than planned for tells nothing of the plan.
         full = step.done or known is None or (sizes == shown and known.full(inputs))
-        if not step.done and full and step.begin(sizes, len(_in_flight) == 1):
+        if step.done or not full:
+            return None
+        if step.begin(sizes, len(_in_flight) == 1, batch_bytes(known, context, name, inputs)):
             return step
     return None
 
@@ -136,22 +143,6 @@ def _wrap_call_function(original: Any) -> Any:
     return call_function
 
 
-def _wrap_session_init(original: Any) -> Any:
-    @functools.wraps(original)
-    def init(self: Any, target: Any = "", graph: Any = None, config: Any = None) -> None:
-        merged = config
-        with shielded("session"):
-            fail_if_injected("session")
-            entry = active()
-            if entry is not None:
-                given = _context.context().config if config is None else config
-                if isinstance(given, tf.compat.v1.ConfigProto):
-                    merged = entry.merge(given, hints=layers_text())
-        original(self, target, graph, merged)
-
-    return init
-
-
 def _wrap_function_call(original: Any) -> Any:
     @functools.wraps(original)
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -172,6 +163,6 @@ def _wrap_function_call(original: Any) -> Any:
 PATCHES = (
     Patch(_context.FunctionCallOptions, "as_attrs", _wrap_as_attrs),
     Patch(_context.Context, "call_function", _wrap_call_function),
-    Patch(_session.BaseSession, "__init__", _wrap_session_init),
+    SESSION_PATCH,
     Patch(_function.Function, "__call__", _wrap_function_call),
 )

@@ -1,18 +1,22 @@
 """Datasets and their iterators: the shapes of the elements that a function will be handed.
 
-Relies on this: an `OwnedIterator` has its dataset in `_dataset`, and datasets have their inputs in
-`_inputs()`.
+Relies on this: an `OwnedIterator` has its dataset in `_dataset`, datasets have their inputs in
+`_inputs()`, and an `OwnedMultiDeviceIterator` (of MirroredStrategy) deals the elements of a dataset
+out to the iterators in `_device_iterators`.
 """
 
 from __future__ import annotations
 
 import functools
+import inspect
+import math
 import weakref
 from typing import Any
 
 import tensorflow as tf
 from tensorflow.python.data.ops import dataset_ops as _dataset_ops
 from tensorflow.python.data.ops import iterator_ops as _iterator_ops
+from tensorflow.python.data.ops import multi_device_iterator_ops as _multi_device
 from tensorflow.python.data.util import structure as _structure
 from tensorflow.python.eager import context as _context
 from tensorflow.python.framework import function_def_to_graph as _function_def_to_graph
@@ -21,6 +25,8 @@ from tensorflow.python.framework import tensor_util as _tensor_util
 from lms import _sizes
 from lms._failure import fail_if_injected, shielded
 from lms._tf_patch import Patch
+
+_SMALL = 1024  # bytes that say nothing: many things are of such a size
 
 
 def _wrap_create_iterator(original: Any) -> Any:
@@ -36,6 +42,22 @@ def _wrap_create_iterator(original: Any) -> Any:
     return create_iterator
 
 
+def _wrap_multi_device(original: Any) -> Any:
+    signature = inspect.signature(original)
+
+    @functools.wraps(original)
+    def init(self: Any, *args: Any, **kwargs: Any) -> None:
+        original(self, *args, **kwargs)
+        with shielded("iterator"):
+            fail_if_injected("iterator")
+            source = signature.bind(self, *args, **kwargs).arguments.get("dataset")
+            for iterator in self._device_iterators if source is not None else ():
+                # Their own datasets are generators, which say nothing of what they deal out.
+                iterator._dataset._lms_source = source
+
+    return init
+
+
 def iterator_of(tensor: Any) -> Any:
     """The iterator that a resource belongs to, as a weak reference that is the same each time."""
     return getattr(tensor, "_lms_iterator", None)
@@ -43,11 +65,33 @@ def iterator_of(tensor: Any) -> Any:
 
 def element_shapes(iterator: Any) -> tuple[list[_sizes.Shape], list[_sizes.Shape], str]:
     """Of an iterator's elements: the shapes declared, those found, and where they come from."""
-    dataset = iterator()._dataset
+    return dataset_shapes(iterator()._dataset)
+
+
+def dataset_shapes(dataset: Any) -> tuple[list[_sizes.Shape], list[_sizes.Shape], str]:
+    """The same of a dataset's elements."""
     found = getattr(dataset, "_lms_found", None)
     if found is None:
         shapes, source = _sizes.walk(dataset, declared_shapes, _stage_of)
         found = dataset._lms_found = (declared_shapes(dataset), shapes, source)
+    return found
+
+
+def element_bytes(iterator: Any) -> list[int]:
+    """Of an iterator's elements: the bytes of each tensor, but for small ones and unknown ones."""
+    dataset = iterator()._dataset
+    found = getattr(dataset, "_lms_bytes", None)
+    if found is None:
+        _, shapes, _ = element_shapes(iterator)
+        types = _structure.get_flat_tensor_types(dataset.element_spec)
+        found = []
+        for shape, kind in zip(shapes, types):
+            sizes = [size for size in shape or () if size is not None]
+            plain = kind.is_numpy_compatible and kind != tf.string
+            if shape is not None and len(sizes) == len(shape) and plain:
+                found.append(math.prod(sizes) * kind.size)
+        least = max([_SMALL, *(size // 100 for size in found)])
+        found = dataset._lms_bytes = [size for size in found if size >= least]
     return found
 
 
@@ -64,6 +108,9 @@ def _stage_of(dataset: Any) -> _sizes.Stage:
     if tag is not None:
         shapes, source = tag
         return _sizes.Stage("tagged", shapes=shapes, source=source)
+    source = getattr(dataset, "_lms_source", None)
+    if source is not None:
+        return _sizes.Stage("same", (source,))
     name = type(dataset).__name__
     inputs: Any = dataset._inputs() if hasattr(dataset, "_inputs") else ()
     if isinstance(dataset, _dataset_ops.UnaryUnchangedStructureDataset):
@@ -105,7 +152,8 @@ def _rows(batch_size: Any, rows: Any) -> int | None:
     size = _tensor_util.constant_value(batch_size)
     if size is None:
         return None
-    count = int(rows.cardinality()) if hasattr(rows, "cardinality") else -1
+    asked = _context.executing_eagerly() and hasattr(rows, "cardinality")
+    count = int(rows.cardinality()) if asked else -1  # in a graph it would be another node
     return min(int(size), count) if count >= 0 else int(size)
 
 
@@ -124,3 +172,4 @@ def _infer_shapes(function: Any, inputs: list[_sizes.Shape]) -> list[_sizes.Shap
 
 
 Patch(_iterator_ops.OwnedIterator, "_create_iterator", _wrap_create_iterator).put()
+Patch(_multi_device.OwnedMultiDeviceIterator, "__init__", _wrap_multi_device).put()

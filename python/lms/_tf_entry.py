@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import tensorflow as tf
 from tensorflow.core.protobuf.rewriter_config_pb2 import RewriterConfig as RewriterConfig
 
-from lms import _feedback, _swap
+from lms import _feedback, _native, _swap
 from lms._errors import OptionError
-from lms._tf_arguments import KNOWN_FUNCTIONS, keeps_random_state, size_problems
+from lms._tf_arguments import KNOWN_FUNCTIONS, contents, size_problems
 from lms._tf_patch import lock, warn
 
 OPTIMIZER = "LmsOptimizer"
@@ -21,7 +22,7 @@ class Entry:
 
     def __init__(self, config: RewriterConfig):
         self._config = config
-        self._merged: dict[tuple[bytes, str, str, str], bytes] = {}
+        self._merged: dict[tuple[bytes, str, str, str, str], bytes] = {}
         self._warned: set[str] = set()
         # "" also where one number is for all: that contradicts nothing.
         self._named_sizes = ""
@@ -36,11 +37,20 @@ class Entry:
         self._steps: dict[bytes, _feedback.Step] | None = {} if any(feedback) else None
         self._problems: dict[bytes, list[str]] = {}
         self._held: dict[bytes, str] = {}
+        self._called: dict[bytes, None] = {}
         given = [
             {name: value.b for name, value in entry.parameter_map.items()}
             for entry in config.custom_optimizers
         ]
         self.swaps = any(map(_swap.wants_host_link, given))
+
+    def called(self) -> list[bytes]:
+        """The names of the functions called under this entry, as far as they are remembered."""
+        return list(self._called)
+
+    def note_call(self, name: bytes) -> None:
+        if name not in self._called and len(self._called) < KNOWN_FUNCTIONS:
+            self._called[name] = None
 
     def merge(
         self,
@@ -48,6 +58,8 @@ class Entry:
         seen_sizes: str = "",
         feedback: str = "",
         hints: str = "",
+        keep_random: str = "",
+        session: str = "",
     ) -> tf.compat.v1.ConfigProto:
         """A copy of `config` with the entry added; an entry that it has already wins."""
         merged = tf.compat.v1.ConfigProto()
@@ -56,12 +68,16 @@ class Entry:
         if any(entry.name == OPTIMIZER for entry in rewrite.custom_optimizers):
             return merged
         rewrite.custom_optimizers.extend(self._config.custom_optimizers)
-        if seen_sizes:
-            rewrite.custom_optimizers[-1].parameter_map["_seen_sizes"].s = seen_sizes.encode()
-        if feedback:
-            rewrite.custom_optimizers[-1].parameter_map["_feedback"].s = feedback.encode()
-        if hints:
-            rewrite.custom_optimizers[-1].parameter_map["_hints"].s = hints.encode()
+        told = (
+            ("_seen_sizes", seen_sizes),
+            ("_feedback", feedback),
+            ("_hints", hints),
+            ("_keep_random", keep_random),
+            ("_session", session),
+        )
+        for parameter, text in told:
+            if text:
+                rewrite.custom_optimizers[-1].parameter_map[parameter].s = text.encode()
         if rewrite.disable_meta_optimizer:
             self._warn_once(
                 "disable_meta_optimizer is set (tf.config.optimizer.set_experimental_options or "
@@ -77,13 +93,18 @@ class Entry:
         return merged
 
     def merge_serialized(
-        self, config: bytes, seen_sizes: str = "", feedback: str = "", hints: str = ""
+        self,
+        config: bytes,
+        seen_sizes: str = "",
+        feedback: str = "",
+        hints: str = "",
+        keep_random: str = "",
     ) -> bytes:
-        key = (config, seen_sizes, feedback, hints)
+        key = (config, seen_sizes, feedback, hints, keep_random)
         merged = self._merged.get(key)
         if merged is None:
             proto = tf.compat.v1.ConfigProto.FromString(config)
-            proto = self.merge(proto, seen_sizes, feedback, hints)
+            proto = self.merge(proto, seen_sizes, feedback, hints, keep_random)
             merged = proto.SerializeToString(deterministic=True)
             if len(self._merged) >= _CACHED_CONFIGS:
                 self._merged.clear()
@@ -94,13 +115,13 @@ class Entry:
         """The sizes that a call is planned for: those of the function's first call where it may
         not be optimised anew, else `sizes`."""
         held = self._held.get(name)
-        if held is None:
-            if not keeps_random_state(context, name):
+        if held is None or (held != sizes and self._may_plan_again(context, name)):
+            if not contents(context, name).seeds:
                 return sizes
             with lock:
                 if len(self._held) >= KNOWN_FUNCTIONS:
                     self._held.clear()
-                held = self._held.setdefault(name, sizes)
+                held = self._held[name] = sizes
         if held != sizes:
             self._warn_once(
                 f"{name.decode()} has random operations with a seed, whose sequence would begin "
@@ -118,9 +139,18 @@ class Entry:
             with lock:
                 if len(self._steps) >= KNOWN_FUNCTIONS:
                     self._steps.clear()
-                again = not keeps_random_state(context, name)
+                again = functools.partial(self._may_plan_again, context, name)
                 step = self._steps.setdefault(name, _feedback.Step(name.decode(), again))
         return step
+
+    @staticmethod
+    def _may_plan_again(context: Any, name: bytes) -> bool:
+        """Whether no random operation would begin its sequence anew."""
+        return not contents(context, name).seeds or _native.keeps_random_state(name.decode())
+
+    def keep_random(self, context: Any, name: bytes) -> str:
+        """The option that has the optimizer keep the state of a function's random operations."""
+        return name.decode() if contents(context, name).seeds else ""
 
     def check_sizes(self, context: Any, name: bytes, inputs: list[Any]) -> None:
         """Raises where unknown_dim contradicts what the function says of its arguments."""

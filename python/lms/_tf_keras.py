@@ -1,7 +1,7 @@
-"""Keras 3: what models leave to Keras about XLA, and the batches that its data adapters make.
+"""Keras: what models leave to it about XLA, and which ones are watched.
 
-Relies on this: Keras' `Trainer._resolve_auto_jit_compile()` answers what jit_compile="auto" means,
-and a Keras data adapter has its dataset from `get_tf_dataset()`.
+Relies on this: Keras 3's `Trainer._resolve_auto_jit_compile()` answers what jit_compile="auto"
+means; models of Keras 3 and of Keras 2 (tf_keras) have what compile() was told in `_jit_compile`.
 """
 
 from __future__ import annotations
@@ -9,31 +9,25 @@ from __future__ import annotations
 import functools
 import inspect
 import sys
-import threading
 import weakref
+from collections.abc import Callable
 from typing import Any
 
-import tensorflow as tf
-
-from lms import _sizes
 from lms._failure import fail_if_injected, shielded
-from lms._tf_data import declared_shapes, plain_shape
-from lms._tf_patch import Patch, warn
+from lms._tf_imports import when_imported
+from lms._tf_keras_data import KERAS_3, adapter_patches, keras_2
+from lms._tf_patch import Patch, lock, warn
 from lms._tf_state import process_entry
 
-
-class _Local(threading.local):
-    peeked: list[_sizes.Shape] | None = None
-
-
-_local = _Local()
+# Keras 2 is in either: as a package of its own, and as the Keras of TensorFlow 2.15.
+KERAS_2 = ("tf_keras.src.engine", "keras.src.engine")
 
 
 # Models whose jit_compile came from "auto", with the answer that they were given; and those
 # that asked for XLA themselves.
 _auto_models: weakref.WeakKeyDictionary[Any, bool] = weakref.WeakKeyDictionary()
 _xla_models: weakref.WeakSet[Any] = weakref.WeakSet()
-_keras_patches: list[Patch] = []
+_watched: set[str] = set()
 _resolve_originally: Any = None
 
 
@@ -73,83 +67,39 @@ def _wrap_compile(original: Any) -> Any:
     return compile
 
 
-def _wrap_get_tf_dataset(original: Any) -> Any:
-    @functools.wraps(original)
-    def get_tf_dataset(self: Any) -> Any:
-        _local.peeked = None
-        dataset = original(self)
-        with shielded("keras data"):
-            fail_if_injected("keras data")
-            _tag(dataset, self)
-        return dataset
-
-    return get_tf_dataset
+def _keras_3() -> list[Patch]:
+    trainer = getattr(sys.modules.get("keras.src.trainers.trainer"), "Trainer", None)
+    if trainer is None or not hasattr(trainer, "_resolve_auto_jit_compile"):
+        return []
+    return [
+        Patch(trainer, "_resolve_auto_jit_compile", _wrap_resolve),
+        Patch(trainer, "compile", _wrap_compile),
+        *adapter_patches(KERAS_3),
+    ]
 
 
-def _tag(dataset: Any, adapter: Any) -> None:
-    """Notes on a dataset what the Keras adapter that made it knows of its elements."""
-    if _local.peeked is not None:
-        adapter._lms_peeked = _local.peeked
-        _local.peeked = None
-    shapes, source = getattr(adapter, "_lms_peeked", None), "first batches of the Keras input"
-    if shapes is None:
-        size, source = adapter.batch_size, "Keras batch_size"
-        if not isinstance(size, int):
-            return
-        size = min(size, getattr(adapter, "_num_samples", size))
-        shapes = [[size, *shape[1:]] if shape else None for shape in declared_shapes(dataset)]
-    dataset._lms_sizes = (shapes, source)
+def _keras_2(package: str) -> list[Patch]:
+    model = getattr(sys.modules.get(f"{package}.training"), "Model", None)
+    if model is None:
+        return []
+    return [Patch(model, "compile", _wrap_compile), *adapter_patches(keras_2(package))]
 
 
-def _wrap_get_tensor_spec(original: Any) -> Any:
-    @functools.wraps(original)
-    def get_tensor_spec(batches: Any) -> Any:
-        spec = original(batches)
-        with shielded("keras spec"):
-            fail_if_injected("keras spec")
-            columns = zip(*(tf.nest.flatten(batch) for batch in batches))
-            _local.peeked = [
-                _sizes.larger([plain_shape(tf.TensorShape(item.shape)) for item in column])
-                if all(hasattr(item, "shape") for item in column)
-                else None
-                for column in columns
-            ]
-        return spec
-
-    return get_tensor_spec
-
-
-_ADAPTERS = {
-    "array_data_adapter": "ArrayDataAdapter",
-    "generator_data_adapter": "GeneratorDataAdapter",
-    "py_dataset_adapter": "PyDatasetAdapter",
-    "torch_data_loader_adapter": "TorchDataLoaderAdapter",
-    "grain_dataset_adapter": "GrainDatasetAdapter",
-}
-
-
-def _watch_adapters() -> None:
-    package = "keras.src.trainers.data_adapters"
-    for name, adapter in _ADAPTERS.items():
-        owner = getattr(sys.modules.get(f"{package}.{name}"), adapter, None)
-        if owner is not None and "get_tf_dataset" in owner.__dict__:
-            _keras_patches.append(Patch(owner, "get_tf_dataset", _wrap_get_tf_dataset))
-    utils: Any = sys.modules.get(f"{package}.data_adapter_utils")
-    if hasattr(utils, "get_tensor_spec"):
-        _keras_patches.append(Patch(utils, "get_tensor_spec", _wrap_get_tensor_spec))
+def _watch(name: str, find: Callable[[], list[Patch]]) -> None:
+    with lock:
+        if name not in _watched:
+            patches = find()
+            if patches:
+                _watched.add(name)
+            for patch in patches:
+                patch.put()
 
 
 def watch_keras() -> None:
-    """Starts to note what models leave to Keras and to their data, once Keras 3 is imported."""
-    module = sys.modules.get("keras.src.trainers.trainer")
-    trainer = getattr(module, "Trainer", None)
-    if trainer is None or _keras_patches or not hasattr(trainer, "_resolve_auto_jit_compile"):
-        return
-    _keras_patches.append(Patch(trainer, "_resolve_auto_jit_compile", _wrap_resolve))
-    _keras_patches.append(Patch(trainer, "compile", _wrap_compile))
-    _watch_adapters()
-    for patch in _keras_patches:
-        patch.put()
+    """Starts to note what models leave to Keras and to their data, of each Keras that there is."""
+    _watch("keras.src", _keras_3)
+    for package in KERAS_2:
+        _watch(package, functools.partial(_keras_2, package))
 
 
 def _remake(model: Any, name: str) -> None:
@@ -183,3 +133,17 @@ def update_models() -> None:
                 "training step from lms, and the memory budget does not hold for it. Use "
                 "model.compile(..., jit_compile=False)."
             )
+
+
+def when_keras_2(action: Callable[[Any], None]) -> None:
+    """Calls `action` with the class Model of each Keras 2, once that is imported."""
+    for package in KERAS_2:
+        name = f"{package}.training"
+
+        def found(name: str = name) -> None:
+            action(sys.modules[name].Model)
+
+        when_imported(name, found)
+
+
+when_keras_2(lambda model: watch_keras())  # it may be imported at any time, while lms is on as well

@@ -7,8 +7,9 @@
 `MemoryBudget` enables lms for that fit alone and adds the measured peak to the logs of each epoch.
 `TensorBoard` writes predicted and measured peak and a picture of the step's memory for TensorBoard.
 
-Importing this module wraps `fit` of Keras' models: one that is given a MemoryBudget runs inside
-of it, so that what was before is put back however fit ends. All others are left as they are.
+Both are for models of Keras 3 and of Keras 2 (tf_keras) alike. Importing this module wraps their
+`fit`: one that is given a MemoryBudget runs inside of it, so that what was before is put back
+however fit ends. All others are left as they are.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ import tensorflow as tf
 
 from lms import _report, _switch, _tensorboard, memory
 from lms._failure import fail_if_injected, shielded
+from lms._tf_keras import when_keras_2
 from lms._tf_patch import Patch
 
 __all__ = ["MemoryBudget", "TensorBoard"]
@@ -38,7 +40,21 @@ PEAK = "peak_bytes"
 _FORMS = (".html", ".json", ".txt", ".png", ".svg", ".pdf")
 
 
-class MemoryBudget(keras.callbacks.Callback):
+class _Callback(keras.callbacks.Callback):
+    """What Keras 2 asks of a callback beside what Keras 3 does."""
+
+    chief_worker_only = None
+    _chief_worker_only = None
+    _supports_tf_logs = False
+
+    def _implements_train_batch_hooks(self) -> bool:
+        return False
+
+    _implements_test_batch_hooks = _implements_train_batch_hooks
+    _implements_predict_batch_hooks = _implements_train_batch_hooks
+
+
+class MemoryBudget(_Callback):
     """Puts one fit under a memory budget.
 
     While `model.fit(..., callbacks=[MemoryBudget(...)])` runs, lms is enabled with these options
@@ -185,7 +201,7 @@ class MemoryBudget(keras.callbacks.Callback):
             _write_report(self.report, self._path)
 
 
-class TensorBoard(keras.callbacks.Callback):
+class TensorBoard(_Callback):
     """Writes what lms predicted and what was measured for TensorBoard, in log_dir/lms.
 
     Of each epoch: "lms/measured_peak_bytes", as MemoryBudget counts it (which is to come first in
@@ -341,12 +357,11 @@ def _wrap_fit(original: Any) -> Any:
     return fit
 
 
-def _watch_fit() -> None:
-    owner = next((kind for kind in keras.Model.__mro__ if "fit" in vars(kind)), None)
-    if owner is None:  # a Keras that is made otherwise: on_train_begin is what there is
-        return
-    _fit_patch = Patch(owner, "fit", _wrap_fit)
-    _fit_patch.put()
+def _watch_fit(model: Any) -> None:
+    owner = next((kind for kind in model.__mro__ if "fit" in vars(kind)), None)
+    if owner is not None:  # else a Keras made otherwise: on_train_begin is what there is
+        Patch(owner, "fit", _wrap_fit).put()
 
 
-_watch_fit()
+_watch_fit(keras.Model)
+when_keras_2(_watch_fit)

@@ -366,10 +366,11 @@ def setting_checks(environment: Mapping[str, str]) -> Iterator[Check]:
     elif flags:
         yield Check("XLA", "TF_XLA_FLAGS", OK, f"{flags}: no auto-clustering")
     if environment.get("TF_USE_LEGACY_KERAS", "").lower() in ("1", "true"):
+        found = installed("tf-keras") is not None
         yield Check(
-            *("versions", "TF_USE_LEGACY_KERAS", WARNING),
-            "tf.keras is Keras 2, with which lms is not tested",
-            "unset TF_USE_LEGACY_KERAS",
+            *("versions", "TF_USE_LEGACY_KERAS", OK if found else WARNING),
+            "tf.keras is Keras 2 (tf_keras)" + ("" if found else ", which is not installed"),
+            "" if found else "pip install --no-deps tf-keras, or unset TF_USE_LEGACY_KERAS",
         )
     backend = environment.get("KERAS_BACKEND", "")
     if backend not in ("", "tensorflow"):

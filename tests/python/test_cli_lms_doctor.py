@@ -207,10 +207,16 @@ def test_where_is_swapped_to(tmp_path):
         ({"TF_XLA_FLAGS": "--tf_xla_max_cluster_size=9"}, {"TF_XLA_FLAGS": "ok"}),
         ({"KERAS_BACKEND": "jax"}, {"KERAS_BACKEND": "problem"}),
         ({"KERAS_BACKEND": "tensorflow"}, {}),
-        ({"TF_USE_LEGACY_KERAS": "1"}, {"TF_USE_LEGACY_KERAS": "warning"}),
         ({}, {}),
     ],
 )
 def test_settings(environment, expected):
     checks = _host.setting_checks(environment)
     assert {check.name: check.status for check in checks} == expected
+
+
+@pytest.mark.parametrize(("version", "status"), [("2.21.0", "ok"), (None, "warning")])
+def test_legacy_keras(monkeypatch, version, status):
+    monkeypatch.setattr(_host, "installed", lambda name: version)
+    (check,) = _host.setting_checks({"TF_USE_LEGACY_KERAS": "1"})
+    assert (check.name, check.status) == ("TF_USE_LEGACY_KERAS", status)

@@ -3,7 +3,9 @@
 import threading
 from pathlib import Path
 
+import keras
 import lms
+import numpy as np
 import pytest
 import tensorflow as tf
 from helpers import make_open_step, make_step, reports_on, run_python
@@ -190,3 +192,43 @@ def test_an_error_in_a_measured_step():
     assert reports_on(failing_step)[-1].measured_peak_bytes == 0
     failing_step(x, tf.constant(True))
     assert reports_on(failing_step)[-1].measured_peak_bytes > 0
+
+
+BATCH, SIDE = 512, 256
+
+
+def fit(data, epochs):
+    model = keras.Sequential([keras.Input((SIDE,))])
+    for _ in range(4):
+        model.add(keras.layers.Dense(64, "tanh"))
+    model.add(keras.layers.Dense(SIDE))
+    model.compile("sgd", "mse")
+    model.fit(data, epochs=epochs, verbose=0)
+    return max(lms.reports(), key=lambda report: report.peak_before_bytes)
+
+
+@pytest.mark.parametrize("made", ["as it is", "ahead", "by functions"])
+@pytest.mark.parametrize("batches", [1, 2, 5])
+def test_batches_made_meanwhile_are_not_the_steps(made, batches):
+    """The batch that a step takes counts, however it came; the next ones do not."""
+    lms.memory.reset_peak()
+    x = np.ones((BATCH * batches, SIDE), np.float32)
+    data = tf.data.Dataset.from_tensor_slices((x, x[:, ::-1].copy())).batch(BATCH)
+    if made == "ahead":
+        data = data.prefetch(3)
+    if made == "by functions":
+        data = data.map(lambda x, y: (tf.sin(x) * 2.0, y), num_parallel_calls=2)
+    lms.enable("1GiB")
+    report = fit(data, epochs=max(3, 6 // batches))
+    measured = report.measured_peak_bytes - report.resident_bytes
+    predicted = report.peak_after_bytes - report.resident_bytes
+    assert predicted > 2 * BATCH * SIDE * 4
+    assert abs(measured / predicted - 1) < 0.02
+
+
+def test_a_smaller_last_batch_is_not_measured():
+    x = np.ones((BATCH + 16, SIDE), np.float32)
+    lms.enable("1GiB")
+    report = fit(tf.data.Dataset.from_tensor_slices((x, x + 1)).batch(BATCH), epochs=3)
+    measured = report.measured_peak_bytes - report.resident_bytes
+    assert measured > 0.98 * (report.peak_after_bytes - report.resident_bytes)

@@ -9,7 +9,7 @@ import lms
 import numpy as np
 import pytest
 import tensorflow as tf
-from lms import _devices, _native, _switch, _tf_plan, _tf_plan_keras
+from lms import _devices, _native, _switch, _tf_plan, _tf_plan_keras_3
 
 # One activation is 128 KiB of some 3 MiB: which of two ops runs first is a draw of the model of the
 # executor, and moves the peak by that much.
@@ -433,7 +433,7 @@ def test_options_are_checked():
 
 def test_variables_that_nobody_runs_have_no_first_value():
     def kinds_of(make):
-        with _tf_plan_keras.unallocated():
+        with _tf_plan_keras_3.unallocated():
             make()
             return {
                 operation.type for operation in tf.compat.v1.get_default_graph().get_operations()

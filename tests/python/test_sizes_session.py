@@ -1,0 +1,88 @@
+"""Dimensions of what v1 sessions are fed, and of what datasets in their graphs hand out."""
+
+import lms
+import numpy as np
+import pytest
+import tensorflow as tf
+
+tf1 = tf.compat.v1
+ROWS, WIDTH = 640, 64
+
+
+def data():
+    return np.random.default_rng(5).normal(size=(ROWS, WIDTH)).astype("float32")
+
+
+def train(x):
+    y = x
+    for number in range(8):
+        y = tf.tanh(tf.matmul(y, tf1.get_variable(f"w{number}", [WIDTH, WIDTH])))
+    step = tf1.train.get_or_create_global_step()
+    optimizer = tf1.train.GradientDescentOptimizer(0.1)
+    return optimizer.minimize(tf.reduce_mean(y * y), global_step=step)
+
+
+def planned():
+    return [report for report in lms.reports() if report.status == "rewritten"]
+
+
+def test_what_is_fed(no_warning):
+    with tf.Graph().as_default():
+        x = tf1.placeholder(tf.float32, [None, WIDTH], name="images")
+        step = train(x)
+        lms.enable("60%")
+        with tf1.Session() as session:
+            session.run(tf1.global_variables_initializer())
+            session.run(step, {x: data()})
+            session.run(step, {x: data()[:100]})
+    (report,) = planned()
+    assert report.sizes == ("images:0 = 640 (unknown_dim)",)
+
+
+def test_what_the_user_says_goes_before():
+    with tf.Graph().as_default():
+        x = tf1.placeholder(tf.float32, [None, WIDTH], name="images")
+        step = train(x)
+        lms.enable("60%", unknown_dim={"images": 512})
+        with tf1.Session() as session:
+            session.run(tf1.global_variables_initializer())
+            session.run(step, {x: data()})
+    assert planned()[-1].sizes == ("images:0 = 512 (unknown_dim)",)
+
+
+@pytest.mark.parametrize("made", ["one shot", "initializable", "reinitializable"])
+def test_datasets_in_the_graph(no_warning, made):
+    with tf.Graph().as_default():
+        dataset = tf.data.Dataset.from_tensor_slices(data()).repeat().batch(128)
+        starts = []
+        if made == "one shot":
+            iterator = tf1.data.make_one_shot_iterator(dataset)
+        elif made == "initializable":
+            iterator = tf1.data.make_initializable_iterator(dataset)
+            starts = [iterator.initializer]
+        else:
+            iterator = tf1.data.Iterator.from_structure(
+                tf1.data.get_output_types(dataset), tf1.data.get_output_shapes(dataset)
+            )
+            starts = [iterator.make_initializer(dataset)]
+        step = train(iterator.get_next())
+        lms.enable("60%")
+        with tf1.Session() as session:
+            session.run([tf1.global_variables_initializer(), *starts])
+            session.run(step)
+    (report,) = planned()
+    assert [text.split(" = ")[1] for text in report.sizes] == ["128 (unknown_dim)"]
+
+
+def test_a_loop_in_a_monitored_session():
+    """As tf.estimator trains."""
+    with tf.Graph().as_default():
+        dataset = tf.data.Dataset.from_tensor_slices(data()).repeat().batch(128)
+        step = train(tf1.data.make_one_shot_iterator(dataset).get_next())
+        lms.enable("60%")
+        hooks = [tf1.train.StopAtStepHook(3)]
+        with tf1.train.MonitoredTrainingSession(hooks=hooks) as session:
+            while not session.should_stop():
+                session.run(step)
+    assert planned()
+    assert all("= 128 " in text for report in planned() for text in report.sizes)
