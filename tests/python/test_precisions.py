@@ -1,4 +1,4 @@
-"""Layers that TensorFlow fuses before lms comes, in every precision: no step of them is declined."""
+"""Layers that TensorFlow fuses before lms comes, in every precision: no step is declined."""
 
 import os
 import subprocess
