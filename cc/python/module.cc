@@ -393,8 +393,8 @@ std::pair<std::string, std::string> MeasureDiskLink(const std::string& swap_to) 
   return {problem, text};
 }
 
-void InjectFailure(const std::string& stage, const std::string& kind, int at) {
-  if (!lms::InjectFailure(stage, kind, at)) {
+void InjectFailure(const std::string& stage, const std::string& kind, int at, int times) {
+  if (!lms::InjectFailure(stage, kind, at, times)) {
     throw py::value_error("no stage is called '" + stage + "', or no failure '" + kind + "'");
   }
 }
@@ -504,7 +504,8 @@ PYBIND11_MODULE(_native, m) {
   m.def("stages", &lms::Stages);
   m.def("failure_places", &lms::FailurePlaces);
   m.def("failure_kinds", &lms::FailureKinds);
-  m.def("inject_failure", &InjectFailure, py::arg("stage"), py::arg("kind") = "error", py::arg("at") = 1);
+  m.def("inject_failure", &InjectFailure, py::arg("stage"), py::arg("kind") = "error", py::arg("at") = 1,
+        py::arg("times") = 0);
   m.def("take_timed", &TakeTimed, py::arg("name"));
   m.def("add_to_profile", &AddToProfile, py::arg("path"), py::arg("device"), py::arg("tensorflow"), py::arg("lms"),
         py::arg("onednn"), py::arg("entries"));

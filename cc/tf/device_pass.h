@@ -4,6 +4,7 @@
 #define LMS_CC_TF_DEVICE_PASS_H_
 
 #include <cstdint>
+#include <exception>
 #include <functional>
 #include <optional>
 #include <string>
@@ -22,6 +23,7 @@
 #include "cc/tf/graph_index.h"
 #include "cc/tf/hints.h"
 #include "cc/tf/import.h"
+#include "cc/tf/restraint.h"
 #include "cc/tf/rewrite.h"
 #include "cc/tf/stage_watch.h"
 #include "cc/tf/step_details.h"
@@ -79,6 +81,9 @@ class DevicePass {
   void NoteHiddenOps();
   void NoteUnseenCalls();
   void Measure();
+  // What is planned is the graph with its loops' iterations kept apart, where that matters, and with all regions
+  // planned that are above the limit.
+  absl::Status ImportAgain();
   void EstimateCosts();
   void NoteProfiledShare();
   // What goes wrong while graphs are written is no reason to leave a step as it is.
@@ -103,8 +108,6 @@ class DevicePass {
   std::vector<bool> PartOnDevice(const ImportedGraph& imported) const;
   // Asked only now, as a link that nobody has measured yet is measured here.
   void ChooseWhereToSwap();
-  // What is planned is the graph with its loops' iterations kept apart, where that matters.
-  absl::Status HoldIterations();
   // With a part of the work that is left: who plans again has less, and there is always some.
   PlannerOptions Planner() const;
   // Adds what has been planned to the account of the step.
@@ -113,9 +116,16 @@ class DevicePass {
   StrategyOptions Ways(int attempt) const;
   // The graph in the order that is being enforced.
   const ImportedGraph& Planned() const { return in_order_ ? ordered_ : imported_; }
-  bool Rewrite(const Plan& plan, tensorflow::grappler::GrapplerItem* rewritten, MemoryProfile* profile);
+  bool ApplyAndVerify(const Plan& plan, tensorflow::grappler::GrapplerItem* rewritten, MemoryProfile* profile);
   // What could not be placed in the order stays where it is in the next plan. False: nothing, or too often.
   bool KeepUntimed();
+
+  // device_pass_retry.cc: what becomes of a plan that fails.
+  // ApplyAndVerify(), where what is thrown makes it fail, too; but for the deadline.
+  bool Rewrite(const Plan& plan, tensorflow::grappler::GrapplerItem* rewritten, MemoryProfile* profile);
+  // The plan has failed: the next one is made with fewer kinds of changes. False, or what was thrown is thrown again:
+  // there is none left.
+  bool Restrain(const Plan& plan);
 
   // device_pass_hints.cc: what the user has said of tensors.
   void GiveHints();
@@ -164,7 +174,9 @@ class DevicePass {
   RewriteResult applied_;
   StepDetails details_;
   bool details_lost_ = false;
-  VerifiedRun verified_;        // of the latest rewrite
+  VerifiedRun verified_;  // of the latest rewrite
+  Restraint restraint_;
+  std::exception_ptr thrown_;   // by the latest rewrite
   int untimed_plans_ = 0;       // that could not be applied, as nothing told when to run an op again
   int64_t least_verified_ = 0;  // peak of the best rewritten graph that was still over the budget; 0: there was none
   int64_t worst_bytes_ = 0;     // what the step may take as it came, its peak or more

@@ -34,7 +34,7 @@ bool DevicePass::PlanAndRewrite(tensorflow::GraphDef* output) {
   if (!waits.empty())
     return Skip(waits + " may wait for another op of the step: lms changes no order around it" + hidden_);
   Enter("import");
-  const absl::Status held = HoldIterations();
+  const absl::Status held = ImportAgain();
   if (!held.ok()) return Fail(held);
   report_.step_time_us = imported_.graph.TotalCostUs();
   ChooseWhereToSwap();
@@ -80,7 +80,7 @@ bool DevicePass::PlanAndRewrite(tensorflow::GraphDef* output) {
     MemoryProfile profile;
     tensorflow::grappler::GrapplerItem rewritten = item_;
     if (!Rewrite(planned.plan, &rewritten, &profile)) {
-      if (!KeepUntimed()) return false;
+      if (!KeepUntimed() && !Restrain(planned.plan)) return false;
       --attempt;
       continue;
     }
@@ -171,24 +171,13 @@ void DevicePass::ChooseWhereToSwap() {
   for (const std::string& warning : FilterSwappable(options_, &imported_.graph)) report_.warnings.push_back(warning);
 }
 
-absl::Status DevicePass::HoldIterations() {
-  if (index_.frames() < 2 || !options_.schedule) return absl::OkStatus();
-  const int region = imported_.region;
-  const absl::Status status =
-      ImportRegion(item_, index_, sizes_, region, /*hold=*/true, &imported_, stages_.deadline(), device_);
-  if (!status.ok()) return status;
-  ImportCosts(item_, sizes_, swap_.link, &imported_);
-  DumpGraph();
-  return status;
-}
-
 PlannerOptions DevicePass::Planner() const {
   PlannerOptions planner;
   const double share = kShareOfPlan * static_cast<double>(facts_.work.left());
   planner.work = std::max(static_cast<int64_t>(share), WorkForStep(options_.planner_seconds) / kLeastShare);
-  planner.recompute = options_.recompute;
-  planner.move = options_.schedule;
-  planner.link = swap_.link;
+  planner.recompute = options_.recompute && restraint_.Allows(Change::kRecomputations);
+  planner.move = options_.schedule && restraint_.Allows(Change::kMoves);
+  if (restraint_.Allows(Change::kSwaps)) planner.link = swap_.link;
   planner.swap_rules = swap_.rules;
   return planner;
 }
@@ -202,20 +191,21 @@ StrategyOptions DevicePass::Ways(int attempt) const {
   StrategyOptions ways;
   ways.planner = Planner();
   const bool least = options_.memory_budget.kind == Budget::Kind::kMin;
-  const bool order_alone = !options_.recompute && !swap_.link.usable();
+  const bool order_alone = !ways.planner.recompute && !ways.planner.link.usable();
   // What fits is changed as the hints ask for, and no further.
   const bool hints_alone = Hinted() && !OverBudget();
-  ways.order = options_.schedule && !hints_alone && (order_alone || attempt < (least ? 1 : 3));
+  ways.order = options_.schedule && restraint_.MayOrder() && !hints_alone && (order_alone || attempt < (least ? 1 : 3));
   ways.order_alone = !Hinted() && (order_alone || attempt < (least ? 1 : 2));
   return ways;
 }
 
-bool DevicePass::Rewrite(const Plan& plan, tensorflow::grappler::GrapplerItem* rewritten, MemoryProfile* profile) {
+bool DevicePass::ApplyAndVerify(const Plan& plan, tensorflow::grappler::GrapplerItem* rewritten,
+                                MemoryProfile* profile) {
   Enter("rewrite");
   applied_ = RewriteResult();
   RewriteOptions ways;
   // What takes the place of a swapped tensor must wait until it is out, whatever else is enforced.
-  ways.enforce_order = options_.schedule || !plan.swap_outs.empty();
+  ways.enforce_order = (options_.schedule && restraint_.Allows(Change::kEdges)) || !plan.swap_outs.empty();
   ways.order_limit_bytes = order_limit_;
   ways.deadline = stages_.deadline();
   ways.order_bytes = bounds_.bytes / 4;

@@ -1,5 +1,6 @@
 #include <exception>
 #include <string>
+#include <vector>
 
 #include "cc/core/bytes.h"
 #include "cc/core/report_store.h"
@@ -9,6 +10,7 @@
 #include "cc/tf/hidden_wait.h"
 #include "cc/tf/node_names.h"
 #include "cc/tf/profile_choice.h"
+#include "cc/tf/region_choice.h"
 
 namespace lms {
 
@@ -146,6 +148,19 @@ void DevicePass::Measure() {
       ResolveBudget(options_.memory_budget, profile.resident_bytes, profile.peak_bytes, imported_.device, cluster_);
   report_.budget_bytes = budget.bytes;
   if (!budget.source.empty()) report_.budget += " (" + budget.source + ")";
+}
+
+absl::Status DevicePass::ImportAgain() {
+  const bool least = options_.memory_budget.kind == Budget::Kind::kMin;
+  const std::vector<int> regions = RegionsAbove(item_.graph, index_, imported_, least ? 0 : Limit());
+  const bool hold = index_.frames() > 1 && options_.schedule;
+  if (!hold && regions.size() == imported_.regions.size()) return absl::OkStatus();
+  const absl::Status status =
+      ImportRegions(item_, index_, sizes_, regions, hold, &imported_, stages_.deadline(), device_);
+  if (!status.ok()) return status;
+  ImportCosts(item_, sizes_, swap_.link, &imported_);
+  DumpGraph();
+  return status;
 }
 
 void DevicePass::EstimateCosts() {

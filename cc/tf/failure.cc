@@ -14,7 +14,8 @@ struct Injected {
   std::mutex mutex;
   std::string stage;
   std::string kind;
-  int left = 0;  // times that the stage may still be entered
+  int left = 0;   // times that the stage may still be entered
+  int times = 0;  // that it fails then; 0: always
 };
 
 Injected& State() {
@@ -46,13 +47,14 @@ const std::vector<std::string>& FailureKinds() {
   return *kinds;
 }
 
-bool InjectFailure(const std::string& stage, const std::string& kind, int at) {
+bool InjectFailure(const std::string& stage, const std::string& kind, int at, int times) {
   if (!stage.empty() && !Has(Stages(), stage) && !Has(FailurePlaces(), stage)) return false;
   if (!Has(FailureKinds(), kind)) return false;
   const std::lock_guard<std::mutex> lock(State().mutex);
   State().stage = stage;
   State().kind = kind;
   State().left = at - 1;
+  State().times = times;
   State().any = !stage.empty();
   return true;
 }
@@ -65,6 +67,7 @@ void FailIfInjected(const std::string& stage) {
     if (State().stage != stage || State().left-- > 0) return;
     State().left = 0;
     kind = State().kind;
+    if (State().times > 0 && --State().times == 0) State().any = false;
   }
   if (kind == "memory") throw std::bad_alloc();
   if (kind == "other") throw 1;  // NOLINT: some libraries do

@@ -20,9 +20,9 @@ const std::vector<std::string>& FailurePlaces();
 // What is thrown: "error" (std::runtime_error), "memory" (std::bad_alloc), "other" (no std::exception).
 const std::vector<std::string>& FailureKinds();
 
-// Has the stage or place of that name fail from the `at`-th time on that it is entered; "" for none. False when there
-// is no such stage, place or kind.
-bool InjectFailure(const std::string& stage, const std::string& kind = "error", int at = 1);
+// Has the stage or place of that name fail from the `at`-th time on that it is entered, `times` times (0: always); ""
+// for none. False when there is no such stage, place or kind.
+bool InjectFailure(const std::string& stage, const std::string& kind = "error", int at = 1, int times = 0);
 
 // Throws where a failure has been injected into the stage or place.
 void FailIfInjected(const std::string& stage);

@@ -8,7 +8,9 @@
 // Checked of every node, whether it runs or not: names can be referred to and are unique; inputs exist and come before
 // control inputs; the op is known; its attributes are there (or have defaults) with values that its OpDef accepts, and
 // shapes and constants are no nonsense; inputs are as many as the op takes and of its types; no cycle but through a
-// Merge. Linear in the graph. Thread-safe.
+// Merge. Of internal ops (their names begin with "_") attributes need only be of the right kind, and be there where the
+// types of inputs and outputs depend on them: TensorFlow's own passes make them, and TensorFlow asks no more of these.
+// Linear in the graph. Thread-safe.
 
 #ifndef LMS_CC_TF_GRAPH_CHECK_H_
 #define LMS_CC_TF_GRAPH_CHECK_H_

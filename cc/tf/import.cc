@@ -15,11 +15,11 @@
 
 namespace lms {
 
-absl::Status ImportRegion(const tensorflow::grappler::GrapplerItem& item, const GraphIndex& index,
-                          const TensorSizes& sizes, int region, bool hold, ImportedGraph* imported,
-                          const Deadline& deadline, const std::string& device) {
+absl::Status ImportRegions(const tensorflow::grappler::GrapplerItem& item, const GraphIndex& index,
+                           const TensorSizes& sizes, const std::vector<int>& regions, bool hold,
+                           ImportedGraph* imported, const Deadline& deadline, const std::string& device) {
   *imported = ImportedGraph();
-  ImportState state(item, index, sizes, region, hold, deadline, imported);
+  ImportState state(item, index, sizes, regions, hold, deadline, imported);
   absl::Status status = ReadNodeTypes(item.graph, index, state.library, &state.types);
   if (!status.ok()) return status;
   state.one_of_several = !device.empty();
@@ -42,6 +42,7 @@ absl::Status ImportRegion(const tensorflow::grappler::GrapplerItem& item, const 
   deadline.Check();
   AddHeldReads(&state);
   AddVersions(&state);
+  AddVersionsOfRegions(&state);
   deadline.Check();
   NoteUnknownLists(&state);
   deadline.Check();
@@ -53,10 +54,10 @@ absl::Status ImportRegion(const tensorflow::grappler::GrapplerItem& item, const 
 absl::Status ImportGraph(const tensorflow::grappler::GrapplerItem& item, const GraphIndex& index,
                          const TensorSizes& sizes, ImportedGraph* imported, const Deadline& deadline,
                          const std::string& device) {
-  absl::Status status = ImportRegion(item, index, sizes, 0, false, imported, deadline, device);
+  absl::Status status = ImportRegions(item, index, sizes, {0}, false, imported, deadline, device);
   if (!status.ok() || index.regions() < 2) return status;
   const int region = RegionOfThePeak(item.graph, index, *imported);
-  return region == 0 ? status : ImportRegion(item, index, sizes, region, false, imported, deadline, device);
+  return region == 0 ? status : ImportRegions(item, index, sizes, {region}, false, imported, deadline, device);
 }
 
 void ImportCosts(const tensorflow::grappler::GrapplerItem& item, const TensorSizes& sizes, const SwapLink& link,

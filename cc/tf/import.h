@@ -1,9 +1,10 @@
 // A graph as a MemGraph: which tensors share storage, how large each buffer is, what may be evicted and why not.
 //
 // One device is planned at a time: the GPU that holds the most bytes, or the CPU where there is none, or the one that
-// is asked for. Buffers elsewhere count nothing and stay. One region (graph_index.h) is planned at a time, too: only
-// its nodes are copied, evicted from or waited for. It is the one that made most of what is held at the peak: what runs
-// in every step, or the body of a loop or a branch. Loops count as one iteration (loops.h), branches as taken.
+// is asked for. Buffers elsewhere count nothing and stay. Only nodes of the planned regions (graph_index.h) are copied,
+// evicted from or waited for, each by and for nodes of its own region. The first of these made most of what is held at
+// the peak: what runs in every step, or the body of a loop or a branch. Loops count as one iteration (loops.h),
+// branches as taken.
 
 #ifndef LMS_CC_TF_IMPORT_H_
 #define LMS_CC_TF_IMPORT_H_
@@ -45,7 +46,7 @@ struct ImportedGraph {
   std::vector<SumWait> sum_waits;                     // likewise
   std::string device;                                 // the one that is planned
   std::vector<std::string> other_devices;             // that could be, most bytes first
-  int region = 0;                                     // of the index: the one that is planned
+  std::vector<int> regions = {0};                     // of the index: those that are planned, the main one first
   std::vector<Loops::Hold> holds;                     // edges that a rewrite adds, and the plan relies on
   int hidden_ops = 0;                                 // in loops that hold tensor lists of unknown size
   std::string hidden_example;                         // of an op that makes such a list
@@ -60,11 +61,12 @@ absl::Status ImportGraph(const tensorflow::grappler::GrapplerItem& item, const G
                          const TensorSizes& sizes, ImportedGraph* imported, const Deadline& deadline = Deadline(),
                          const std::string& device = "");
 
-// The same with that region for the planned one. `hold`: as it will be when the rewrite has added edges that keep the
-// iterations apart, of the region's loop and of others that hold much while they overlap.
-absl::Status ImportRegion(const tensorflow::grappler::GrapplerItem& item, const GraphIndex& index,
-                          const TensorSizes& sizes, int region, bool hold, ImportedGraph* imported,
-                          const Deadline& deadline = Deadline(), const std::string& device = "");
+// The same with those regions for the planned ones. `hold`: as it will be when the rewrite has added edges that keep
+// the iterations apart, of the regions' loops and of others that hold much while they overlap.
+absl::Status ImportRegions(const tensorflow::grappler::GrapplerItem& item, const GraphIndex& index,
+                           const TensorSizes& sizes, const std::vector<int>& regions, bool hold,
+                           ImportedGraph* imported, const Deadline& deadline = Deadline(),
+                           const std::string& device = "");
 
 // Fills in the ops' costs, once `sizes` has them: of swaps what the link takes for their bytes (nothing where it is not
 // usable).

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <iterator>
+#include <map>
 #include <string>
 #include <unordered_set>
 #include <utility>
@@ -26,10 +28,17 @@ bool HasDataReader(const ImportState& state, int node) {
          });
 }
 
+// In another region than that of the node?
+bool MadeElsewhere(const ImportState& state, BufferId b, int node) {
+  const OpId producer = state.out.graph.buffers[b].producer;
+  return producer != kNone && state.index[state.order[producer]].region != state.index[node].region;
+}
+
 // `read_by`: per buffer, the node that was the last to read it.
 void AddReadsOf(int node, std::vector<int>* read_by, Pace* pace, ImportState* state) {
   MemOp& op = state->Op(node);
   const bool fixed = !state->InRegion(node) || IsControlFlow(op.type) || !state->OnDevice(node);
+  const bool several = state->out.regions.size() > 1;
   for (size_t i = 0; i < state->index[node].inputs.size(); ++i) {
     const BufferId b = state->BufferOf(state->index[node].inputs[i]);
     if (b == kNone) continue;
@@ -39,7 +48,9 @@ void AddReadsOf(int node, std::vector<int>* read_by, Pace* pace, ImportState* st
     if (op.type == "_Retval" || state->index.Fetched(maker)) buffer.escapes = !buffer.resident;
     if (op.type == "_Retval" || state->index.Fetched(maker)) facts.keep_reason = "returned";
     facts.by_name |= state->index.Preserved(maker);
-    if (fixed) facts.keep_reason = "used inside control flow or on another device";
+    if (fixed || (several && MadeElsewhere(*state, b, node))) {
+      facts.keep_reason = "used inside control flow or on another device";
+    }
     // A view is no read: those who read through it are.
     if (IsViewOfInput(state->Node(node), static_cast<int>(i)) && HasDataReader(*state, node)) {
       const std::string why_not = WhyNotRecomputable(state->Node(node), *state->types[node].op_def);
@@ -67,13 +78,18 @@ void AddReadsOf(int node, std::vector<int>* read_by, Pace* pace, ImportState* st
   }
 }
 
-// Must, or might, copies wait to be before this change of a variable? One around the planned region, or in another
-// branch, cannot be waited for and need not be: a copy reads the tensor that its original reads, and that is copied
-// where it is still held when its variable changes.
-bool Concerns(const ImportState& state, int writer) {
+// Must, or might, copies in that region wait to be before this change of a variable? One around the region, or in
+// another branch, cannot be waited for and need not be: a copy reads the tensor that its original reads, and that is
+// copied where it is still held when its variable changes.
+bool Concerns(const ImportState& state, int writer, int planned) {
   const int region = state.index[writer].region;
-  return region < 0 || state.index.Implies(region, state.out.region) ||
-         state.index.Within(state.index[writer].frame, state.index.region(state.out.region).frame);
+  return region < 0 || state.index.Implies(region, planned) ||
+         state.index.Within(state.index[writer].frame, state.index.region(planned).frame);
+}
+
+bool Concerns(const ImportState& state, int writer) {
+  const std::vector<int>& regions = state.out.regions;
+  return std::any_of(regions.begin(), regions.end(), [&](int region) { return Concerns(state, writer, region); });
 }
 
 void AddWriter(BufferId b, OpId writer, ImportState* state) {
@@ -213,6 +229,39 @@ void AddVersions(ImportState* state) {
   for (const int node : state->order) {
     if (!state->index[node].in_frame) maker.ReadVersions(node);
   }
+}
+
+void AddVersionsOfRegions(ImportState* state) {
+  if (state->out.regions.size() < 2) return;
+  std::map<std::pair<BufferId, int>, BufferId> versions;  // by variable and region; the variable itself where all count
+  for (const int node : state->order) {
+    if (!state->InRegion(node)) continue;
+    const int region = state->index[node].region;
+    for (BufferId& input : state->Op(node).inputs) {
+      const MemBuffer& variable = state->out.graph.buffers[input];
+      if (!variable.resident || variable.overwritten_by.empty()) continue;
+      const auto [known, is_new] = versions.emplace(std::make_pair(input, region), input);
+      if (is_new) {
+        const std::vector<OpId> all = variable.overwritten_by;
+        std::vector<OpId> own;
+        std::copy_if(all.begin(), all.end(), std::back_inserter(own),
+                     [&](OpId writer) { return Concerns(*state, state->out.node_of_op[writer], region); });
+        if (own.size() < all.size()) {
+          known->second = state->NewBuffer(node, 0, 0, /*resident=*/true);
+          state->out.graph.buffers[known->second].overwritten_by = std::move(own);
+        }
+      }
+      input = known->second;
+    }
+  }
+}
+
+bool MayChangeUnderCopies(const ImportState& state, BufferId variable, int region) {
+  const std::vector<OpId>& writers = state.out.graph.buffers[variable].overwritten_by;
+  return std::any_of(writers.begin(), writers.end(), [&](OpId writer) {
+    const int node = state.out.node_of_op[writer];
+    return Concerns(state, node, region) && !state.index.Implies(state.index[node].region, region);
+  });
 }
 
 }  // namespace lms

@@ -26,6 +26,13 @@ void AddHeldReads(ImportState* state);
 // computed again until then. For each such read some thousand nodes are looked at, at most.
 void AddVersions(ImportState* state);
 
+// Last of all, where several regions are planned: nodes of each read a variable as a buffer of its own, of no bytes,
+// which only those updates overwrite that copies in that region must or might wait to be before.
+void AddVersionsOfRegions(ImportState* state);
+
+// Might the variable change under a copy in that region, which cannot be kept behind the change?
+bool MayChangeUnderCopies(const ImportState& state, BufferId variable, int region);
+
 }  // namespace lms
 
 #endif  // LMS_CC_TF_IMPORT_READS_H_

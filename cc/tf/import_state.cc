@@ -10,7 +10,7 @@
 namespace lms {
 
 ImportState::ImportState(const tensorflow::grappler::GrapplerItem& item, const GraphIndex& index,
-                         const TensorSizes& sizes, int region, bool hold, const Deadline& deadline,
+                         const TensorSizes& sizes, const std::vector<int>& regions, bool hold, const Deadline& deadline,
                          ImportedGraph* imported)
     : deadline(deadline),
       graph(item.graph),
@@ -19,15 +19,22 @@ ImportState::ImportState(const tensorflow::grappler::GrapplerItem& item, const G
       loops(item.graph, index),
       lists(item.graph, index, sizes, loops),
       library(tensorflow::OpRegistry::Global(), item.graph.library()),
-      out(*imported) {
+      out(*imported),
+      planned(index.regions(), false) {
   fused_into = FusedInto(graph, index, tensorflow::IsMKLEnabled());
   may_be_fused = MayBeFused(graph, index, tensorflow::IsMKLEnabled());
-  out.region = region;
+  out.regions = regions;
+  for (const int region : regions) planned[region] = true;
   if (!hold) return;
-  loops.HoldIterations(index.region(region).frame);
+  std::vector<bool> held(index.frames(), false);
+  for (const int region : regions) {
+    const int frame = index.region(region).frame;
+    if (!held[frame]) loops.HoldIterations(frame);
+    held[frame] = true;
+  }
   for (int f = 1; f < index.frames(); ++f) {
     const bool much = lists.OverlapOf(f).bytes > 0 || BytesAhead(*this, f) > 0;
-    if (f != index.region(region).frame && much) loops.HoldIterations(f);
+    if (!held[f] && much) loops.HoldIterations(f);
   }
   out.holds = loops.Holds();
 }

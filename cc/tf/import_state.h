@@ -30,15 +30,16 @@ struct BufferFacts {
 };
 
 struct ImportState {
-  // All arguments must outlive this. What `hold` means: see ImportRegion().
+  // All arguments must outlive this. What `hold` means: see ImportRegions().
   ImportState(const tensorflow::grappler::GrapplerItem& item, const GraphIndex& index, const TensorSizes& sizes,
-              int region, bool hold, const Deadline& deadline, ImportedGraph* imported);
+              const std::vector<int>& regions, bool hold, const Deadline& deadline, ImportedGraph* imported);
 
   const tensorflow::NodeDef& Node(int node) const { return graph.node(node); }
   TensorSize SizeOf(int node, int port) const { return SizeOfPort(graph, index, sizes, node, port); }
 
   bool OnDevice(int node) const { return Node(node).device() == out.device; }
-  bool InRegion(int node) const { return index[node].region == out.region && !loops.Straggles(node); }
+  bool Planned(int region) const { return region >= 0 && planned[region]; }
+  bool InRegion(int node) const { return Planned(index[node].region) && !loops.Straggles(node); }
 
   // Of a node that runs; once the ops are there.
   MemOp& Op(int node) { return out.graph.ops[out.op_of_node[node]]; }
@@ -61,6 +62,7 @@ struct ImportState {
   tensorflow::FunctionLibraryDefinition library;
   ImportedGraph& out;
   bool one_of_several = false;  // devices: waits between nodes elsewhere are not this import's
+  std::vector<bool> planned;    // per region
   std::vector<NodeTypes> types;
   std::vector<int> fused_into;     // per node: what a later pass makes it a part of (layout_fusions.h), or itself
   std::vector<bool> may_be_fused;  // per node: into any other

@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <map>
 #include <string>
-#include <unordered_map>
+#include <utility>
 #include <vector>
 
+#include "cc/tf/import_reads.h"
 #include "cc/tf/op_traits.h"
 #include "cc/tf/swap_ops.h"
 #include "tensorflow/core/framework/types.h"
@@ -63,11 +65,10 @@ class Judge {
       op.keep_reason = kSumReason;
     }
     if (op.keep_reason.empty() && !state_.InRegion(node)) {
-      op.keep_reason = state_.index[node].region == state_.out.region
-                           ? "may still run in the next iteration of its loop"
-                       : state_.index[node].in_frame    ? "inside a loop"
-                       : state_.index[node].conditional ? "inside a branch"
-                                                        : "outside of the loop or branch that is planned";
+      op.keep_reason = state_.Planned(state_.index[node].region) ? "may still run in the next iteration of its loop"
+                       : state_.index[node].in_frame             ? "inside a loop"
+                       : state_.index[node].conditional          ? "inside a branch"
+                                                                 : "outside of the loop or branch that is planned";
     }
     if (op.keep_reason.empty() && op.type == "BiasAddGrad" && state_.may_be_fused[node]) {
       op.keep_reason = "fused with the gradient of a filter";
@@ -80,7 +81,8 @@ class Judge {
       if (!state_.OnDevice(input.node)) op.keep_reason = "reads from another device";
       const BufferId b = state_.BufferOf(input);
       if (b != kNone && ReferenceVariable(b)) op.keep_reason = "reads a reference variable";
-      if (b != kNone && ChangedInLoop(b)) op.keep_reason = "reads a variable that a loop changes";
+      if (b != kNone && ChangedInLoop(b, state_.index[node].region))
+        op.keep_reason = "reads a variable that a loop changes";
     }
     op.recomputable = op.keep_reason.empty();
   }
@@ -113,19 +115,12 @@ class Judge {
   }
 
   // No edge may lead from a copy into a loop, so nothing could keep the change behind the copy.
-  bool ChangedInLoop(BufferId b) {
-    const std::vector<OpId>& writers = state_.out.graph.buffers[b].overwritten_by;
-    if (writers.empty()) return false;
-    const auto [known, is_new] = changed_in_loop_.emplace(b, false);
-    if (is_new) {
-      known->second = std::any_of(writers.begin(), writers.end(),
-                                  [this](OpId writer) { return !MayFollow(state_.out.node_of_op[writer]); });
-    }
+  bool ChangedInLoop(BufferId b, int region) {
+    if (state_.out.graph.buffers[b].overwritten_by.empty()) return false;
+    const auto [known, is_new] = changed_in_loop_.emplace(std::make_pair(b, region), false);
+    if (is_new) known->second = MayChangeUnderCopies(state_, b, region);
     return known->second;
   }
-
-  // May the node wait for one of the planned region?
-  bool MayFollow(int node) const { return state_.index.Implies(state_.index[node].region, state_.out.region); }
 
   bool ReferenceVariable(BufferId b) const {
     const OpId producer = state_.out.graph.buffers[b].producer;
@@ -134,7 +129,7 @@ class Judge {
   }
 
   ImportState& state_;
-  std::unordered_map<BufferId, bool> changed_in_loop_;
+  std::map<std::pair<BufferId, int>, bool> changed_in_loop_;  // by region
 };
 
 }  // namespace

@@ -17,13 +17,14 @@ constexpr int64_t kLargeShare = 256;
 using Kind = OrderKeeper::Event::Kind;
 
 OrderKeeper::OrderKeeper(const MemGraph& graph, const Plan& plan, int64_t limit_bytes, int64_t serialize_bytes,
-                         const Deadline& deadline, int64_t most_bytes)
+                         const Deadline& deadline, int64_t most_bytes, std::vector<int> places)
     : pace_(deadline),
       graph_(graph),
       plan_(plan),
       limit_bytes_(limit_bytes),
       serialize_bytes_(serialize_bytes),
-      profile_(Simulate(graph, plan)) {
+      profile_(Simulate(graph, plan)),
+      places_(std::move(places)) {
   large_bytes_ = std::max<int64_t>(1, (profile_.peak_bytes - profile_.resident_bytes) / kLargeShare);
   MakeEvents();
   FindDepsAndReleases();
@@ -40,8 +41,8 @@ OrderKeeper::OrderKeeper(const MemGraph& graph, const Plan& plan, int64_t limit_
     number_[e] = static_cast<int>(reader_.size());
     reader_.push_back(e);
   }
-  released_.assign(reader_.size() / 64 + 1, 0);
-  const double bytes = 8.0 * static_cast<double>(released_.size()) * static_cast<double>(events_.size());
+  words_ = reader_.size() / 64 + 1;
+  const double bytes = 8.0 * static_cast<double>(words_) * static_cast<double>(events_.size());
   if (bytes > static_cast<double>(most_bytes)) {
     throw TooMuch("to keep " + std::to_string(events_.size()) + " operations in order beside " +
                   std::to_string(reader_.size()) + " readers of large tensors would take " +
@@ -55,6 +56,15 @@ bool OrderKeeper::Large(BufferId buffer) const {
 
 bool OrderKeeper::RunsOp(EventId event) const {
   return events_[event].kind == Kind::kOp || events_[event].kind == Kind::kStep;
+}
+
+int OrderKeeper::PlaceOf(EventId event) const {
+  if (places_.empty()) return 0;
+  const Event& e = events_[event];
+  if (RunsOp(event)) return places_[e.op];
+  const BufferId b = e.kind == Kind::kSwapOut ? plan_.swap_outs[e.index].buffer : plan_.swap_ins[e.index].buffer;
+  const OpId producer = graph_.buffers[b].producer;
+  return producer == kNone ? places_[e.op] : places_[producer];
 }
 
 bool OrderKeeper::MayBeWaitedFor(EventId event) const { return !RunsOp(event) || graph_.ops[events_[event].op].anchor; }
@@ -220,18 +230,21 @@ void OrderKeeper::DropWhatFits(EventId event, const Set& implied, Set* wanted) c
 
 std::vector<OrderKeeper::EventId> OrderKeeper::Waits(EventId event) {
   const bool large = AllocatesLarge(event);
-  const bool serialized = Serialized(event) && serialized_ != kNone;
+  const int place = PlaceOf(event);
+  const auto before = serialized_.find(place);
+  const bool serialized = Serialized(event) && before != serialized_.end();
   if (!large && !serialized) return {};
-  pace_.Step(static_cast<int64_t>(released_.size()));
-  Set wanted = released_;
-  if (!large) std::fill(wanted.begin(), wanted.end(), 0);
+  pace_.Step(static_cast<int64_t>(words_));
+  const auto released = released_.find(place);
+  Set wanted = large && released != released_.end() ? released->second : Set(words_, 0);
   for (const EventId sharer : sharers_[event]) {
-    if (number_[sharer] != kNone) wanted[number_[sharer] / 64] |= uint64_t{1} << (number_[sharer] % 64);
+    if (number_[sharer] != kNone && PlaceOf(sharer) == place)
+      wanted[number_[sharer] / 64] |= uint64_t{1} << (number_[sharer] % 64);
   }
-  Set implied(released_.size(), 0);
+  Set implied(words_, 0);
   for (const EventId dep : deps_[event]) AddImplied(dep, &implied);
   if (limit_bytes_ > 0 && large) DropWhatFits(event, implied, &wanted);
-  if (serialized) wanted[number_[serialized_] / 64] |= uint64_t{1} << (number_[serialized_] % 64);
+  if (serialized) wanted[number_[before->second] / 64] |= uint64_t{1} << (number_[before->second] % 64);
   // Later events imply earlier ones: take them first, so that what one of them implies is not named again.
   std::vector<EventId> waits;
   for (int i = static_cast<int>(reader_.size()) - 1; i >= 0; --i) {
@@ -250,12 +263,15 @@ std::vector<OrderKeeper::EventId> OrderKeeper::Waits(EventId event) {
 }
 
 void OrderKeeper::Passed(EventId event) {
-  Set implied(released_.size(), 0);
+  Set implied(words_, 0);
   for (const EventId dep : deps_[event]) AddImplied(dep, &implied);
   implied_[event] = std::move(implied);
-  if (Serialized(event) && MayBeWaitedFor(event)) serialized_ = event;
-  for (const EventId reader : releases_[event])
-    released_[number_[reader] / 64] |= uint64_t{1} << (number_[reader] % 64);
+  if (Serialized(event) && MayBeWaitedFor(event)) serialized_[PlaceOf(event)] = event;
+  for (const EventId reader : releases_[event]) {
+    Set& released = released_[PlaceOf(reader)];
+    released.resize(words_, 0);
+    released[number_[reader] / 64] |= uint64_t{1} << (number_[reader] % 64);
+  }
 }
 
 }  // namespace lms

@@ -18,6 +18,8 @@
 //
 // Ops whose results have `serialize_bytes` or more wait for each other as well, one for the one before it.
 //
+// Events wait for events of their own place alone: a node of one loop or branch cannot wait for one of another.
+//
 // One walk per object, O((events + dependencies) * readers / 64): each event has the set of the readers that it waits
 // for.
 
@@ -26,6 +28,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <map>
 #include <vector>
 
 #include "cc/core/deadline.h"
@@ -46,10 +49,12 @@ class OrderKeeper {
   };
 
   // `graph` is in execution order and `plan` valid for it; both outlive the keeper. `limit_bytes` includes what is
-  // resident; 0: everything is waited for. `serialize_bytes` 0: no op is serialized. Memory grows with events times
-  // large readers: TooMuch is thrown where it would be more than `most_bytes`, and later where the deadline passes.
+  // resident; 0: everything is waited for. `places`: per op, any numbers; none: all ops are in one place.
+  // `serialize_bytes` 0: no op is serialized. Memory grows with events times large readers: TooMuch is thrown where it
+  // would be more than `most_bytes`, and later where the deadline passes.
   OrderKeeper(const MemGraph& graph, const Plan& plan, int64_t limit_bytes = 0, int64_t serialize_bytes = 0,
-              const Deadline& deadline = Deadline(), int64_t most_bytes = std::numeric_limits<int64_t>::max());
+              const Deadline& deadline = Deadline(), int64_t most_bytes = std::numeric_limits<int64_t>::max(),
+              std::vector<int> places = {});
 
   const Event& event(EventId event) const { return events_[event]; }
   EventId EventOfStep(int step) const { return event_of_step_[step]; }
@@ -78,6 +83,7 @@ class OrderKeeper {
   void FindDepsAndReleases();
   void FindDepsOfSwap(EventId event, BufferId buffer);
   bool RunsOp(EventId event) const;
+  int PlaceOf(EventId event) const;
   bool MayBeWaitedFor(EventId event) const;
   bool Serialized(EventId event) const;
   int64_t BytesAt(EventId event) const;
@@ -116,8 +122,10 @@ class OrderKeeper {
   std::vector<int> number_;      // of the event; kNone where it is neither
   std::vector<EventId> reader_;  // by number
   std::vector<Set> implied_;     // per event passed: the readers that have ended before it starts
-  Set released_;                 // readers whose buffers are done with
-  EventId serialized_ = kNone;   // the last event passed that is
+  std::vector<int> places_;
+  std::map<int, Set> released_;        // by place: readers whose buffers are done with
+  std::map<int, EventId> serialized_;  // by place: the last event passed that is
+  size_t words_ = 0;                   // of a set
 };
 
 }  // namespace lms

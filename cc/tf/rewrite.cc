@@ -36,11 +36,14 @@ class Rewriter {
         due_(plan.swap_ins.size(), false) {
     if (options.enforce_order || options.serialize_bytes > 0) {
       const int64_t limit = options.enforce_order ? options.order_limit_bytes : kNoLimit;
-      order_.emplace(imported.graph, plan, limit, options.serialize_bytes, options.deadline, options.order_bytes);
+      std::vector<int> places;
+      for (OpId op = 0; op < static_cast<OpId>(imported.graph.ops.size()); ++op) places.push_back(RegionOf(op));
+      order_.emplace(imported.graph, plan, limit, options.serialize_bytes, options.deadline, options.order_bytes,
+                     std::move(places));
     }
     for (const RecomputeStep& step : plan.steps) moved_[step.op] = moved_[step.op] || step.moves;
-    ends_flow_.reserve(imported.graph.ops.size());
-    for (OpId op = 0; op < static_cast<OpId>(imported.graph.ops.size()); ++op) ends_flow_.push_back(EndsFlow(op));
+    triggers_in_.reserve(imported.graph.ops.size());
+    for (OpId op = 0; op < static_cast<OpId>(imported.graph.ops.size()); ++op) triggers_in_.push_back(TriggersIn(op));
     late_ = moved_;
     for (size_t i = 0; i < late_.size(); ++i) {
       const std::vector<OpId>& deps = imported.graph.ops[i].deps;
@@ -102,12 +105,12 @@ class Rewriter {
   }
 
   // The last op before `before` that makes one of its inputs: once it has run, what is recomputed is wanted.
-  OpId Trigger(OpId before) const {
+  OpId Trigger(OpId before, int region) const {
     OpId trigger = kNone;
     for (const OpId dep : imported_.graph.ops[before].deps) {
       OpId producer = dep;
       // Look through ops that cannot carry an edge, towards what they wait for.
-      while (producer != kNone && !CanTrigger(producer)) {
+      while (producer != kNone && !CanTrigger(producer, region)) {
         const std::vector<OpId>& deps = imported_.graph.ops[producer].deps;
         pace_.Step(1 + static_cast<int64_t>(deps.size()));
         producer = deps.empty() ? kNone : *std::max_element(deps.begin(), deps.end());
@@ -117,33 +120,44 @@ class Rewriter {
     return trigger;
   }
 
-  bool CanTrigger(OpId op) const { return (imported_.graph.ops[op].anchor || ends_flow_[op]) && !late_[op]; }
+  bool CanTrigger(OpId op, int region) const { return triggers_in_[op] == region && !late_[op]; }
 
-  // Does the op end a loop, or a branch, in the planned region? What comes right behind it has nothing else to wait
-  // for: all before it would let copies run before the loop does.
-  bool EndsFlow(OpId op) const {
+  int RegionOf(OpId op) const { return index_[imported_.node_of_op[op]].region; }
+
+  bool Planned(int region) const {
+    return std::find(imported_.regions.begin(), imported_.regions.end(), region) != imported_.regions.end();
+  }
+
+  // The planned region in which copies may wait for the op; kNone where there is none. So they may for one that ends a
+  // loop, or a branch, in it: what comes right behind has nothing else to wait for, and all before it would let copies
+  // run before the loop does.
+  int TriggersIn(OpId op) const {
+    if (imported_.graph.ops[op].anchor) return RegionOf(op);
     const int node = imported_.node_of_op[op];
     const std::string& type = Original(node).op();
     if (type == "Merge") {
       const std::vector<TensorRef>& inputs = index_[node].inputs;
       const auto of_loop = [this](const TensorRef& input) { return IsEnter(Original(input.node)); };
-      return index_[node].region == imported_.region && std::none_of(inputs.begin(), inputs.end(), of_loop);
+      return Planned(RegionOf(op)) && std::none_of(inputs.begin(), inputs.end(), of_loop) ? RegionOf(op) : kNone;
     }
-    if (type != "Exit") return false;
-    const std::vector<int>& readers = index_[node].readers;
-    return std::any_of(readers.begin(), readers.end(), [this](int reader) {
-      return index_[reader].live && index_[reader].region == imported_.region && Original(reader).op() != "Merge";
-    });
+    if (type != "Exit") return kNone;
+    for (const int reader : index_[node].readers) {
+      if (index_[reader].live && Planned(index_[reader].region) && Original(reader).op() != "Merge") {
+        return index_[reader].region;
+      }
+    }
+    return kNone;
   }
 
   // Finds what the recomputations before `before` wait for; `latest_op` is the last op among them.
   // False where there is nothing: all between belongs to other loops or branches.
   bool OpenClosure(OpId before, OpId latest_op) {
-    trigger_ = Trigger(before);
+    const int region = RegionOf(latest_op);
+    trigger_ = Trigger(before, region);
     // Where the op's other inputs have long been there, take its place in the schedule instead.
     for (OpId op = before - 1; trigger_ <= latest_op && op > latest_op; --op) {
       pace_.Step();
-      if (CanTrigger(op) && !imported_.graph.ops[op].inputs.empty()) trigger_ = op;
+      if (CanTrigger(op, region) && !imported_.graph.ops[op].inputs.empty()) trigger_ = op;
     }
     return trigger_ != kNone;
   }
@@ -228,7 +242,7 @@ class Rewriter {
     // Sizes that were taken for granted must not become facts: later passes fold what they know of a shape.
     attrs["shape"].mutable_shape()->set_unknown_rank(true);
     attrs["deadline"].set_i(place_);
-    const OpId trigger = SwapInTrigger(plan_.swap_ins[swap].before);
+    const OpId trigger = SwapInTrigger(plan_.swap_ins[swap].before, index_[owner.node].region);
     if (trigger != kNone) AddControl(NameOf(trigger), &node);
     if (order_) KeepOrder(order_->EventOfSwapIn(swap), trigger, &node);
     out_.swap_in_nodes.push_back(node.name());
@@ -240,12 +254,12 @@ class Rewriter {
 
   // The last op before `before` that does something of its own in the step: reads of variables, and what has only
   // resident inputs, may have run long before.
-  OpId SwapInTrigger(OpId before) const {
+  OpId SwapInTrigger(OpId before, int region) const {
     for (OpId op = before - 1; op >= 0; --op) {
       pace_.Step();
       const std::vector<BufferId>& inputs = imported_.graph.ops[op].inputs;
       const auto made = [this](BufferId b) { return !imported_.graph.buffers[b].resident; };
-      if (CanTrigger(op) && std::any_of(inputs.begin(), inputs.end(), made)) return op;
+      if (CanTrigger(op, region) && std::any_of(inputs.begin(), inputs.end(), made)) return op;
     }
     return kNone;
   }
@@ -295,7 +309,7 @@ class Rewriter {
     for (const BufferId b : imported_.graph.ops[op].inputs) {
       for (const OpId writer : imported_.graph.buffers[b].overwritten_by) {
         const int node = imported_.node_of_op[writer];
-        if (index_.Implies(index_[node].region, imported_.region)) AddControl(copy, graph_->mutable_node(node));
+        if (index_.Implies(index_[node].region, RegionOf(op))) AddControl(copy, graph_->mutable_node(node));
       }
     }
   }
@@ -329,7 +343,7 @@ class Rewriter {
   Instances instances_;
   std::vector<bool> moved_;       // per op: runs at a step's place, not at its own
   std::vector<bool> late_;        // moved, or a view of something moved: nothing earlier may wait for it
-  std::vector<bool> ends_flow_;   // per op
+  std::vector<int> triggers_in_;  // per op: a region, or kNone
   OpId trigger_ = kNone;          // of the closure that is being added
   std::vector<int> swapped_out_;  // per buffer: its swap-out, once that is there
   std::vector<int> swap_in_at_;   // per swap-in that is there: its node's index

@@ -27,8 +27,10 @@ bool PlanDevice(const Options& options, grappler::Cluster* cluster, const grappl
     const bool last = excess <= 0 || share <= 0;
     tried.strict = options.strict && last;
     std::vector<std::pair<std::string, double>> seconds = std::move(report->stage_seconds);
+    const int64_t work = report->planner_work;
     *report = blank;
     report->stage_seconds = std::move(seconds);
+    report->planner_work = work;
     const bool changed = DevicePass(tried, cluster, item, threads, device, facts, stages, report).Run(output);
     if (report->status == ReportStatus::kInfeasible && !last) continue;
     if (!options.planned_again.empty()) report->reason += "; planned again: " + options.planned_again;

@@ -26,13 +26,6 @@ std::vector<Decision> DescribeOrder(const MemGraph& graph, const std::vector<Ord
   return decisions;
 }
 
-// Where the copies are, when not in what runs in every step.
-std::string Where(const GraphIndex& index, const ImportedGraph& imported) {
-  const Region& region = index.region(imported.region);
-  if (region.frame > 0) return ", in the body of the loop " + index.frame(region.frame).name;
-  return region.conditions.empty() ? "" : ", in a branch";
-}
-
 std::string Count(size_t number, const std::string& one, const std::string& many) {
   return std::to_string(number) + " " + (number == 1 ? one : many);
 }
@@ -43,6 +36,28 @@ std::string Join(const std::vector<std::string>& parts) {
     text += (i == 0 ? "" : i + 1 == parts.size() ? " and " : ", ") + parts[i];
   }
   return text;
+}
+
+// Where the copies are, when not in what runs in every step alone.
+std::string Where(const GraphIndex& index, const ImportedGraph& imported) {
+  std::vector<std::string> places;
+  size_t branches = 0;
+  bool every_step = false;
+  for (const int planned : imported.regions) {
+    const Region& region = index.region(planned);
+    if (region.frame > 0) {
+      const std::string place = "the body of the loop " + index.frame(region.frame).name;
+      if (std::count(places.begin(), places.end(), place) == 0) places.push_back(place);
+    } else if (region.conditions.empty()) {
+      every_step = true;
+    } else {
+      ++branches;
+    }
+  }
+  if (branches > 0) places.push_back(branches == 1 ? "a branch" : std::to_string(branches) + " branches");
+  if (places.empty()) return "";
+  if (every_step) places.push_back("what runs in every step");
+  return ", in " + Join(places);
 }
 
 // "12 recomputations and 3 moves", "8 tensors swapped to disk, ..."

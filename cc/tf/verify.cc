@@ -170,22 +170,25 @@ class Comparison {
   mutable Pace pace_;
 };
 
-// The region of the first node that was added (behind `originals` others), or 0.
-int RegionOfTheAdded(const GraphIndex& index, int originals) {
+// The regions of the nodes that were added (behind `originals` others), or 0.
+std::vector<int> RegionsOfTheAdded(const GraphIndex& index, int originals) {
+  std::vector<int> regions;
+  std::vector<bool> known(index.regions(), false);
   for (int i = originals; i < index.size(); ++i) {
-    if (index[i].live) return index[i].region;
+    const int region = index[i].region;
+    if (!index[i].live || region < 0 || known[region]) continue;
+    known[region] = true;
+    regions.push_back(region);
   }
-  return 0;
+  return regions.empty() ? std::vector<int>{0} : regions;
 }
 
-// All copies are of one region, and none runs into the next iteration.
-absl::Status CheckRegion(const GraphDef& graph, const GraphIndex& index, int originals, int region) {
+// No copy runs into the next iteration. (That each is in the region of its original is known.)
+absl::Status CheckIterations(const GraphDef& graph, const GraphIndex& index, int originals) {
   const Loops loops(graph, index);
   for (int i = originals; i < index.size(); ++i) {
-    const std::string& name = graph.node(i).name();
-    if (!index[i].live) continue;
-    if (index[i].region != region) return absl::InternalError(name + " is in another loop or branch than other copies");
-    if (loops.Straggles(i)) return absl::InternalError(name + " may still run when the next iteration begins");
+    if (!index[i].live || !loops.Straggles(i)) continue;
+    return absl::InternalError(graph.node(i).name() + " may still run when the next iteration begins");
   }
   return absl::OkStatus();
 }
@@ -220,9 +223,11 @@ absl::Status VerifyRewrite(const tensorflow::grappler::GrapplerItem& original, c
   if (status.ok()) status = Comparison(original.graph, original_index, rewritten.graph, index, deadline).Check();
   ImportedGraph imported;
   const int originals = original.graph.node_size();
-  const int region = status.ok() ? RegionOfTheAdded(index, originals) : 0;
-  if (status.ok()) status = CheckRegion(rewritten.graph, index, originals, region);
-  if (status.ok()) status = ImportRegion(rewritten, index, sizes, region, /*hold=*/false, &imported, deadline, device);
+  if (status.ok()) status = CheckIterations(rewritten.graph, index, originals);
+  if (status.ok()) {
+    const std::vector<int> regions = RegionsOfTheAdded(index, originals);
+    status = ImportRegions(rewritten, index, sizes, regions, /*hold=*/false, &imported, deadline, device);
+  }
   if (status.ok()) status = CheckVariableOrder(rewritten.graph, imported, deadline);
   if (status.ok()) status = CheckSwappable(rewritten.graph, imported);
   if (!status.ok()) return status;

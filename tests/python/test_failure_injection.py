@@ -278,3 +278,16 @@ def test_failures_in_several_threads(stock):
     for thread in threads:
         thread.join()
     assert results == [stock] * 4
+
+
+@pytest.mark.parametrize("stage", ["rewrite", "verify"])
+@pytest.mark.parametrize("kind", ["error", "memory"])
+def test_a_plan_that_fails_gives_way_to_one_with_fewer_changes(stage, kind, stock):
+    step, weights = make_step()
+    _native.inject_failure(stage, kind, times=1)
+    lms.enable("min")
+    assert run_from_the_start(step, weights) == stock
+    report = reports_on(step)[0]
+    assert report.status == "rewritten"
+    assert report.peak_after_bytes < report.peak_before_bytes
+    assert any(text.startswith("a plan was given up") for text in report.warnings)

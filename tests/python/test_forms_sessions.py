@@ -151,7 +151,7 @@ FORMS = [in_a_loop, accumulated, in_a_branch, through_a_branch, of_second_order]
 def test_control_flow_of_version_1(build):
     peak, ours, report = compare(build)
     assert report.status == "rewritten" and ours < peak
-    where = {in_a_loop: "in the body of the loop", in_a_branch: "in a branch"}
+    where = {in_a_loop: "in the body of the loop", in_a_branch: "branch"}
     assert where.get(build, "") in report.reason
 
 
