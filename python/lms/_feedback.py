@@ -13,6 +13,7 @@ from typing import Any
 
 from lms import _native
 from lms._failure import fail_if_injected
+from lms._format import counted
 from lms._report import format_bytes
 
 _TOLERANCE = 1.01
@@ -131,7 +132,8 @@ class Step:
                 rise,
                 steps,
                 f"the step takes {format_bytes(plan['resident_bytes'] + rise)}, more than the "
-                f"budget, after {self._replans} plans with what was learnt: ask for a lower budget",
+                f"budget, after {counted(self._replans, 'plan')} with what was learnt: "
+                "ask for a lower budget",
             )
             self.done = True
         else:
