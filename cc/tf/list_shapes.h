@@ -20,7 +20,8 @@ namespace lms {
 bool ReadsLists(const tensorflow::GraphDef& graph);
 
 // One for each tensor that is taken out of a list into which something is put. `index` and `lists` belong to the graph,
-// or to the one that it begins with. Linear.
+// or to the one that it begins with. Linear in the graph, and in the way from each such tensor to where its list is
+// made.
 std::vector<ListLink> LinkLists(const tensorflow::GraphDef& graph, const GraphIndex& index, const TensorLists& lists);
 
 }  // namespace lms

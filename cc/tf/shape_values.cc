@@ -40,6 +40,23 @@ TensorShapeProto Common(const TensorShapeProto& a, const TensorShapeProto& b) {
   return common;
 }
 
+// In each dimension the largest of them, where all are known; of unknown rank where their ranks differ.
+TensorShapeProto Largest(const std::vector<const TensorShapeProto*>& shapes) {
+  TensorShapeProto unknown;
+  unknown.set_unknown_rank(true);
+  if (shapes.empty() || shapes[0] == nullptr) return unknown;
+  TensorShapeProto largest = *shapes[0];
+  for (const TensorShapeProto* shape : shapes) {
+    if (shape == nullptr || shape->unknown_rank() || shape->dim_size() != largest.dim_size()) return unknown;
+    for (int d = 0; d < shape->dim_size(); ++d) {
+      auto* dim = largest.mutable_dim(d);
+      const bool known = dim->size() >= 0 && shape->dim(d).size() >= 0;
+      dim->set_size(known ? std::max(dim->size(), shape->dim(d).size()) : -1);
+    }
+  }
+  return largest;
+}
+
 }  // namespace
 
 ShapeValues::ShapeValues(const tensorflow::GraphDef& graph, const tensorflow::grappler::GraphProperties& properties,
@@ -181,19 +198,9 @@ void ShapeValues::VisitMerge(int node) {
   const int back = graph_.BackInput(node);
   if (back >= 0) return VisitLoopVariable(node, back);
   // Of branches: one of them runs, so there is no more than the largest.
-  Shape largest;
-  for (size_t i = 0; i < graph_[node].inputs.size(); ++i) {
-    const Shape* shape = ShapeOf(graph_[node].inputs[i]);
-    if (shape == nullptr || shape->unknown_rank()) return;
-    if (i == 0) largest = *shape;
-    if (shape->dim_size() != largest.dim_size()) return;
-    for (int d = 0; d < shape->dim_size(); ++d) {
-      auto* dim = largest.mutable_dim(d);
-      const bool known = dim->size() >= 0 && shape->dim(d).size() >= 0;
-      dim->set_size(known ? std::max(dim->size(), shape->dim(d).size()) : -1);
-    }
-  }
-  if (!graph_[node].inputs.empty()) Learn(node, 0, largest);
+  std::vector<const Shape*> shapes;
+  for (const TensorRef& input : graph_[node].inputs) shapes.push_back(ShapeOf(input));
+  if (!shapes.empty()) Learn(node, 0, Largest(shapes));
 }
 
 void ShapeValues::VisitLoopVariable(int merge, int back) {
@@ -267,9 +274,9 @@ void ShapeValues::VisitLinked(int node) {
 
 void ShapeValues::VisitHeld(int node) {
   for (int port = 0; port < static_cast<int>(Facts(node).size()); ++port) {
-    const TensorRef held = HeldTensor(node, port);
-    const Shape* shape = held.node < 0 ? nullptr : ShapeOf(held);
-    if (shape != nullptr) Learn(node, port, *shape);
+    std::vector<const Shape*> shapes;
+    for (const TensorRef& held : HeldTensors(node, port)) shapes.push_back(ShapeOf(held));
+    if (!shapes.empty()) Learn(node, port, Largest(shapes));
   }
 }
 
@@ -342,8 +349,7 @@ AssumptionSet ShapeValues::InputAssumptions(int node) const {
     }
   }
   if (graph_[node].def->op() == "OptionalGetValue") {
-    const TensorRef held = HeldTensor(node, 0);
-    if (held.node >= 0) add(held);
+    for (const TensorRef& held : HeldTensors(node, 0)) add(held);
   }
   return all;
 }

@@ -124,7 +124,10 @@ class ShapeValues {
   void Evaluate(int node, const std::vector<TensorRef>& needed);
   void EvaluateShape(int node);
   bool SmallOutputs(int node, const std::vector<const Tensor*>& inputs);
-  TensorRef HeldTensor(int node, int port) const;  // that an Optional holds; node -1 where that is not clear
+  // What the Optional may hold whose value the node takes out.
+  std::vector<TensorRef> HeldTensors(int node, int port) const;
+  // The outcome of the predicate with which the node runs; -1 where its nearest inputs do not say.
+  int BranchOf(int node, const TensorRef& predicate) const;
   const ListLink* LinkOf(int node) const;
 
   const ShapeGraph graph_;

@@ -36,6 +36,16 @@ int64_t ElementsOf(const TensorShapeProto* shape) {
   return elements;
 }
 
+// Do they contradict each other nowhere?
+bool MayBeOne(const TensorShapeProto& a, const TensorShapeProto& b) {
+  if (a.unknown_rank() || b.unknown_rank()) return true;
+  if (a.dim_size() != b.dim_size()) return false;
+  for (int d = 0; d < a.dim_size(); ++d) {
+    if (a.dim(d).size() >= 0 && b.dim(d).size() >= 0 && a.dim(d).size() != b.dim(d).size()) return false;
+  }
+  return true;
+}
+
 // A vector, or a scalar, of the type. Nothing where a number is too large for it.
 std::optional<Tensor> Numbers(tensorflow::DataType type, const std::vector<int64_t>& numbers, bool scalar) {
   const tensorflow::TensorShape shape =
@@ -123,7 +133,8 @@ bool ShapeValues::Needs(int node, std::vector<TensorRef>* needed) const {
   } else if (IsMerge(*of.def)) {
     same = graph_.Invariant(node);
   } else if (of.def->op() == "OptionalGetValue") {
-    if (Facts(node).size() == 1) same = HeldTensor(node, 0);
+    const std::vector<TensorRef> held = HeldTensors(node, 0);
+    if (Facts(node).size() == 1 && held.size() == 1) same = held[0];
   } else if (IsPassage(*of.def)) {
     if (!of.inputs.empty()) same = of.inputs[0];
   } else {
@@ -213,33 +224,63 @@ bool ShapeValues::SmallOutputs(int node, const std::vector<const Tensor*>& input
   return true;
 }
 
-TensorRef ShapeValues::HeldTensor(int node, int port) const {
-  if (graph_[node].inputs.empty()) return {-1, 0};
-  int held_by = -1;
-  std::vector<int> pending = {graph_[node].inputs[0].node};
-  for (int steps = 0; !pending.empty(); ++steps) {
-    if (steps == kMostSteps) return {-1, 0};
-    const int at = pending.back();
-    pending.pop_back();
-    const ShapeNode& of = graph_[at];
-    if (of.def->op() == "OptionalNone") continue;
-    if (of.def->op() == "OptionalFromValue") {
-      if (held_by >= 0 && held_by != at) return {-1, 0};
-      held_by = at;
-    } else if (IsMerge(*of.def) && graph_.BackInput(at) < 0) {
-      for (const TensorRef& input : of.inputs) pending.push_back(input.node);
-    } else if (IsMerge(*of.def)) {
-      const TensorRef outside = graph_.Invariant(at);
-      if (outside.node < 0) return {-1, 0};
-      pending.push_back(outside.node);
-    } else if (IsPassage(*of.def) && !of.inputs.empty()) {
-      pending.push_back(of.inputs[0].node);
-    } else {
-      return {-1, 0};
+int ShapeValues::BranchOf(int node, const TensorRef& predicate) const {
+  std::vector<int> pending = {node};
+  std::unordered_set<int> seen;
+  for (size_t next = 0; next < pending.size() && next < kMostSteps; ++next) {
+    for (const TensorRef& input : graph_[pending[next]].inputs) {
+      const ShapeNode& from = graph_[input.node];
+      if (from.def->op() == "Switch" && from.inputs.size() == 2 && from.inputs[1] == predicate) return input.port;
+      if (seen.insert(input.node).second) pending.push_back(input.node);
     }
   }
-  if (held_by < 0 || port >= static_cast<int>(graph_[held_by].inputs.size())) return {-1, 0};
-  return graph_[held_by].inputs[port];
+  return -1;
+}
+
+std::vector<TensorRef> ShapeValues::HeldTensors(int node, int port) const {
+  if (graph_[node].inputs.empty() || port >= static_cast<int>(Facts(node).size())) return {};
+  std::vector<int> makers;
+  std::vector<TensorRef> pending = {graph_[node].inputs[0]};
+  TensorRef predicate = {-1, 0};  // of the branch that the node is in
+  int outcome = -1;
+  for (int steps = 0; !pending.empty(); ++steps) {
+    if (steps == kMostSteps) return {};
+    const TensorRef at = pending.back();
+    pending.pop_back();
+    const ShapeNode& of = graph_[at.node];
+    if (of.def->op() == "OptionalNone") continue;
+    if (of.def->op() == "OptionalFromValue") {
+      if (std::find(makers.begin(), makers.end(), at.node) == makers.end()) makers.push_back(at.node);
+    } else if (IsMerge(*of.def) && graph_.BackInput(at.node) < 0) {
+      pending.insert(pending.end(), of.inputs.begin(), of.inputs.end());
+    } else if (IsMerge(*of.def)) {
+      const TensorRef outside = graph_.Invariant(at.node);
+      if (outside.node < 0) return {};
+      pending.push_back(outside);
+    } else if (IsPassage(*of.def) && !of.inputs.empty()) {
+      if (of.def->op() == "Switch" && of.inputs.size() == 2 && predicate.node < 0) {
+        predicate = of.inputs[1];
+        outcome = at.port;
+      }
+      pending.push_back(of.inputs[0]);
+    } else {
+      return {};
+    }
+  }
+  // Both branches of a condition may put something of theirs into the same place. What is taken out is of the type and
+  // shape that is said, and was put in with the same outcome.
+  const Properties& wanted = inferred_[node]->at(port);
+  std::vector<TensorRef> held;
+  for (const int maker : makers) {
+    if (port >= static_cast<int>(graph_[maker].inputs.size())) return {};
+    const TensorRef tensor = graph_[maker].inputs[port];
+    const Properties* properties = PropertiesOf(tensor);
+    if (properties == nullptr || properties->dtype() != wanted.dtype()) continue;
+    if (!MayBeOne(properties->shape(), wanted.shape())) continue;
+    const int branch = makers.size() < 2 || predicate.node < 0 ? -1 : BranchOf(maker, predicate);
+    if (branch < 0 || branch == outcome) held.push_back(tensor);
+  }
+  return held;
 }
 
 std::optional<int64_t> ShapeValues::ScalarOf(const std::string& node, int port) {
