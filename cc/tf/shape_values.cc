@@ -370,7 +370,9 @@ void ShapeValues::Assume(int node) {
     }
     Learn(node, static_cast<int>(port), assumed);
   }
-  if (names.empty()) return;
+  // Where it already rests on an assumption there is none of its own to be named, unless the data decides as well.
+  const bool own = rests_on_[node] == 0 || OpEvaluator::NeverLarger(*graph_[node].def);
+  if (names.empty() || !own) return;
   const auto label = labels_.find(graph_[node].def->name());
   const size_t bit = std::min<size_t>(labels_of_.size(), kMostAssumptions - 1);
   if (labels_of_.size() < kMostAssumptions - 1) {
