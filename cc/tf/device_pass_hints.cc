@@ -88,7 +88,8 @@ void DevicePass::NoteHints(int64_t limit) {
     const Hints::Group& group = hints_.groups()[i];
     const std::string& why = why_none[i].empty() ? group.why_not : why_none[i];
     if (notes[i].tensors > 0 || why.empty() || warned[i]) continue;
-    report_.warnings.push_back(NameOf(group) + ": none of its " + Counted(notes[i].not_followed, "tensor") + " could be: " + why);
+    report_.warnings.push_back(NameOf(group) + ": none of its " + Counted(notes[i].not_followed, "tensor") +
+                               " could be: " + why);
   }
   if (limit > 0) {
     // Both by one way of planning, so that what differs is due to the hint.

@@ -122,8 +122,8 @@ void DevicePass::NoteHiddenOps() {
   const std::string ops = Counted(imported_.hidden_ops, "op");
   const bool one = imported_.hidden_ops == 1;
   hidden_ = ", not counting what " + ops + " in loops " + (one ? "holds" : "hold");
-  report_.warnings.push_back(ops + (one ? " runs" : " run") +
-                             " inside loops that hold tensor lists of unknown size (" + imported_.hidden_example +
+  report_.warnings.push_back(ops + (one ? " runs" : " run") + " inside loops that hold tensor lists of unknown size (" +
+                             imported_.hidden_example +
                              " for one): what is held there is not predicted, and nothing of it is recomputed");
 }
 
@@ -144,8 +144,7 @@ void DevicePass::Measure() {
   report_.peak_before_bytes = report_.peak_after_bytes = profile.peak_bytes;
   report_.timeline_before = profile.Timeline();
   if (options_.unknown_dim.everywhere == 0) {
-    report_.assumption =
-        AssumptionAtPeak(imported_, profile, record, sizes_.assumptions(), facts_.dimensions.rest());
+    report_.assumption = AssumptionAtPeak(imported_, profile, record, sizes_.assumptions(), facts_.dimensions.rest());
   }
   Detail([&] { details_.Before(imported_, profile, record); });
   worst_bytes_ = PeakAtWorst(item_.graph, index_, imported_, threads_, profile, stages_.deadline());

@@ -36,8 +36,8 @@ std::string WhyTooLarge(const tensorflow::grappler::GrapplerItem& item, GraphWor
   std::snprintf(took, sizeof(took), "about %.0f s and ", seconds);
   char most[80];
   std::snprintf(most, sizeof(most), " (%.0f s, ", bounds.seconds);
-  return "the graph has " + Counted(nodes, "node") + ": " + (plan ? "planning" : "reading") + " it would take " +
-         took + FormatBytes(bytes) + ", more than it may" + most + FormatBytes(bounds.bytes) +
+  return "the graph has " + Counted(nodes, "node") + ": " + (plan ? "planning" : "reading") + " it would take " + took +
+         FormatBytes(bytes) + ", more than it may" + most + FormatBytes(bounds.bytes) +
          "; a larger planner_seconds allows for more)";
 }
 

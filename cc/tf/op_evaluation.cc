@@ -28,9 +28,8 @@ using tensorflow::NodeDef;
 using tensorflow::Tensor;
 
 bool HasFunction(const NodeDef& node) {
-  return std::any_of(node.attr().begin(), node.attr().end(), [](const auto& attr) {
-    return attr.second.has_func() || attr.second.list().func_size() > 0;
-  });
+  return std::any_of(node.attr().begin(), node.attr().end(),
+                     [](const auto& attr) { return attr.second.has_func() || attr.second.list().func_size() > 0; });
 }
 
 bool AllPlain(const DataTypeVector& types) {
@@ -52,9 +51,7 @@ class OpEvaluator::Device : public tensorflow::DeviceBase {
     set_eigen_cpu_device(&eigen_);
   }
 
-  tensorflow::Allocator* GetAllocator(tensorflow::AllocatorAttributes) override {
-    return tensorflow::cpu_allocator();
-  }
+  tensorflow::Allocator* GetAllocator(tensorflow::AllocatorAttributes) override { return tensorflow::cpu_allocator(); }
 
   tensorflow::ResourceMgr* resources() { return &resources_; }
 
@@ -84,8 +81,8 @@ bool OpEvaluator::MayRun(const NodeDef& node, const tensorflow::OpDef& op) {
 
 bool OpEvaluator::NeverLarger(const NodeDef& node) {
   static const auto* const ops = new std::unordered_set<std::string>{
-      "BroadcastGradientArgs", "DynamicPartition", "ListDiff",           "Unique",
-      "UniqueV2",              "UniqueWithCounts", "UniqueWithCountsV2", "Where"};
+      "BroadcastGradientArgs", "DynamicPartition",   "ListDiff", "Unique", "UniqueV2",
+      "UniqueWithCounts",      "UniqueWithCountsV2", "Where"};
   return ops->count(node.op()) != 0;
 }
 

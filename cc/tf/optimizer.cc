@@ -118,11 +118,10 @@ bool Rewrite(const Options& options, grappler::Cluster* cluster, const grappler:
   }
   if (sums.behind > 0) {
     report->status = ReportStatus::kSkipped;
-    report->reason =
-        Counted(sums.behind, "sum") +
-        " of large tensors, which TensorFlow adds up in the order of arrival, " +
-        (sums.behind == 1 ? "has a term that comes" : "have terms that come") +
-        " out of branches: any change might change the last bits";
+    report->reason = Counted(sums.behind, "sum") +
+                     " of large tensors, which TensorFlow adds up in the order of arrival, " +
+                     (sums.behind == 1 ? "has a term that comes" : "have terms that come") +
+                     " out of branches: any change might change the last bits";
     return false;
   }
   const bool changed = RunStepPass(options, cluster, held, threads, output, stages, reports);

@@ -429,8 +429,8 @@ AssumptionSet ShapeValues::AssumptionsOf(const std::string& node, int port) cons
 
 AssumptionSet ShapeValues::AssumptionsOf(const TensorRef& tensor) const {
   const auto open = open_.find(tensor.node);
-  const bool assumed = open != open_.end() && tensor.port < static_cast<int>(open->second.size()) &&
-                       open->second[tensor.port];
+  const bool assumed =
+      open != open_.end() && tensor.port < static_cast<int>(open->second.size()) && open->second[tensor.port];
   return assumed ? rests_on_[tensor.node] : 0;
 }
 

@@ -23,7 +23,9 @@ OFF |= {"loop": 0.25, "branch": 0.4}
 @pytest.fixture(scope="module")
 def figures() -> dict[str, dict]:
     """Of every case, measured in one process with one thread of each kind."""
-    status, output = run_python(f"import runpy; runpy.run_path({str(CASES)!r}, run_name='__main__')")
+    status, output = run_python(
+        f"import runpy; runpy.run_path({str(CASES)!r}, run_name='__main__')"
+    )
     assert status == 0, output[-4000:]
     lines = [line.split(" ", 2) for line in output.splitlines() if line.startswith("CASE ")]
     return {name: json.loads(text) for _, name, text in lines}

@@ -83,7 +83,8 @@ void ShapeOf(GraphBuilder* b, const std::string& name, const std::string& of) {
 
 void Number(GraphBuilder* b, const std::string& name, int value) {
   b->Constant(name, {}, DT_INT32);
-  auto* tensor = (*b->item().graph.mutable_node(b->item().graph.node_size() - 1)->mutable_attr())["value"].mutable_tensor();
+  auto* tensor =
+      (*b->item().graph.mutable_node(b->item().graph.node_size() - 1)->mutable_attr())["value"].mutable_tensor();
   tensor->set_int_val(0, value);
 }
 
@@ -289,8 +290,8 @@ TEST(ShapeValues, WhatAnOptionalHolds) {
   EXPECT_EQ(Shapes(b.item()).Of("value"), (Dims{40, 6}));
 }
 
-// A loop whose counter goes from 1 by 1, with a variable that `body` makes of itself ("in" to "out"), and `shape`, which
-// every iteration hands on as it is.
+// A loop whose counter goes from 1 by 1, with a variable that `body` makes of itself ("in" to "out"), and `shape`,
+// which every iteration hands on as it is.
 class Loop {
  public:
   explicit Loop(GraphBuilder* b) : b_(*b) {
@@ -355,7 +356,8 @@ TEST(ShapeValues, WhatALoopHandsOnAsItIsIsOne) {
   EXPECT_EQ(Shapes(b.item()).Of("filled"), (Dims{8, 5}));
 }
 
-// A loop's variable begins with a shape that is computed: it keeps it, or, where each iteration adds a row, it does not.
+// A loop's variable begins with a shape that is computed: it keeps it, or, where each iteration adds a row, it does
+// not.
 TEST(ShapeValues, TheShapeOfALoopsVariable) {
   for (const bool grows : {false, true}) {
     GraphBuilder b;
