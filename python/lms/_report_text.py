@@ -156,8 +156,8 @@ def _transfers(report: Report, kind: str) -> str:
     busy = sum(copy["transfer_us"] for copy in copies)
     stall = sum(copy["stall_us"] for copy in copies)
     return (
-        f"{counted(len(copies), 'copy', 'copies')} of {format_bytes(size)}, {busy / 1e3:.2f} ms on the link, "
-        f"{stall / 1e3:.2f} ms waited for"
+        f"{counted(len(copies), 'copy', 'copies')} of {format_bytes(size)}, "
+        f"{busy / 1e3:.2f} ms on the link, "{stall / 1e3:.2f} ms waited for"
     )
 
 
