@@ -197,7 +197,7 @@ ArgumentSizes SizeArguments(const std::vector<Argument>& arguments, const Unknow
       for (size_t d = 0; d < argument.tensors[t]->size(); ++d) {
         if ((*argument.tensors[t])[d] >= 0) continue;
         const Choice choice = Choose(argument, t, d, unknown_dim, seen, assumed);
-        result.bound.push_back({a, t, d, choice.size});
+        (choice.source.empty() ? result.open : result.bound).push_back({a, t, d, choice.size});
         const std::string name =
             argument.name + (argument.iterator ? "[" + std::to_string(t) + "]" : "") + ":" + std::to_string(d);
         result.lines.push_back(name + " = " + std::to_string(choice.size) + " (" +

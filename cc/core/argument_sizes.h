@@ -61,9 +61,10 @@ struct BoundDim {
 };
 
 struct ArgumentSizes {
-  std::vector<BoundDim> bound;        // one for each unknown dimension
+  std::vector<BoundDim> bound;        // one for each unknown dimension of which somebody knew something
+  std::vector<BoundDim> open;         // the others, with the size that is assumed
   std::vector<std::string> lines;     // "images:0 = 64 (first call)", one for each unknown dimension
-  std::vector<std::string> assumed;   // "images:0": those of which nobody knew anything
+  std::vector<std::string> assumed;   // "images:0": names of the open ones, in their order
   std::vector<std::string> problems;  // entries of unknown_dim that contradict what the function says of itself
   std::vector<std::string> strange;   // names in unknown_dim that this function has not
 };

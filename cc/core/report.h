@@ -74,6 +74,7 @@ struct Report {
   int64_t sequence = 0;
   ReportStatus status = ReportStatus::kFailed;
   std::string reason;
+  std::string assumption;                                     // what it all holds for: "images:0 is 32 (…)"; "": always
   std::string stage;                                          // the last one that ran
   std::vector<std::pair<std::string, double>> stage_seconds;  // of the processor, that each took in all
   std::string device;

@@ -172,6 +172,7 @@ py::dict ToDict(const lms::Report& report) {
   result["sequence"] = report.sequence;
   result["status"] = lms::StatusName(report.status);
   result["reason"] = report.reason;
+  result["assumption"] = report.assumption;
   result["stage"] = report.stage;
   result["device"] = report.device;
   result["other_devices"] = report.other_devices;

@@ -8,6 +8,7 @@
 #include "cc/core/hinted_plan.h"
 #include "cc/core/liveness.h"
 #include "cc/core/plan_state.h"
+#include "cc/core/words.h"
 #include "cc/tf/device_pass.h"
 #include "cc/tf/strategy.h"
 
@@ -89,8 +90,8 @@ void DevicePass::NoteHints(int64_t limit) {
     const Hints::Group& group = hints_.groups()[i];
     const std::string& why = why_none[i].empty() ? group.why_not : why_none[i];
     if (notes[i].tensors > 0 || why.empty() || warned[i]) continue;
-    report_.warnings.push_back(NameOf(group) + ": none of its " + std::to_string(notes[i].not_followed) +
-                               " tensors could be: " + why);
+    report_.warnings.push_back(NameOf(group) + ": none of its " + Counted(notes[i].not_followed, "tensor") +
+                               " could be: " + why);
   }
   if (limit > 0) {
     // Both by one way of planning, so that what differs is due to the hint.

@@ -4,6 +4,8 @@
 
 #include "cc/core/bytes.h"
 #include "cc/core/report_store.h"
+#include "cc/core/words.h"
+#include "cc/tf/assumed_sizes.h"
 #include "cc/tf/device_pass.h"
 #include "cc/tf/execution.h"
 #include "cc/tf/failure.h"
@@ -30,6 +32,8 @@ DevicePass::DevicePass(const Options& options, tensorflow::grappler::Cluster* cl
 
 bool DevicePass::Run(tensorflow::GraphDef* output) {
   const bool changed = RunStages(output);
+  if (report_.status == ReportStatus::kFailed) report_.assumption.clear();
+  if (!report_.assumption.empty()) report_.reason = "if " + report_.assumption + ": " + report_.reason;
   if (report_.status != ReportStatus::kSkipped && report_.status != ReportStatus::kFailed) {
     Detail([this] { FinishDetails(); });
   }
@@ -84,10 +88,9 @@ bool DevicePass::Read() {
   const Dimensions& dimensions = facts_.dimensions;
   report_.sizes = dimensions.lines();
   if (!dimensions.problems().empty()) return Fail(absl::InvalidArgumentError(dimensions.problems().front()));
-  if (!dimensions.warning().empty()) report_.warnings.push_back(dimensions.warning());
   if (!facts_.inferred) {
     status = sizes_.Infer(stages_.deadline());
-    if (status.ok()) status = sizes_.InferLists(index_);
+    if (status.ok()) status = sizes_.InferLists(index_, stages_.deadline());
     if (!status.ok()) return Fail(status);
     facts_.inferred = true;
   }
@@ -98,11 +101,10 @@ bool DevicePass::Read() {
   report_.device = imported_.device;
   report_.other_devices = imported_.other_devices;
   report_.nodes_before = report_.nodes_after = item_.graph.node_size();
-  if (imported_.assumed_tensors > 0 && options_.unknown_dim.everywhere == 0) {
-    report_.warnings.push_back(std::to_string(imported_.assumed_tensors) +
-                               " tensors have dimensions that only the run decides (" + imported_.assumed_example +
-                               " for one); each was taken to be " + std::to_string(kAssumedDim) +
-                               ": set unknown_dim to another number");
+  if (options_.unknown_dim.everywhere == 0) {
+    const std::string warning =
+        AssumptionWarning(imported_, sizes_.assumptions(), dimensions.rest(), dimensions.strange());
+    if (!warning.empty()) report_.warnings.push_back(warning);
   }
   NoteHiddenOps();
   NoteUnseenCalls();
@@ -119,10 +121,12 @@ bool DevicePass::Read() {
 
 void DevicePass::NoteHiddenOps() {
   if (imported_.hidden_ops == 0) return;
-  hidden_ = ", not counting what " + std::to_string(imported_.hidden_ops) + " ops in loops hold";
-  report_.warnings.push_back(
-      std::to_string(imported_.hidden_ops) + " ops run inside loops that hold tensor lists of unknown size (" +
-      imported_.hidden_example + " for one): what they hold is not predicted, and nothing of it is recomputed");
+  const std::string ops = Counted(imported_.hidden_ops, "op");
+  const bool one = imported_.hidden_ops == 1;
+  hidden_ = ", not counting what " + ops + " in loops " + (one ? "holds" : "hold");
+  report_.warnings.push_back(ops + (one ? " runs" : " run") + " inside loops that hold tensor lists of unknown size (" +
+                             imported_.hidden_example +
+                             " for one): what is held there is not predicted, and nothing of it is recomputed");
 }
 
 void DevicePass::NoteUnseenCalls() {
@@ -141,6 +145,9 @@ void DevicePass::Measure() {
   report_.resident_bytes = profile.resident_bytes;
   report_.peak_before_bytes = report_.peak_after_bytes = profile.peak_bytes;
   report_.timeline_before = profile.Timeline();
+  if (options_.unknown_dim.everywhere == 0) {
+    report_.assumption = AssumptionAtPeak(imported_, profile, record, sizes_.assumptions(), facts_.dimensions.rest());
+  }
   Detail([&] { details_.Before(imported_, profile, record); });
   worst_bytes_ = PeakAtWorst(item_.graph, index_, imported_, threads_, profile, stages_.deadline());
   Enter("budget");

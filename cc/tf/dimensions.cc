@@ -6,10 +6,8 @@
 #include <unordered_set>
 
 #include "cc/core/argument_sizes.h"
-#include "cc/tf/small_tensor.h"
 #include "tensorflow/core/framework/attr_value.pb.h"
 #include "tensorflow/core/framework/node_def.pb.h"
-#include "tensorflow/core/framework/tensor.h"
 #include "tensorflow/core/framework/tensor.pb.h"
 #include "tensorflow/core/framework/tensor_shape.pb.h"
 
@@ -20,9 +18,6 @@ using tensorflow::GraphDef;
 using tensorflow::NodeDef;
 using tensorflow::TensorShapeProto;
 using Words = std::unordered_set<std::string>;
-
-constexpr size_t kMostNames = 4;      // in one warning
-constexpr int64_t kMostValues = 254;  // of a shape
 
 bool IsOneOf(const Words& words, const std::string& word) { return words.count(word) != 0; }
 
@@ -98,6 +93,13 @@ class Entrances {
   }
 
   const std::vector<Argument>& arguments() const { return arguments_; }
+
+  // The names of the nodes that bring the dimension's tensor into the graph.
+  std::vector<std::string> NodesOf(const BoundDim& dim) const {
+    std::vector<std::string> names;
+    for (const int n : places_[dim.argument]) names.push_back(graph_.node(n).name());
+    return names;
+  }
 
   // Gives the dimensions of `graph`, a copy, their sizes.
   void Bind(const std::vector<BoundDim>& bound, GraphDef* graph) const {
@@ -194,70 +196,6 @@ class Entrances {
 
 using Values = std::vector<int64_t>;
 
-// The values of a small whole-number tensor; nothing where they are not known.
-std::optional<Values> ValuesOf(const tensorflow::OpInfo::TensorProperties& properties) {
-  tensorflow::Tensor tensor;
-  if (!properties.has_value() || !ReadSmallTensor(properties.value(), kMostValues, &tensor)) {
-    return std::nullopt;
-  }
-  Values values;
-  for (int64_t i = 0; i < tensor.NumElements(); ++i) {
-    if (tensor.dtype() == tensorflow::DT_INT32) {
-      values.push_back(tensor.unaligned_flat<int32_t>()(i));
-    } else if (tensor.dtype() == tensorflow::DT_INT64) {
-      values.push_back(tensor.unaligned_flat<int64_t>()(i));
-    } else {
-      return std::nullopt;
-    }
-  }
-  return values;
-}
-
-// BroadcastGradientArgs: for each of two shapes the axes along which it was broadcast to the other one. An axis of 1 in
-// both is in both lists.
-std::vector<Values> BroadcastAxes(const std::vector<Values>& shapes) {
-  std::vector<Values> axes(2);
-  if (shapes.size() != 2) return {};
-  const size_t rank = std::max(shapes[0].size(), shapes[1].size());
-  for (size_t i = 0; i < 2; ++i) {
-    const size_t missing = rank - shapes[i].size();
-    for (size_t d = 0; d < rank; ++d) {
-      if (d < missing || shapes[i][d - missing] == 1) axes[i].push_back(static_cast<int64_t>(d));
-    }
-  }
-  return axes;
-}
-
-// DynamicStitch: the first half of the inputs says where the values of the second half belong.
-std::vector<Values> Stitch(const std::vector<Values>& inputs) {
-  Values result;
-  const size_t half = inputs.size() / 2;
-  for (size_t i = 0; i < half; ++i) {
-    const Values& places = inputs[i];
-    const Values& values = inputs[half + i];
-    if (places.size() != values.size()) return {};
-    for (size_t j = 0; j < places.size(); ++j) {
-      if (places[j] < 0 || places[j] >= kMostValues) return {};
-      result.resize(std::max(result.size(), static_cast<size_t>(places[j]) + 1));
-      result[places[j]] = values[j];
-    }
-  }
-  return {result};
-}
-
-// What the node makes of its inputs; empty where that is not known.
-std::vector<Values> Evaluate(const NodeDef& node, const tensorflow::grappler::GraphProperties& properties) {
-  const bool broadcast = node.op() == "BroadcastGradientArgs";
-  if (!broadcast && node.op() != "DynamicStitch") return {};
-  std::vector<Values> inputs;
-  for (const auto& input : properties.GetInputProperties(node.name())) {
-    std::optional<Values> values = ValuesOf(input);
-    if (!values) return {};
-    inputs.push_back(std::move(*values));
-  }
-  return broadcast ? BroadcastAxes(inputs) : Stitch(inputs);
-}
-
 // Of each VariableShape whose variable the graph knows: the sizes, by the node's name. Shape inference knows no more of
 // them than how many they are, and a loop's gradient begins with zeros of these shapes.
 std::unordered_map<std::string, Values> ShapesOfVariables(const GraphDef& graph) {
@@ -316,12 +254,6 @@ void AddConstant(const std::string& name, const NodeDef& like, const Values& val
   }
 }
 
-std::string FirstOf(const std::vector<std::string>& names) {
-  std::string text;
-  for (size_t i = 0; i < std::min(names.size(), kMostNames); ++i) text += (i == 0 ? "" : ", ") + names[i];
-  return names.size() > kMostNames ? text + " and " + std::to_string(names.size() - kMostNames) + " more" : text;
-}
-
 }  // namespace
 
 Dimensions::Dimensions(const tensorflow::grappler::GrapplerItem& item, const Options& options)
@@ -331,12 +263,9 @@ Dimensions::Dimensions(const tensorflow::grappler::GrapplerItem& item, const Opt
       SizeArguments(entrances.arguments(), options.unknown_dim, options.seen_sizes, kAssumedDim);
   lines_ = sizes.lines;
   problems_ = sizes.problems;
-  if (!sizes.assumed.empty()) {
-    warning_ = "the size of " + FirstOf(sizes.assumed) + " is not known and was taken to be " +
-               std::to_string(kAssumedDim) + ": set unknown_dim, for example to the batch size";
-    if (!sizes.strange.empty()) {
-      warning_ += " (it names " + FirstOf(sizes.strange) + ", which is no argument of this function)";
-    }
+  strange_ = sizes.strange;
+  for (size_t i = 0; i < sizes.open.size(); ++i) {
+    for (const std::string& node : entrances.NodesOf(sizes.open[i])) open_[node].push_back(sizes.assumed[i]);
   }
   const std::unordered_map<std::string, Values> shapes = ShapesOfVariables(item.graph);
   if (sizes.bound.empty() && shapes.empty() && item.graph.library().function_size() == 0) return;
@@ -351,31 +280,10 @@ void Dimensions::FoldVariableShapes(const std::unordered_map<std::string, std::v
   for (int i = 0, nodes = copy_->graph.node_size(); i < nodes; ++i) {
     const auto found = shapes.find(copy_->graph.node(i).name());
     if (found == shapes.end()) continue;
-    folded_.insert(found->first);
     AddConstant(found->first + "/lms_value_0", copy_->graph.node(i), found->second, &copy_->graph);
     instead[found->first] = found->first + "/lms_value_0";
   }
   Reconnect(instead, &copy_->graph);
-}
-
-bool Dimensions::Fold(const tensorflow::grappler::GraphProperties& properties) {
-  if (copy_ == nullptr) return false;
-  GraphDef* graph = &copy_->graph;
-  std::unordered_map<std::string, std::string> instead;  // of an input
-  for (int i = 0, nodes = graph->node_size(); i < nodes; ++i) {
-    if (folded_.count(graph->node(i).name()) != 0) continue;
-    const std::vector<Values> outputs = Evaluate(graph->node(i), properties);
-    if (!outputs.empty()) folded_.insert(graph->node(i).name());
-    for (size_t port = 0; port < outputs.size(); ++port) {
-      const std::string output = graph->node(i).name() + (port == 0 ? "" : ":" + std::to_string(port));
-      const std::string name = graph->node(i).name() + "/lms_value_" + std::to_string(port);
-      AddConstant(name, graph->node(i), outputs[port], graph);
-      instead[output] = name;
-    }
-  }
-  if (instead.empty()) return false;
-  Reconnect(instead, graph);
-  return true;
 }
 
 }  // namespace lms

@@ -1,10 +1,10 @@
 // A graph whose arguments have sizes: the copy of an item that shapes are inferred on.
 //
 // Dimensions that a function leaves unknown (a batch size, as a rule) enter a graph in few places: its arguments,
-// placeholders and what iterators hand out. Given a number there, shape inference carries it through the whole graph,
-// products and shape arithmetic included. Bodies of calls are written out (call_bodies.h). Only sizes and costs are
-// taken from the copy: no graph that is run holds the numbers, so a plan made for a full batch is right for a smaller
-// one.
+// placeholders and what iterators hand out. Given a number there, shape inference and shape_values.h carry it through
+// the whole graph, products and shape arithmetic included. What nobody knows stays open, and has a name by which it is
+// told what rests on it. Bodies of calls are written out (call_bodies.h). Only sizes and costs are taken from the copy:
+// no graph that is run holds the numbers, so a plan made for a full batch is right for a smaller one.
 
 #ifndef LMS_CC_TF_DIMENSIONS_H_
 #define LMS_CC_TF_DIMENSIONS_H_
@@ -13,12 +13,11 @@
 #include <memory>
 #include <string>
 #include <unordered_map>
-#include <unordered_set>
 #include <vector>
 
 #include "cc/core/options.h"
 #include "cc/tf/call_bodies.h"
-#include "tensorflow/core/grappler/costs/graph_properties.h"
+#include "cc/tf/shape_values.h"
 #include "tensorflow/core/grappler/grappler_item.h"
 
 namespace lms {
@@ -36,14 +35,6 @@ class Dimensions {
   const tensorflow::grappler::GrapplerItem& item() const { return copy_ == nullptr ? item_ : *copy_; }
   const tensorflow::grappler::GrapplerItem& original() const { return item_; }
 
-  // In the copy: replaces what ops make of shapes, as far as `properties`, inferred on it, have the values and shape
-  // inference cannot tell itself (the axes over which a gradient is summed where an operand was broadcast). True where
-  // that was anything; the shapes are to be inferred again then.
-  bool Fold(const tensorflow::grappler::GraphProperties& properties);
-
-  // Is it a node whose results were replaced so?
-  bool Folded(const std::string& node) const { return folded_.count(node) != 0; }
-
   // What calls return, in the copy.
   const CallBodies& calls() const { return calls_; }
 
@@ -52,7 +43,10 @@ class Dimensions {
 
   const std::vector<std::string>& lines() const { return lines_; }        // "images:0 = 64 (first call)"
   const std::vector<std::string>& problems() const { return problems_; }  // with the option unknown_dim
-  const std::string& warning() const { return warning_; }                 // what was assumed; "": nothing
+  // Of arguments of which nobody knows the size: their names, by the node that brings them into the graph.
+  const ShapeValues::Labels& open() const { return open_; }
+  // Names in unknown_dim that are no argument of this function.
+  const std::vector<std::string>& strange() const { return strange_; }
 
  private:
   // In the copy: the shapes of variables, by the VariableShape that asks for them, become constants.
@@ -61,11 +55,11 @@ class Dimensions {
   const tensorflow::grappler::GrapplerItem& item_;
   std::unique_ptr<tensorflow::grappler::GrapplerItem> copy_;
   CallBodies calls_;
-  std::unordered_set<std::string> folded_;  // names of nodes
   int64_t rest_;
   std::vector<std::string> lines_;
   std::vector<std::string> problems_;
-  std::string warning_;
+  std::vector<std::string> strange_;
+  ShapeValues::Labels open_;
 };
 
 }  // namespace lms

@@ -4,6 +4,7 @@
 #include <cstdio>
 
 #include "cc/core/bytes.h"
+#include "cc/core/words.h"
 #include "cc/core/work_meter.h"
 
 namespace lms {
@@ -49,8 +50,8 @@ std::string WhyTooLarge(const tensorflow::grappler::GrapplerItem& item, GraphWor
   std::snprintf(took, sizeof(took), "about %.0f s and ", seconds);
   char most[80];
   std::snprintf(most, sizeof(most), " (%.0f s, ", bounds.seconds);
-  return "the graph has " + std::to_string(nodes) + " nodes: " + (plan ? "planning" : "reading") + " it would take " +
-         took + FormatBytes(bytes) + ", more than it may" + most + FormatBytes(bounds.bytes) +
+  return "the graph has " + Counted(nodes, "node") + ": " + (plan ? "planning" : "reading") + " it would take " + took +
+         FormatBytes(bytes) + ", more than it may" + most + FormatBytes(bounds.bytes) +
          "; a larger planner_seconds allows for more)";
 }
 

@@ -50,8 +50,7 @@ struct ImportedGraph {
   std::vector<Loops::Hold> holds;                     // edges that a rewrite adds, and the plan relies on
   int hidden_ops = 0;                                 // in loops that hold tensor lists of unknown size
   std::string hidden_example;                         // of an op that makes such a list
-  int assumed_tensors = 0;                            // whose size rests on an unknown dimension
-  std::string assumed_example;                        // the largest of them
+  std::vector<AssumptionSet> assumptions_of_buffer;   // that its size rests on
   bool one_lane = false;                              // SwapLink::one_lane(), of the link that its swaps take
 };
 

@@ -69,13 +69,7 @@ class BufferMaker {
       } else if (!size.known) {
         facts.keep_reason = "size unknown";
       }
-      if (size.assumed && here && !held) {
-        ++state_.out.assumed_tensors;
-        if (size.bytes > assumed_bytes_) {
-          assumed_bytes_ = size.bytes;
-          state_.out.assumed_example = state_.out.graph.buffers[id].name;
-        }
-      }
+      if (here) state_.out.assumptions_of_buffer[id] = size.assumptions;
     }
   }
 
@@ -89,19 +83,22 @@ class BufferMaker {
   // The storage of all elements of a group of lists, made where it is first asked for.
   BufferId GroupBuffer(int group, int node, int port) {
     if (group_buffers_.empty()) group_buffers_.assign(state_.lists.groups(), kNone);
-    if (group_buffers_[group] == kNone) group_buffers_[group] = NewList(node, port, state_.lists.group(group).bytes);
+    if (group_buffers_[group] == kNone) {
+      group_buffers_[group] = NewList(node, port, state_.lists.group(group).bytes);
+      state_.out.assumptions_of_buffer[group_buffers_[group]] = state_.lists.group(group).assumptions;
+    }
     return group_buffers_[group];
   }
 
   // A variant holds what was put into it.
   TensorSize SizeOrHeld(int node, int port) const {
     TensorSize size = state_.SizeOf(node, port);
-    if (state_.Node(node).op() == "TensorListStack" && (!size.known || size.assumed)) {
+    if (state_.Node(node).op() == "TensorListStack" && (!size.known || size.assumptions != 0)) {
       const int64_t bytes = state_.lists.BytesOf(state_.index[node].inputs[0].node);
       if (bytes < 0) return size;
       size.bytes = bytes;
       size.known = true;
-      size.assumed = false;
+      size.assumptions = 0;
     }
     if (size.known || state_.types[node].outputs[port] != tensorflow::DT_VARIANT) return size;
     if (state_.Node(node).op() == "IteratorGetNextAsOptional") return state_.sizes.OfElement(state_.Node(node));
@@ -163,7 +160,6 @@ class BufferMaker {
   ImportState& state_;
   std::vector<BufferId> group_buffers_;
   std::vector<bool> copied_on_read_;  // per node that makes a variable's handle
-  int64_t assumed_bytes_ = -1;
 };
 
 }  // namespace

@@ -58,6 +58,7 @@ BufferId ImportState::NewBuffer(int node, int port, int64_t bytes, bool resident
   out.graph.buffers.push_back(buffer);
   facts.push_back({});
   out.dtype_of_buffer.push_back(types[node].outputs[port]);
+  out.assumptions_of_buffer.push_back(0);
   const BufferId id = static_cast<BufferId>(out.graph.buffers.size()) - 1;
   Op(node).outputs.push_back(id);
   return id;

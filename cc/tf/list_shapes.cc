@@ -1,89 +1,112 @@
 #include "cc/tf/list_shapes.h"
 
 #include <algorithm>
-#include <map>
 #include <string>
-#include <utility>
-#include <vector>
-
-#include "tensorflow/core/framework/attr_value.pb.h"
-#include "tensorflow/core/framework/tensor_shape.pb.h"
-#include "tensorflow/core/framework/types.pb.h"
 
 namespace lms {
 namespace {
 
-using tensorflow::TensorShapeProto;
-
-bool Known(const TensorShapeProto& shape) {
-  return !shape.unknown_rank() &&
-         std::all_of(shape.dim().begin(), shape.dim().end(), [](const auto& dim) { return dim.size() >= 0; });
-}
-
-// The output that is an element; -1 where the node takes none out.
-int ElementOutput(const std::string& op) {
+// The output that is taken out of a list; -1 where the node takes none out.
+int TakenOutput(const std::string& op) {
   if (op == "TensorListPopBack") return 1;
-  return op == "TensorListGetItem" ? 0 : -1;
+  return op == "TensorListGetItem" || op == "TensorListStack" ? 0 : -1;
 }
+
+// A list may be long where no loop fills it: each of its elements is then put in by a node of its own.
+constexpr int kMostSteps = 1000;
+
+struct Put {
+  std::vector<TensorRef> elements;  // a node, and the number of its input
+  TensorRef rows = {-1, 0};         // likewise: of a tensor, each row of which is an element
+  int64_t count = -1;
+};
+
+// What has been put into the list that a node takes something out of, found on the way back from it. By its maker
+// alone it would not be known: lists that begin alike are made by one node. False where the way is not clear.
+class WayBack {
+ public:
+  WayBack(const tensorflow::GraphDef& graph, const GraphIndex& index, const TensorLists& lists)
+      : graph_(graph), index_(index), lists_(lists), seen_(index.size(), 0) {}
+
+  bool Find(int from, Put* put) {
+    ++mark_;
+    pending_ = {from};
+    for (int steps = 0; !pending_.empty(); ++steps) {
+      if (steps == kMostSteps) return false;
+      const int node = pending_.back();
+      pending_.pop_back();
+      if (!Visit(node, put)) return false;
+    }
+    return true;
+  }
+
+ private:
+  void Follow(int node, size_t input) {
+    if (input >= index_[node].inputs.size()) return;
+    const int from = index_[node].inputs[input].node;
+    if (seen_[from] == mark_) return;
+    seen_[from] = mark_;
+    pending_.push_back(from);
+  }
+
+  bool Visit(int node, Put* put) {
+    const tensorflow::NodeDef& def = graph_.node(node);
+    const std::string& op = def.op();
+    if (op == "TensorListPushBack" || op == "TensorListSetItem") {
+      const bool push = op == "TensorListPushBack";
+      put->elements.push_back({node, push ? 1 : 2});
+      if (push && put->count < 0) put->count = lists_.Trips(std::max(0, index_[node].frame));
+      Follow(node, 0);
+    } else if (op == "TensorListFromTensor") {
+      put->rows = {node, 0};
+    } else if (op == "EmptyTensorList" || op == "TensorListReserve") {
+      if (op == "TensorListReserve") put->count = lists_.ElementsOf(node);
+    } else if (IsMerge(def) || op == "AddN" || op == "Add" || op == "AddV2") {
+      for (size_t i = 0; i < index_[node].inputs.size(); ++i) Follow(node, i);
+    } else if (IsPassage(def) || op == "TensorListPopBack" || op == "TensorListResize" || op == "TensorListGetItem" ||
+               op == "TensorListStack" || op == "ZerosLike") {
+      Follow(node, 0);
+    } else {
+      return false;
+    }
+    return true;
+  }
+
+  const tensorflow::GraphDef& graph_;
+  const GraphIndex& index_;
+  const TensorLists& lists_;
+  std::vector<int> seen_;  // per node: at which search
+  int mark_ = 0;
+  std::vector<int> pending_;
+};
 
 }  // namespace
 
-bool NameElementShapes(const tensorflow::grappler::GrapplerItem& item, const GraphIndex& index,
-                       const TensorLists& lists, const tensorflow::grappler::GraphProperties& properties,
-                       tensorflow::grappler::GrapplerItem* named) {
-  const auto shape_of = [&](const TensorRef& tensor) -> const TensorShapeProto* {
-    const std::string& name = item.graph.node(tensor.node).name();
-    if (!properties.HasOutputProperties(name)) return nullptr;
-    const auto& outputs = properties.GetOutputProperties(name);
-    return tensor.port < static_cast<int>(outputs.size()) ? &outputs[tensor.port].shape() : nullptr;
-  };
-  // Per list: the shape of what is put in. Where two things of different shape are, none.
-  std::map<int, TensorShapeProto> shapes;
+bool ReadsLists(const tensorflow::GraphDef& graph) {
+  return std::any_of(graph.node().begin(), graph.node().end(),
+                     [](const auto& node) { return TakenOutput(node.op()) >= 0; });
+}
+
+std::vector<ListLink> LinkLists(const tensorflow::GraphDef& graph, const GraphIndex& index, const TensorLists& lists) {
+  std::vector<ListLink> links;
+  WayBack way(graph, index, lists);
   for (int i = 0; i < index.size(); ++i) {
-    const std::string& op = item.graph.node(i).op();
-    const size_t element = op == "TensorListPushBack" ? 1 : 2;
-    if (lists.ListOf(i) < 0 || (op != "TensorListPushBack" && op != "TensorListSetItem")) continue;
-    if (index[i].inputs.size() <= element) continue;
-    const TensorShapeProto* shape = shape_of(index[i].inputs[element]);
-    if (shape == nullptr || !Known(*shape)) continue;
-    const auto [found, is_new] = shapes.emplace(lists.ListOf(i), *shape);
-    if (!is_new && found->second.ShortDebugString() != shape->ShortDebugString()) found->second.set_unknown_rank(true);
-  }
-  std::vector<std::pair<int, const TensorShapeProto*>> open;
-  for (int i = 0; i < index.size(); ++i) {
-    const int output = ElementOutput(item.graph.node(i).op());
-    if (output < 0 || index[i].inputs.empty()) continue;
-    const TensorShapeProto* now = shape_of({i, output});
-    const auto found = shapes.find(lists.ListOf(index[i].inputs[0].node));
-    if (found == shapes.end() || !Known(found->second) || (now != nullptr && Known(*now))) continue;
-    open.emplace_back(i, &found->second);
-  }
-  if (open.empty()) return false;
-  *named = item;
-  for (const auto& [node, shape] : open) {
-    // The element becomes a placeholder of that shape, which the node hands on under its own name.
-    tensorflow::NodeDef* element = named->graph.add_node();
-    tensorflow::NodeDef* taken = named->graph.mutable_node(node);
-    const tensorflow::DataType type = taken->attr().at("element_dtype").type();
-    element->set_name("lms/shape/" + std::to_string(node));
-    element->set_op("Placeholder");
-    element->set_device(taken->device());
-    (*element->mutable_attr())["dtype"].set_type(type);
-    *(*element->mutable_attr())["shape"].mutable_shape() = *shape;
-    const std::string list = taken->input(0);
-    const bool pop = taken->op() == "TensorListPopBack";
-    taken->set_op("IdentityN");
-    taken->clear_attr();
-    taken->clear_input();
-    tensorflow::AttrValue::ListValue* types = (*taken->mutable_attr())["T"].mutable_list();
-    if (pop) {
-      taken->add_input(list);
-      types->add_type(tensorflow::DT_VARIANT);
+    const std::string& op = graph.node(i).op();
+    const int port = TakenOutput(op);
+    if (port < 0 || index[i].inputs.empty()) continue;
+    Put put;
+    if (!way.Find(i, &put)) continue;
+    std::sort(put.elements.begin(), put.elements.end(),
+              [](const TensorRef& a, const TensorRef& b) { return a.node < b.node; });
+    const bool stack = op == "TensorListStack";
+    if (put.rows.node >= 0) {
+      links.push_back({i, port, stack ? ListLink::Kind::kElement : ListLink::Kind::kRow, {put.rows}, -1});
+    } else if (!put.elements.empty()) {
+      links.push_back(
+          {i, port, stack ? ListLink::Kind::kStack : ListLink::Kind::kElement, put.elements, stack ? put.count : -1});
     }
-    taken->add_input(element->name());
-    types->add_type(type);
   }
-  return true;
+  return links;
 }
 
 }  // namespace lms

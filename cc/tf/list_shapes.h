@@ -1,24 +1,28 @@
-// Shapes of what is taken out of tensor lists, which TensorFlow's shape inference loses on the way through two loops.
+// Where the shapes of what is taken out of tensor lists come from, which TensorFlow's shape inference loses on the way
+// through two loops.
 //
 // A gradient's loop pops what the forward loop has pushed, and inference does not carry the shapes of a list's elements
-// through a loop. Here what is taken out of a list gets the shape of what is put in, on a copy of the graph that is
-// good for nothing but inferring once more.
+// through a loop. What is taken out of a list has the shape of what is put in.
 
 #ifndef LMS_CC_TF_LIST_SHAPES_H_
 #define LMS_CC_TF_LIST_SHAPES_H_
 
+#include <vector>
+
 #include "cc/tf/graph_index.h"
+#include "cc/tf/shape_values.h"
 #include "cc/tf/tensor_lists.h"
-#include "tensorflow/core/grappler/costs/graph_properties.h"
-#include "tensorflow/core/grappler/grappler_item.h"
+#include "tensorflow/core/framework/graph.pb.h"
 
 namespace lms {
 
-// Fills *named, a copy of the item (which `index`, `lists` and `properties` belong to) in which elements of lists have
-// the shapes that are known; false, and nothing filled, where no element of open shape has one. Linear.
-bool NameElementShapes(const tensorflow::grappler::GrapplerItem& item, const GraphIndex& index,
-                       const TensorLists& lists, const tensorflow::grappler::GraphProperties& properties,
-                       tensorflow::grappler::GrapplerItem* named);
+// Does the graph take anything out of a list?
+bool ReadsLists(const tensorflow::GraphDef& graph);
+
+// One for each tensor that is taken out of a list into which something is put. `index` and `lists` belong to the graph,
+// or to the one that it begins with. Linear in the graph, and in the way from each such tensor to where its list is
+// made.
+std::vector<ListLink> LinkLists(const tensorflow::GraphDef& graph, const GraphIndex& index, const TensorLists& lists);
 
 }  // namespace lms
 

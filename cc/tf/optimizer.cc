@@ -8,6 +8,7 @@
 
 #include "cc/core/planned_reports.h"
 #include "cc/core/report_store.h"
+#include "cc/core/words.h"
 #include "cc/tf/execution.h"
 #include "cc/tf/failure.h"
 #include "cc/tf/graph_bounds.h"
@@ -136,18 +137,17 @@ bool Rewrite(const Options& options, grappler::Cluster* cluster, const grappler:
   }
   if (sums.behind > 0) {
     report->status = ReportStatus::kSkipped;
-    report->reason =
-        std::to_string(sums.behind) +
-        " sums of large tensors, which TensorFlow adds up in the order of arrival, have terms that come out "
-        "of branches: any change might change their last bits";
+    report->reason = Counted(sums.behind, "sum") +
+                     " of large tensors, which TensorFlow adds up in the order of arrival, " +
+                     (sums.behind == 1 ? "has a term that comes" : "have terms that come") +
+                     " out of branches: any change might change the last bits";
     return false;
   }
   const bool changed = RunStepPass(options, cluster, held, threads, output, stages, reports);
   if (changed && sums.hidden > 0) {
     reports->front().warnings.push_back(
-        std::to_string(sums.hidden) +
-        " sums across loops or branches are added up in the order of arrival, in which their "
-        "last bits may differ from those without lms");
+        Counted(sums.hidden, "sum") + " across loops or branches " + (sums.hidden == 1 ? "is" : "are") +
+        " added up in the order of arrival, in which the last bits may differ from those without lms");
   }
   return changed;
 }

@@ -6,6 +6,7 @@
 
 #include "cc/core/bytes.h"
 #include "cc/core/transfers.h"
+#include "cc/core/words.h"
 
 namespace lms {
 namespace {
@@ -24,10 +25,6 @@ std::vector<Decision> DescribeOrder(const MemGraph& graph, const std::vector<Ord
     decisions.push_back(std::move(decision));
   }
   return decisions;
-}
-
-std::string Count(size_t number, const std::string& one, const std::string& many) {
-  return std::to_string(number) + " " + (number == 1 ? one : many);
 }
 
 std::string Join(const std::vector<std::string>& parts) {
@@ -66,24 +63,24 @@ std::string Means(const Plan& plan, const Report& report) {
       std::count_if(plan.steps.begin(), plan.steps.end(), [](const RecomputeStep& step) { return step.moves; }));
   std::vector<std::string> parts;
   if (plan.swap_outs.size() > 0) {
-    parts.push_back(Count(plan.swap_outs.size(), "tensor", "tensors") + " swapped to " +
+    parts.push_back(Counted(static_cast<int64_t>(plan.swap_outs.size()), "tensor") + " swapped to " +
                     (report.swap_tier == "disk" ? "disk" : "the host"));
   }
   if (plan.steps.size() > moves || plan.swap_outs.empty()) {
-    parts.push_back(Count(plan.steps.size() - moves, "recomputation", "recomputations"));
+    parts.push_back(Counted(static_cast<int64_t>(plan.steps.size() - moves), "recomputation"));
   }
-  if (moves > 0 || plan.swap_outs.empty()) parts.push_back(Count(moves, "move", "moves"));
+  if (moves > 0 || plan.swap_outs.empty()) parts.push_back(Counted(static_cast<int64_t>(moves), "move"));
   return Join(parts);
 }
 
 std::string Reason(const AppliedPlan& applied, const GraphIndex& index, const Report& report) {
-  const std::string edges = std::to_string(applied.result.order_edges.size());
+  const std::string edges = Counted(static_cast<int64_t>(applied.result.order_edges.size()), "control edge");
   std::string reason;
   if (applied.planned.plan.empty()) {
-    reason = "another order of the same operations, held by " + edges + " control edges, lowers";
+    reason = "another order of the same operations, held by " + edges + ", lowers";
   } else {
     reason = Means(applied.planned.plan, report) +
-             (applied.ordered ? " in another order, held by " + edges + " control edges," : "") + " lower";
+             (applied.ordered ? " in another order, held by " + edges + "," : "") + " lower";
   }
   return reason + " the predicted peak from " + FormatBytes(report.peak_before_bytes) + " to " +
          FormatBytes(report.peak_after_bytes) + Where(index, applied.graph) +

@@ -89,7 +89,10 @@ int64_t TensorLists::ConstantOf(TensorRef tensor, int depth) const {
     }
     const bool merge = node.op() == "Merge" && !loops_.Changes(tensor.node);
     const bool passes = IsPassThrough(node) || node.op() == "Switch" || IsEnter(node) || IsExit(node) || merge;
-    if (!passes || inputs.empty()) return -1;
+    if (!passes || inputs.empty()) {
+      // Made of shapes, such as the length of the sequences.
+      return sizes_.ScalarOf(node.name(), tensor.port).value_or(-1);
+    }
     tensor = inputs[0];
   }
   return -1;
@@ -148,6 +151,7 @@ void TensorLists::FindLists() {
       list.full = true;
       list.bytes = size.bytes;
       list.known = size.known;
+      list.assumptions = size.assumptions;
     } else if (inputs.size() == 2) {
       list.elements = ConstantOf(inputs[1], 0);
     }
@@ -216,6 +220,7 @@ void TensorLists::AddElements() {
     const TensorSize size = SizeOf(index_[i].inputs[item]);
     List& list = lists_[list_of_[i]];
     list.element_bytes = std::max(list.element_bytes, size.bytes);
+    list.assumptions |= size.assumptions;
     if (list.full || source.kind == Source::kOutside) continue;
     if (source.kind == Source::kElement) {
       if (list_of_[source.tensor.node] >= 0) Join(list_of_[i], list_of_[source.tensor.node]);
@@ -245,7 +250,7 @@ void TensorLists::AddElements() {
       const Source source = SourceOf(inputs[0]);
       const bool stack = graph_.node(source.tensor.node).op() == "TensorListStack";
       const int64_t stacked = stack ? BytesOf(index_[source.tensor.node].inputs[0].node) : -1;
-      if ((!size.known || size.assumed) && stacked >= 0) {
+      if ((!size.known || size.assumptions != 0) && stacked >= 0) {
         list.bytes = stacked;
         list.known = true;
       }
@@ -268,6 +273,7 @@ void TensorLists::AddElements() {
     all.bytes = std::min(kMostBytes, all.bytes + lists_[l].bytes);
     all.step_bytes = std::min(kMostBytes, all.step_bytes + lists_[l].step_bytes);
     all.known = all.known && lists_[l].known;
+    all.assumptions |= lists_[l].assumptions;
   }
 }
 

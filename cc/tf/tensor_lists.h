@@ -6,8 +6,8 @@
 // made of a tensor) to the last reader of any of them. Elements that are popped are not taken off before the loop that
 // pops them has ended.
 //
-// How many elements a list gets is read off its maker's constants, or else off the constant bound of the loop that
-// fills it. Where neither says, the list is unknown, and counts nothing.
+// How many elements a list gets is read off what its maker is told, or else off the bound of the loop that fills it,
+// where these are constants or made of shapes alone. Where neither says, the list is unknown, and counts nothing.
 //
 // Built once per graph, in linear time, then read-only.
 
@@ -40,6 +40,7 @@ class TensorLists {
     int64_t bytes = 0;       // of all elements
     int64_t step_bytes = 0;  // of those that one iteration adds
     bool known = true;
+    AssumptionSet assumptions = 0;  // that the bytes rest on
   };
   int groups() const { return static_cast<int>(groups_.size()); }
   const Group& group(int group) const { return groups_[group]; }
@@ -48,6 +49,9 @@ class TensorLists {
   bool EmptyYet(int node) const;
   // Bytes of the node's own list, if it were put into one tensor; -1: not known.
   int64_t BytesOf(int node) const;
+
+  // How many elements the list that the node hands on gets, where its maker says so; else -1.
+  int64_t ElementsOf(int node) const { return list_of_[node] < 0 ? -1 : lists_[list_of_[node]].elements; }
 
   // How often the loop goes round; -1 where that is not constant.
   int64_t Trips(int frame) const { return trips_[frame]; }
@@ -69,6 +73,7 @@ class TensorLists {
     bool full = false;  // made of a tensor: what is put in takes the place of something
     bool known = true;
     bool enters = false;
+    AssumptionSet assumptions = 0;
   };
   struct Source {
     enum Kind { kOwn, kOutside, kElement } kind;

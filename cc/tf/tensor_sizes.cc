@@ -34,7 +34,7 @@ TensorSize SizeOf(const OpInfo::TensorProperties& properties, int64_t unknown_di
   size.bytes = element;
   for (const auto& dim : properties.shape().dim()) {
     const bool unknown = dim.size() < 0;
-    size.assumed |= unknown;
+    if (unknown) size.assumptions = kUnnamedAssumption;
     const int64_t extent = unknown ? unknown_dim : dim.size();
     if (extent > 0 && size.bytes > kMostBytes / extent) return TensorSize();
     size.bytes *= extent;
@@ -131,7 +131,7 @@ std::unordered_map<std::string, const tensorflow::NodeDef*> NodesByName(const te
   return nodes;
 }
 
-// Of inference: each one may know values that the next one needs.
+// Of linking tensor lists: what is known of one may tell the elements of another, or how many there are.
 constexpr int kMostRounds = 3;
 
 class Costs {
@@ -194,58 +194,67 @@ int64_t VariableBytes(const tensorflow::NodeDef& node) {
     *properties.mutable_shape() = shapes->list().shape(0);
   }
   const TensorSize size = SizeOf(properties, /*unknown_dim=*/1);
-  return size.assumed ? 0 : size.bytes;
+  return size.assumptions != 0 ? 0 : size.bytes;
 }
 
 TensorSizes::TensorSizes(const grappler::GrapplerItem& item, int64_t unknown_dim)
     : item_(item), original_(item), unknown_dim_(unknown_dim) {}
 
-TensorSizes::TensorSizes(Dimensions* dimensions)
+TensorSizes::TensorSizes(const Dimensions* dimensions)
     : item_(dimensions->item()),
       original_(dimensions->original()),
       dimensions_(dimensions),
       unknown_dim_(dimensions->rest()) {}
 
 absl::Status TensorSizes::Infer(const Deadline& deadline) {
-  absl::Status status;
-  for (int round = 0; round < kMostRounds; ++round) {
-    deadline.Check();
-    properties_ = std::make_unique<grappler::GraphProperties>(item_);
-    status = InferShapes(properties_.get());
-    if (!status.ok()) return status;
-    if (dimensions_ == nullptr || round + 1 == kMostRounds || !dimensions_->Fold(*properties_)) break;
-  }
+  deadline.Check();
+  values_.reset();
+  properties_ = std::make_unique<grappler::GraphProperties>(item_);
+  const absl::Status status = InferShapes(properties_.get());
+  if (!status.ok()) return status;
+  deadline.Check();
+  values_ = std::make_unique<ShapeValues>(item_.graph, *properties_, unknown_dim_,
+                                          dimensions_ == nullptr ? no_labels_ : dimensions_->open());
+  values_->Refine(deadline);
   return ReadSizes();
 }
 
-absl::Status TensorSizes::InferLists(const GraphIndex& index) {
-  const auto pops = [](const tensorflow::NodeDef& node) { return node.op() == "TensorListPopBack"; };
-  if (std::none_of(item_.graph.node().begin(), item_.graph.node().end(), pops)) return absl::OkStatus();
+absl::Status TensorSizes::InferLists(const GraphIndex& index, const Deadline& deadline) {
+  if (!ReadsLists(item_.graph)) return absl::OkStatus();
   const Loops loops(item_.graph, index);
-  const TensorLists lists(item_.graph, index, *this, loops);
-  if (!NameElementShapes(item_, index, lists, *properties_, &named_)) return absl::OkStatus();
-  auto properties = std::make_unique<grappler::GraphProperties>(named_);
-  absl::Status status = InferShapes(properties.get());
-  if (!status.ok()) return status;
-  properties_ = std::move(properties);
-  return ReadSizes();
+  for (int round = 0; round < kMostRounds; ++round) {
+    const TensorLists lists(item_.graph, index, *this, loops);
+    if (!values_->Refine(LinkLists(item_.graph, index, lists), deadline)) break;
+    const absl::Status status = ReadSizes();
+    if (!status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
+
+const std::vector<std::vector<std::string>>& TensorSizes::assumptions() const {
+  static const auto* const none = new std::vector<std::vector<std::string>>();
+  return values_ == nullptr ? *none : values_->assumptions();
+}
+
+std::optional<int64_t> TensorSizes::ScalarOf(const std::string& node, int port) const {
+  return values_ == nullptr ? std::nullopt : values_->ScalarOf(node, port);
 }
 
 std::vector<OpInfo::TensorProperties> TensorSizes::OutputsOf(const std::string& node) const {
-  std::vector<OpInfo::TensorProperties> outputs = properties_->GetOutputProperties(node);
+  std::vector<OpInfo::TensorProperties> outputs = values_->OutputsOf(node);
   const CallBody* body = dimensions_ == nullptr ? nullptr : dimensions_->calls().Of(node);
   if (body == nullptr) return outputs;
   outputs.resize(std::max(outputs.size(), body->results.size()));
   for (size_t port = 0; port < body->results.size(); ++port) {
     const tensorflow::TensorId result = tensorflow::ParseTensorName(body->results[port]);
-    const auto& made = properties_->GetOutputProperties(std::string(result.node()));
+    const auto& made = values_->OutputsOf(std::string(result.node()));
     if (static_cast<size_t>(result.index()) < made.size()) outputs[port] = made[result.index()];
   }
   return outputs;
 }
 
 std::vector<OpInfo::TensorProperties> TensorSizes::BoundInputsOf(const std::string& node) const {
-  return Bound(properties_->GetInputProperties(node), unknown_dim_);
+  return Bound(values_->InputsOf(node), unknown_dim_);
 }
 
 int64_t TensorSizes::WorkspaceOf(const tensorflow::NodeDef& node,
@@ -265,6 +274,18 @@ int64_t TensorSizes::WorkspaceOf(const tensorflow::NodeDef& node,
   return CompiledWorkspace(ops);
 }
 
+TensorSize TensorSizes::SizeOfOutput(const std::string& node, size_t port, const OpInfo::TensorProperties& made) const {
+  TensorSize size = SizeOf(made, unknown_dim_);
+  const CallBody* body = dimensions_ == nullptr ? nullptr : dimensions_->calls().Of(node);
+  if (body != nullptr && port < body->results.size()) {
+    const tensorflow::TensorId result = tensorflow::ParseTensorName(body->results[port]);
+    size.assumptions |= values_->AssumptionsOf(std::string(result.node()), result.index());
+  } else {
+    size.assumptions |= values_->AssumptionsOf(node, static_cast<int>(port));
+  }
+  return size;
+}
+
 absl::Status TensorSizes::ReadSizes() {
   bool lost = false;
   const std::unordered_map<std::string, const tensorflow::NodeDef*> nodes = NodesByName(item_.graph);
@@ -273,10 +294,8 @@ absl::Status TensorSizes::ReadSizes() {
     figures.outputs.clear();
     figures.workspace_bytes = WorkspaceOf(node, nodes);
     for (const auto& output : OutputsOf(node.name())) {
-      figures.outputs.push_back(SizeOf(output, unknown_dim_));
-      // A few numbers, of which only the shape is not known.
-      if (dimensions_ != nullptr && dimensions_->Folded(node.name())) figures.outputs.back().assumed = false;
-      lost |= output.shape().unknown_rank();
+      figures.outputs.push_back(SizeOfOutput(node.name(), figures.outputs.size(), output));
+      lost |= output.shape().unknown_rank() && tensorflow::DataTypeSize(tensorflow::BaseType(output.dtype())) > 0;
     }
   }
   return lost && &original_ != &item_ ? InferUnbound() : absl::OkStatus();
@@ -303,7 +322,7 @@ void TensorSizes::EstimateCosts(grappler::Cluster* cluster, const ProfilePrices*
   const Costs costs(cluster);
   for (const auto& node : item_.graph.node()) {
     NodeFigures& figures = figures_[node.name()];
-    const auto& inputs = properties_->GetInputProperties(node.name());
+    const auto& inputs = values_->InputsOf(node.name());
     const auto outputs = OutputsOf(node.name());
     figures.cost_us = costs.MicrosecondsOf(node, nodes, inputs, outputs, unknown_dim_);
     if (prices == nullptr) continue;
@@ -333,7 +352,7 @@ TensorSize TensorSizes::OfElement(const tensorflow::NodeDef& original) const {
     const TensorSize size = SizeOf(component, unknown_dim_);
     sum.bytes += size.bytes;
     sum.known = sum.known && size.known;
-    sum.assumed = sum.assumed || size.assumed;
+    sum.assumptions |= size.assumptions;
   }
   return sum;
 }

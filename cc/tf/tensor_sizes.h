@@ -1,7 +1,8 @@
 // How large each tensor of a graph is, and how long each op takes: what shape inference and TensorFlow's own cost
 // estimator say, computed once and looked up by node name (a recomputation has its original's figures).
 //
-// Sizes of arguments come bound (dimensions.h); dimensions that are unknown even so count as one number, and are noted.
+// Sizes of arguments come bound (dimensions.h), what is computed from shapes is evaluated (shape_values.h); what is
+// unknown even so is taken for one number, and each size knows which assumptions it rests on.
 // An op that the estimator does not know is priced by the bytes that it reads and writes (at a GPU's own bandwidth),
 // never as free.
 
@@ -10,6 +11,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -19,6 +21,7 @@
 #include "cc/core/profile.h"
 #include "cc/tf/dimensions.h"
 #include "cc/tf/graph_index.h"
+#include "cc/tf/shape_values.h"
 #include "tensorflow/core/grappler/clusters/cluster.h"
 #include "tensorflow/core/grappler/costs/graph_properties.h"
 #include "tensorflow/core/grappler/grappler_item.h"
@@ -27,8 +30,8 @@ namespace lms {
 
 struct TensorSize {
   int64_t bytes = 0;
-  bool known = false;    // false: rank or type leaves it open; bytes is 0
-  bool assumed = false;  // an unknown dimension was bound
+  bool known = false;             // false: rank or type leaves it open; bytes is 0
+  AssumptionSet assumptions = 0;  // that it rests on; 0: none
 };
 
 struct NodeFigures {
@@ -49,13 +52,22 @@ class TensorSizes {
   TensorSizes(const tensorflow::grappler::GrapplerItem& item, int64_t unknown_dim);
   // Where the sizes that the arguments were bound to contradict the graph, its own word counts: 32 assumed rows cannot
   // be reshaped to [-1, 7].
-  explicit TensorSizes(Dimensions* dimensions);  // which must outlive this
+  explicit TensorSizes(const Dimensions* dimensions);  // which must outlive this
 
   // Shapes and sizes of all tensors.
   absl::Status Infer(const Deadline& deadline = Deadline());
 
   // Once more, with what is known of tensor lists (list_shapes.h), where that says more. `index` belongs to the item.
-  absl::Status InferLists(const GraphIndex& index);
+  absl::Status InferLists(const GraphIndex& index, const Deadline& deadline = Deadline());
+
+  // What the bits of a TensorSize's assumptions stand for: names of dimensions. Those of the last bit have none.
+  const std::vector<std::vector<std::string>>& assumptions() const;
+
+  // The value of a whole number that the graph makes of shapes and constants alone; nothing where it does not.
+  std::optional<int64_t> ScalarOf(const std::string& node, int port) const;
+
+  // Ops that were evaluated to know sizes.
+  int evaluations() const { return values_ == nullptr ? 0 : values_->evaluations(); }
 
   // Costs of all ops, for the devices of `cluster`, which may be null: estimates, or prices by what was measured where
   // that is given.
@@ -70,6 +82,7 @@ class TensorSizes {
 
  private:
   absl::Status ReadSizes();
+  TensorSize SizeOfOutput(const std::string& node, size_t port, const tensorflow::OpInfo::TensorProperties& made) const;
   // Of a call: those of its body's results, where that is written out.
   std::vector<tensorflow::OpInfo::TensorProperties> OutputsOf(const std::string& node) const;
   std::vector<tensorflow::OpInfo::TensorProperties> BoundInputsOf(const std::string& node) const;
@@ -79,10 +92,11 @@ class TensorSizes {
 
   const tensorflow::grappler::GrapplerItem& item_;
   const tensorflow::grappler::GrapplerItem& original_;
-  Dimensions* dimensions_ = nullptr;
+  const Dimensions* dimensions_ = nullptr;
   int64_t unknown_dim_;
-  tensorflow::grappler::GrapplerItem named_;  // the item with named shapes, where it was inferred once more
+  const ShapeValues::Labels no_labels_;
   std::unique_ptr<tensorflow::grappler::GraphProperties> properties_;
+  std::unique_ptr<ShapeValues> values_;  // of the properties
   std::unordered_map<std::string, NodeFigures> figures_;
   NodeFigures none_;
 };

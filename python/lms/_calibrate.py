@@ -16,6 +16,7 @@ import numpy as np
 import tensorflow as tf
 
 from lms import _native, _options, _swap, _switch, _tf_context, _tf_entry, _tf_profiler, _verify
+from lms._format import counted
 
 _WARM_UPS = 2  # kernels are made, memory is touched for the first time
 _ROWS = 15
@@ -61,7 +62,8 @@ class Calibration:
 
     def __str__(self) -> str:
         text = (
-            f"{self.operations} operations of {self.keys} kinds timed on {self.device}: "
+            f"{counted(self.operations, 'operation')} of {counted(self.keys, 'kind')} timed on "
+            f"{self.device}: "
             f"{self.covered:.0%} of a step of {self.chained_us / 1e3:.1f} ms with its operations "
             f"one at a time ({self.step_us / 1e3:.1f} ms as it is). Kept in {self.path}."
         )

@@ -18,6 +18,7 @@ from typing import Any
 
 from lms import _native
 from lms._failure import fail_if_injected
+from lms._format import counted
 from lms._report import format_bytes
 
 _TOLERANCE = 1.01
@@ -154,7 +155,8 @@ class Step:
         if predicted <= 0 or self._replans >= most:
             warning = (
                 f"the step takes {peak}, more than the "
-                f"budget, after {self._replans} plans with what was learnt: ask for a lower budget"
+                f"budget, after {counted(self._replans, 'plan')} with what was learnt: ask for "
+                "a lower budget"
             )
             self._note(parts, rise, steps, warning)
             self.done = True

@@ -17,6 +17,11 @@ def format_bytes(count: float) -> str:
     return f"{count:.4g} TiB"
 
 
+def counted(count: int, noun: str, plural: str = "") -> str:
+    """`count` and the noun: 1 tensor, 2 tensors; `plural` where that is no mere "s"."""
+    return f"{count} {noun if count == 1 else plural or noun + 's'}"
+
+
 def render(parts: Iterable[Any]) -> str:
     """Rich's tables as plain text of at most 100 columns, such as stdout can print it."""
     from rich import console

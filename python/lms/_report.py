@@ -48,6 +48,8 @@ class Report:
       keeps the budget (min_budget_bytes is the least that one was found for); "skipped": no
       training step, or nothing to gain; "failed": something went wrong inside lms, and the
       graph was left as it was. `reason` says why, `stage` where.
+    assumption: what all figures hold for, "images:0 is 32 (...)", where more than 1% of the
+      predicted activations rests on sizes that nobody knows; then `reason` begins with it. "" else.
     budget_bytes: what was asked for; where that was "min", what to ask for to get as low.
     min_budget_bytes: the least budget found that can be asked for, safety_margin included; 0
       where none was looked for.
@@ -129,6 +131,7 @@ class Report:
     planner_work: int = 0
     stage_seconds: Mapping[str, float] = dataclasses.field(default_factory=dict)
     hints: tuple[Mapping[str, Any], ...] = ()
+    assumption: str = ""
     _details: _Details = dataclasses.field(default=_Details(None), repr=False, compare=False)
 
     @property

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from lms._format import format_bytes
+from lms._format import counted, format_bytes
 
 if TYPE_CHECKING:
     from lms._report import Report
@@ -19,7 +19,8 @@ _COLOURS = {"rewritten": "green", "fits": "green", "infeasible": "red", "failed"
 def sentence(report: Report) -> str:
     """The report in one paragraph."""
     budget = _budget(report)
-    text = f"{report.function}: {report.status}. "
+    text = f"{report.function}: {report.status}"
+    text += f", if {report.assumption}. " if report.assumption else ". "
     if report.status == "rewritten":
         text += (
             f"Predicted peak {format_bytes(report.peak_after_bytes)} instead of "
@@ -41,8 +42,9 @@ def sentence(report: Report) -> str:
             text += f" The least feasible budget is {format_bytes(report.min_budget_bytes)}."
         if report.swap_note:
             text += f" {report.swap_note[0].upper()}{report.swap_note[1:]}."
-    if report.status not in ("rewritten", "fits") and report.reason:
-        text += f" {report.reason[0].upper()}{report.reason[1:].rstrip('.')}."
+    reason = report.reason.removeprefix(f"if {report.assumption}: ")
+    if report.status not in ("rewritten", "fits") and reason:
+        text += f" {reason[0].upper()}{reason[1:].rstrip('.')}."
     if report.status == "failed" and report.stage:
         text += f" (Stage: {report.stage}; the graph is unchanged.)"
     for warning in report.warnings:
@@ -123,11 +125,11 @@ def _peak_table(report: Report, details: Mapping[str, Any]) -> Any:
 def _means(report: Report) -> str:
     again, moved = _count(report, "recompute"), _count(report, "move")
     ordered = _count(report, "order")
-    order = f"another order is held by {ordered} control edges"
+    order = f"another order is held by {counted(ordered, 'control edge')}"
     swapped = _swapped(report)
     if ordered and not again + moved:
         return f"{order}, {swapped}" if swapped else f"{order} and nothing is computed again"
-    text = f"{again} operations are computed again and {moved} moved"
+    text = f"{counted(again, 'operation is', 'operations are')} computed again and {moved} moved"
     if swapped:
         text = f"{text}, {swapped}" if again + moved else swapped
     return f"{text}, {order}" if ordered else text
@@ -138,7 +140,8 @@ def _swapped(report: Report) -> str:
     if not out:
         return ""
     return (
-        f"{out} tensors of {format_bytes(report.swapped_bytes)} are swapped to "
+        f"{counted(out, 'tensor')} of {format_bytes(report.swapped_bytes)} "
+        f"{'is' if out == 1 else 'are'} swapped to "
         f"{'the host' if report.swap_tier == 'host' else 'disk'} "
         f"({report.swap_hidden:.0%} of the transfers hidden)"
     )
@@ -153,8 +156,8 @@ def _transfers(report: Report, kind: str) -> str:
     busy = sum(copy["transfer_us"] for copy in copies)
     stall = sum(copy["stall_us"] for copy in copies)
     return (
-        f"{len(copies)} copies of {format_bytes(size)}, {busy / 1e3:.2f} ms on the link, "
-        f"{stall / 1e3:.2f} ms waited for"
+        f"{counted(len(copies), 'copy', 'copies')} of {format_bytes(size)}, "
+        f"{busy / 1e3:.2f} ms on the link, "{stall / 1e3:.2f} ms waited for"
     )
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 from lms import _native, _options, _report, _switch, _tf_context, _tf_entry
-from lms._format import render
+from lms._format import counted, render
 
 
 @dataclasses.dataclass(frozen=True)
@@ -281,8 +281,8 @@ def _notes(
     ]
     if others:
         yield (
-            f"{len(others)} resources that are no variables (iterators, tables) are used: they "
-            "cannot be put back between the runs."
+            f"{counted(len(others), 'resource')} beside the variables (iterators, tables) "
+            f"cannot be put back between the runs."
         )
     if report is None:
         yield (

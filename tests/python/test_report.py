@@ -15,6 +15,7 @@ RAW = {
     "sequence": 3,
     "status": "rewritten",
     "reason": "over the budget",
+    "assumption": "",
     "stage": "",
     "other_devices": [],
     "device": "/device:CPU:0",

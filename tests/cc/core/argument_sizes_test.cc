@@ -81,10 +81,13 @@ TEST(ArgumentSizes, TheUsersWordIsBeforeWhatWasSeenAndThatBeforeTheAssumption) {
             (Lines{"images:0 = 64 (first call)", "tokens:0 = 32 (assumed)", "tokens:1 = 128 (unknown_dim)"}));
   EXPECT_EQ(sizes.assumed, Lines{"tokens:0"});
   EXPECT_TRUE(sizes.problems.empty());
-  ASSERT_EQ(sizes.bound.size(), 3u);
-  EXPECT_EQ(sizes.bound[2].argument, 1u);
-  EXPECT_EQ(sizes.bound[2].dim, 1u);
-  EXPECT_EQ(sizes.bound[2].size, 128);
+  ASSERT_EQ(sizes.bound.size(), 2u);
+  EXPECT_EQ(sizes.bound[1].argument, 1u);
+  EXPECT_EQ(sizes.bound[1].dim, 1u);
+  EXPECT_EQ(sizes.bound[1].size, 128);
+  ASSERT_EQ(sizes.open.size(), 1u);
+  EXPECT_EQ(sizes.open[0].argument, 1u);
+  EXPECT_EQ(sizes.open[0].size, 32);
   // One number for all leaves nothing to be seen or assumed.
   const ArgumentSizes all = SizeArguments(arguments, Parsed("16"), Seen("first call|0:0=64"), 32);
   EXPECT_EQ(all.lines[0], "images:0 = 16 (unknown_dim)");

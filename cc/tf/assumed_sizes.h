@@ -1,0 +1,34 @@
+// What of a prediction rests on sizes that nobody knows, in words.
+
+#ifndef LMS_CC_TF_ASSUMED_SIZES_H_
+#define LMS_CC_TF_ASSUMED_SIZES_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "cc/core/liveness.h"
+#include "cc/core/run_record.h"
+#include "cc/tf/import.h"
+
+namespace lms {
+
+// By bit of an AssumptionSet: the dimensions that it stands for (TensorSizes::assumptions()).
+using AssumptionNames = std::vector<std::vector<std::string>>;
+
+// "the sizes of images:0 and Where:0 are not known and were taken to be 32: set unknown_dim, …": of all that some
+// buffer's size rests on, those first that most bytes rest on. "" where there is none. `strange`: names in unknown_dim
+// that the function has not. Linear in the buffers.
+std::string AssumptionWarning(const ImportedGraph& imported, const AssumptionNames& names, int64_t assumed_dim,
+                              const std::vector<std::string>& strange);
+
+// "images:0 is 32 (assumed: 97% of the predicted activations rest on it; set unknown_dim)", of what is held at the
+// peak; "" where that is less than kLeastAssumedShare of it, what is resident and known left out. `profile` and
+// `record` belong to the imported graph. Linear in the record.
+inline constexpr double kLeastAssumedShare = 0.01;
+std::string AssumptionAtPeak(const ImportedGraph& imported, const MemoryProfile& profile, const RunRecord& record,
+                             const AssumptionNames& names, int64_t assumed_dim);
+
+}  // namespace lms
+
+#endif  // LMS_CC_TF_ASSUMED_SIZES_H_
