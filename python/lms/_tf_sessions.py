@@ -8,11 +8,11 @@ the session is made anew as it was asked for, which is possible until something 
 What is fed, and what datasets of the graph hand out, is told to the optimizer before each run: the
 configuration is fixed long before (cc/tf/session_sizes.h).
 
-Relies on this: `session.BaseSession.__init__` takes the ConfigProto; a graph's nodes are assigned
-to devices in `_extend_graph()`, before each run; `_session` is TensorFlow's own session; what is fed
-is given to `_do_run()`, as arrays by references. In a graph, iterators over a DatasetV1 are made by its
-methods `_make_one_shot_iterator` and `_make_initializable_iterator`, or are given it in
-`Iterator.make_initializer`.
+Relies on this: `session.BaseSession.__init__` takes the ConfigProto. A graph's nodes are assigned
+to devices in `_extend_graph()`, before each run. `_session` is TensorFlow's own session. What is
+fed is given to `_do_run()`, as arrays by references. In a graph, iterators over a DatasetV1 are
+made by its methods `_make_one_shot_iterator` and `_make_initializable_iterator`, or are given it
+in `Iterator.make_initializer`.
 """
 
 from __future__ import annotations
