@@ -157,7 +157,7 @@ def _transfers(report: Report, kind: str) -> str:
     stall = sum(copy["stall_us"] for copy in copies)
     return (
         f"{counted(len(copies), 'copy', 'copies')} of {format_bytes(size)}, "
-        f"{busy / 1e3:.2f} ms on the link, "{stall / 1e3:.2f} ms waited for"
+        f"{busy / 1e3:.2f} ms on the link, {stall / 1e3:.2f} ms waited for"
     )
 
 
