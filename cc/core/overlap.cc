@@ -10,20 +10,30 @@ namespace {
 
 class RunSimulator {
  public:
-  RunSimulator(const MemGraph& graph, const std::vector<HeldRead>& held_reads, RunRecord* record)
-      : graph_(graph), record_(record), readers_left_(graph.buffers.size(), 0), gone_(graph.buffers.size(), false) {
+  RunSimulator(const MemGraph& graph, const std::vector<HeldRead>& held_reads, RunRecord* record,
+               const std::vector<bool>& dead)
+      : graph_(graph),
+        record_(record),
+        dead_(dead),
+        readers_left_(graph.buffers.size(), 0),
+        gone_(graph.buffers.size(), false) {
     if (record_ != nullptr) {
       buffer_since_.assign(graph.buffers.size(), kNone);
       op_since_.assign(graph.ops.size(), kNone);
     }
-    for (const MemOp& op : graph.ops) {
-      for (const BufferId b : op.inputs) ++readers_left_[b];
+    for (OpId id = 0; id < static_cast<OpId>(graph.ops.size()); ++id) {
+      if (Dead(id)) {
+        for (const BufferId b : graph.ops[id].outputs) gone_[b] = true;
+        continue;
+      }
+      for (const BufferId b : graph.ops[id].inputs) ++readers_left_[b];
     }
     if (held_reads.empty()) return;
     begun_by_.resize(graph.ops.size());
     held_by_.resize(graph.ops.size());
     newest_.assign(graph.buffers.size(), kNone);
     for (const HeldRead& held : held_reads) {
+      if (Dead(held.read) || Dead(held.reader)) continue;
       begun_by_[held.read].push_back(held.variable);
       held_by_[held.reader].push_back({held.variable, held.read});
     }
@@ -67,6 +77,8 @@ class RunSimulator {
     int32_t since = kNone;  // position at which it became old
   };
 
+  bool Dead(OpId op) const { return !dead_.empty() && dead_[op]; }
+
   bool Stays(BufferId b) const { return graph_.buffers[b].resident || graph_.buffers[b].escapes; }
 
   void Note(Holding::What what, int32_t of, int64_t bytes, int32_t first, int32_t last) {
@@ -95,6 +107,7 @@ class RunSimulator {
   }
 
   void Begin(OpId id) {
+    if (Dead(id)) return;
     const MemOp& op = graph_.ops[id];
     if (record_ != nullptr) op_since_[id] = position_;
     live_ += op.workspace_bytes;
@@ -122,6 +135,7 @@ class RunSimulator {
   }
 
   void End(OpId id) {
+    if (Dead(id)) return;
     const MemOp& op = graph_.ops[id];
     live_ -= op.workspace_bytes;
     if (record_ != nullptr) Note(Holding::What::kWorkspace, id, op.workspace_bytes, op_since_[id], position_);
@@ -178,6 +192,7 @@ class RunSimulator {
 
   const MemGraph& graph_;
   RunRecord* const record_;
+  const std::vector<bool>& dead_;
   int32_t position_ = -1;  // of the op that has begun last
   std::vector<int32_t> buffer_since_;
   std::vector<int32_t> op_since_;
@@ -196,14 +211,14 @@ class RunSimulator {
 }  // namespace
 
 MemoryProfile SimulateRun(const MemGraph& graph, const std::vector<RunEvent>& run,
-                          const std::vector<HeldRead>& held_reads) {
-  return RunSimulator(graph, held_reads, nullptr).Run(run);
+                          const std::vector<HeldRead>& held_reads, const std::vector<bool>& dead) {
+  return RunSimulator(graph, held_reads, nullptr, dead).Run(run);
 }
 
 MemoryProfile RecordRun(const MemGraph& graph, const std::vector<RunEvent>& run,
-                        const std::vector<HeldRead>& held_reads, RunRecord* record) {
+                        const std::vector<HeldRead>& held_reads, RunRecord* record, const std::vector<bool>& dead) {
   record->holdings.clear();
-  return RunSimulator(graph, held_reads, record).Run(run);
+  return RunSimulator(graph, held_reads, record, dead).Run(run);
 }
 
 }  // namespace lms

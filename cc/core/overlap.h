@@ -8,6 +8,8 @@
 // Variables are copied by an update while somebody holds what was read of them: the old contents stay until the last
 // such reader has ended (`held_reads`).
 //
+// Ops of branches that are not taken are dead: they have their turn, but allocate nothing and hold nothing.
+//
 // Linear in events and reads.
 
 #ifndef LMS_CC_CORE_OVERLAP_H_
@@ -33,9 +35,9 @@ struct HeldRead {
 };
 
 // Each op of the graph begins and ends once, after those it depends on. The profile's op_bytes are per op, bytes in use
-// when it has begun; its order is that in which they begin.
+// when it has begun; its order is that in which they begin. `dead`: per op; none: all of them run.
 MemoryProfile SimulateRun(const MemGraph& graph, const std::vector<RunEvent>& run,
-                          const std::vector<HeldRead>& held_reads);
+                          const std::vector<HeldRead>& held_reads, const std::vector<bool>& dead = {});
 
 }  // namespace lms
 

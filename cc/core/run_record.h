@@ -30,7 +30,7 @@ struct RunRecord {
 
 // As SimulateRun(), with the same profile; fills in the record's holdings.
 MemoryProfile RecordRun(const MemGraph& graph, const std::vector<RunEvent>& run,
-                        const std::vector<HeldRead>& held_reads, RunRecord* record);
+                        const std::vector<HeldRead>& held_reads, RunRecord* record, const std::vector<bool>& dead = {});
 
 }  // namespace lms
 

@@ -7,6 +7,7 @@
 
 #include "cc/core/overlap.h"
 #include "cc/tf/executor_model.h"
+#include "cc/tf/outcomes.h"
 #include "tensorflow/core/platform/cpu_info.h"
 #include "tensorflow/core/util/env_var.h"
 #include "tensorflow/core/util/util.h"
@@ -48,6 +49,8 @@ MemoryProfile Highest(const tensorflow::GraphDef& graph, const GraphIndex& index
   }
   MemoryProfile highest;
   std::vector<RunEvent> highest_run;
+  const std::vector<std::vector<bool>> outcomes = DeadByOutcome(index, imported);
+  std::vector<bool> highest_dead;
   for (uint32_t seed = 0; seed < kDraws; ++seed) {
     deadline.Check();
     std::vector<RunEvent> run;
@@ -59,12 +62,16 @@ MemoryProfile Highest(const tensorflow::GraphDef& graph, const GraphIndex& index
       if (record != nullptr) RecordRun(memory, OneByOne(memory), {}, record);
       return Simulate(memory, Plan());
     }
-    MemoryProfile profile = SimulateRun(memory, run, imported.held_reads);
-    if (profile.peak_bytes <= highest.peak_bytes) continue;
-    highest = std::move(profile);
-    if (record != nullptr) highest_run = std::move(run);
+    for (const std::vector<bool>& dead : outcomes) {
+      MemoryProfile profile = SimulateRun(memory, run, imported.held_reads, dead);
+      if (profile.peak_bytes <= highest.peak_bytes) continue;
+      highest = std::move(profile);
+      if (record == nullptr) continue;
+      highest_run = run;
+      highest_dead = dead;
+    }
   }
-  if (record != nullptr) RecordRun(memory, highest_run, imported.held_reads, record);
+  if (record != nullptr) RecordRun(memory, highest_run, imported.held_reads, record, highest_dead);
   return highest;
 }
 

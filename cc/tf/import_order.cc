@@ -10,6 +10,7 @@
 #include "cc/core/deadline.h"
 #include "cc/core/schedule.h"
 #include "cc/tf/collectives.h"
+#include "cc/tf/layout_fusions.h"
 #include "cc/tf/op_traits.h"
 #include "cc/tf/sum_holders.h"
 #include "cc/tf/swap_ops.h"
@@ -131,8 +132,19 @@ absl::Status AddOps(ImportState* state) {
     KeepThoseOfTheDevice(*state, of_sum, &state->out.sum_waits);
     KeepThoseOfTheDevice(*state, of_variable, &state->out.variable_waits);
   }
+  // What waits for a gradient of a bias comes after each gradient of a filter that it might become a part of.
+  std::vector<std::pair<OpId, OpId>> fusion_waits;
+  for (const OtherFusion& fusion : OtherFusions(state->graph, state->index, tensorflow::IsMKLEnabled())) {
+    for (const int reader : state->index[fusion.node].readers) {
+      if (op_of[reader] != kNone && reader != fusion.into) fusion_waits.emplace_back(op_of[reader], op_of[fusion.into]);
+    }
+  }
   for (;;) {
     MemGraph waiting = unordered;
+    for (const auto& [op, waits_for] : fusion_waits) {
+      pace.Step(static_cast<int64_t>(waiting.ops[op].deps.size()));
+      AddOnce(&waiting.ops[op].deps, waits_for);
+    }
     for (const SumWait& wait : state->out.sum_waits) {
       pace.Step(static_cast<int64_t>(waiting.ops[op_of[wait.node]].deps.size()));
       AddOnce(&waiting.ops[op_of[wait.node]].deps, op_of[wait.waits_for]);
@@ -142,11 +154,12 @@ absl::Status AddOps(ImportState* state) {
       AddOnce(&waiting.ops[op_of[wait.update]].deps, op_of[wait.reader]);
     }
     order = ExecutionOrder(waiting);
-    const bool last = state->out.sum_waits.empty() && state->out.variable_waits.empty();
+    const bool last = state->out.sum_waits.empty() && state->out.variable_waits.empty() && fusion_waits.empty();
     if (order.size() == live.size() || last) {
       unordered = std::move(waiting);
       break;
     }
+    if (state->out.variable_waits.empty() && state->out.sum_waits.empty()) fusion_waits.clear();
     if (state->out.variable_waits.empty()) state->out.sum_waits.clear();
     state->out.variable_waits.clear();
   }

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <iterator>
 #include <map>
 #include <string>
 #include <unordered_set>
@@ -85,6 +84,46 @@ bool Concerns(const ImportState& state, int writer, int planned) {
   const int region = state.index[writer].region;
   return region < 0 || state.index.Implies(region, planned) ||
          state.index.Within(state.index[writer].frame, state.index.region(planned).frame);
+}
+
+// A change in a loop whose first iteration waits for another change of the variable, one that copies in that region may
+// come before: they do, and come before the loop as well.
+constexpr size_t kMostBeforeLoops = 500;  // nodes that are looked at
+
+bool Guarded(const ImportState& state, int writer, int planned, const std::vector<OpId>& writers) {
+  const GraphIndex& index = state.index;
+  int frame = index[writer].frame;
+  while (frame > 0 && index.frame(frame).parent != index.region(planned).frame) frame = index.frame(frame).parent;
+  if (frame <= 0 || index.frame(frame).loop_cond < 0) return false;
+  std::unordered_set<int> seen = {index.frame(frame).loop_cond};
+  std::vector<int> before = {index.frame(frame).loop_cond};
+  for (size_t next = 0; next < before.size() && before.size() < kMostBeforeLoops; ++next) {
+    const int node = before[next];
+    const OpId op = state.out.op_of_node[node];
+    if (op != kNone && index.Implies(index[node].region, planned) &&
+        std::find(writers.begin(), writers.end(), op) != writers.end()) {
+      return true;
+    }
+    const auto add = [&](int source) {
+      const std::string& type = state.Node(source).op();
+      const bool iteration_before = type == "NextIteration" || type == "RefNextIteration";
+      if (!iteration_before && seen.insert(source).second) before.push_back(source);
+    };
+    for (const int control : index[node].controls) add(control);
+    for (const TensorRef& input : index[node].inputs) add(input.node);
+  }
+  return false;
+}
+
+// Of those that change the variable: the ones that copies in the region must or might have to come before.
+std::vector<OpId> WritersFor(const ImportState& state, BufferId variable, int region) {
+  const std::vector<OpId>& all = state.out.graph.buffers[variable].overwritten_by;
+  std::vector<OpId> own;
+  for (const OpId writer : all) {
+    const int node = state.out.node_of_op[writer];
+    if (Concerns(state, node, region) && !Guarded(state, node, region, all)) own.push_back(writer);
+  }
+  return own;
 }
 
 bool Concerns(const ImportState& state, int writer) {
@@ -232,7 +271,7 @@ void AddVersions(ImportState* state) {
 }
 
 void AddVersionsOfRegions(ImportState* state) {
-  if (state->out.regions.size() < 2) return;
+  if (state->out.regions.size() < 2 && state->index.frames() < 2) return;
   std::map<std::pair<BufferId, int>, BufferId> versions;  // by variable and region; the variable itself where all count
   for (const int node : state->order) {
     if (!state->InRegion(node)) continue;
@@ -242,11 +281,8 @@ void AddVersionsOfRegions(ImportState* state) {
       if (!variable.resident || variable.overwritten_by.empty()) continue;
       const auto [known, is_new] = versions.emplace(std::make_pair(input, region), input);
       if (is_new) {
-        const std::vector<OpId> all = variable.overwritten_by;
-        std::vector<OpId> own;
-        std::copy_if(all.begin(), all.end(), std::back_inserter(own),
-                     [&](OpId writer) { return Concerns(*state, state->out.node_of_op[writer], region); });
-        if (own.size() < all.size()) {
+        std::vector<OpId> own = WritersFor(*state, input, region);
+        if (own.size() < variable.overwritten_by.size()) {
           known->second = state->NewBuffer(node, 0, 0, /*resident=*/true);
           state->out.graph.buffers[known->second].overwritten_by = std::move(own);
         }
@@ -257,10 +293,9 @@ void AddVersionsOfRegions(ImportState* state) {
 }
 
 bool MayChangeUnderCopies(const ImportState& state, BufferId variable, int region) {
-  const std::vector<OpId>& writers = state.out.graph.buffers[variable].overwritten_by;
+  const std::vector<OpId> writers = WritersFor(state, variable, region);
   return std::any_of(writers.begin(), writers.end(), [&](OpId writer) {
-    const int node = state.out.node_of_op[writer];
-    return Concerns(state, node, region) && !state.index.Implies(state.index[node].region, region);
+    return !state.index.Implies(state.index[state.out.node_of_op[writer]].region, region);
   });
 }
 

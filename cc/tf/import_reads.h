@@ -26,8 +26,9 @@ void AddHeldReads(ImportState* state);
 // computed again until then. For each such read some thousand nodes are looked at, at most.
 void AddVersions(ImportState* state);
 
-// Last of all, where several regions are planned: nodes of each read a variable as a buffer of its own, of no bytes,
-// which only those updates overwrite that copies in that region must or might wait to be before.
+// Last of all, where there are loops or several regions are planned: nodes of each region read a variable as a buffer
+// of its own, of no bytes, which only those updates overwrite that copies in that region must or might wait to be
+// before.
 void AddVersionsOfRegions(ImportState* state);
 
 // Might the variable change under a copy in that region, which cannot be kept behind the change?

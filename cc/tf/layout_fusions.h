@@ -18,6 +18,14 @@ namespace lms {
 // of the filter that reads the same tensor. Without oneDNN every node is itself. Linear in nodes and readers.
 std::vector<int> FusedInto(const tensorflow::GraphDef& graph, const GraphIndex& index, bool onednn);
 
+// Gradients of biases that might go into any of several gradients of filters, as all of these read the same tensor,
+// each with one of those that FusedInto() does not name. Which one it is depends on the instance of the graph.
+struct OtherFusion {
+  int node;
+  int into;
+};
+std::vector<OtherFusion> OtherFusions(const tensorflow::GraphDef& graph, const GraphIndex& index, bool onednn);
+
 // Per node: might it be fused into a reader? Those above, and paddings of convolutions.
 std::vector<bool> MayBeFused(const tensorflow::GraphDef& graph, const GraphIndex& index, bool onednn);
 

@@ -15,6 +15,7 @@ namespace {
 constexpr int64_t kLeastBytes = 256 << 10;
 // Of what is held, for a region to count; and of the peak, where there is no limit.
 constexpr int64_t kLeastShare = 8;
+constexpr int kMostRegions = 64;
 
 }  // namespace
 
@@ -77,9 +78,13 @@ std::vector<int> RegionsAbove(const tensorflow::GraphDef& graph, const GraphInde
       if (region >= 0 && !buffer.resident && !buffer.escapes) live[region] += buffer.bytes;
     }
     const int64_t held = profile.op_bytes[op] - profile.resident_bytes;
-    if (region >= 0 && !found[region] && held > above && live[region] > held / kLeastShare) {
-      found[region] = true;
-      if (loops.MayBePlanned(region)) chosen.push_back(region);
+    // Where there are very many regions, those alone that run.
+    const int first = index.regions() <= kMostRegions ? 0 : std::max(region, 0);
+    const int last = index.regions() <= kMostRegions ? index.regions() - 1 : region;
+    for (int r = first; r <= last && held > above; ++r) {
+      if (found[r] || live[r] <= held / kLeastShare) continue;
+      found[r] = true;
+      if (loops.MayBePlanned(r)) chosen.push_back(r);
     }
     for (const BufferId b : freed[op]) {
       const int made = region_of(memory.buffers[b].producer);

@@ -19,7 +19,7 @@ namespace lms {
 // than what runs in every step. `imported`: the graph with region 0 for the planned one.
 int RegionOfThePeak(const tensorflow::GraphDef& graph, const GraphIndex& index, const ImportedGraph& imported);
 
-// `imported.regions`, and others that can be planned and made much of what is live at some op of theirs where memory is
+// `imported.regions`, and others that can be planned and made much of what is live at some op where memory is
 // above the limit (in bytes, resident included): bodies of other loops, branches, what is around them. Where the limit
 // is 0 (the least is asked for) "above" is what no more than a lower peak elsewhere would leave as the highest.
 std::vector<int> RegionsAbove(const tensorflow::GraphDef& graph, const GraphIndex& index, const ImportedGraph& imported,

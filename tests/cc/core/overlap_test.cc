@@ -57,6 +57,24 @@ TEST(OverlapTest, WhatRunsSideBySideIsHeldAtOnce) {
             210);
 }
 
+TEST(OverlapTest, WhatIsNotTakenHoldsNothing) {
+  // Two branches of 100 and 50 bytes, side by side, and what merges them.
+  MemGraph graph;
+  AddOp(&graph, {}, 10);
+  AddOp(&graph, {0}, 100);
+  AddOp(&graph, {0}, 50);
+  AddOp(&graph, {1, 2}, 1);
+  const std::vector<RunEvent> run = {{0, false}, {0, true}, {1, false}, {2, false},
+                                     {2, true},  {1, true}, {3, false}, {3, true}};
+  EXPECT_EQ(SimulateRun(graph, run, {}).peak_bytes, 160);
+  EXPECT_EQ(SimulateRun(graph, run, {}, {false, false, true, false}).peak_bytes, 110);
+  EXPECT_EQ(SimulateRun(graph, run, {}, {false, true, false, false}).peak_bytes, 60);
+  // All have their turn, and nothing is left behind: 1 byte beside what the branch that is taken made.
+  const MemoryProfile taken = SimulateRun(graph, run, {}, {false, true, false, false});
+  EXPECT_EQ(taken.order, (std::vector<OpId>{0, 1, 2, 3}));
+  EXPECT_EQ(taken.op_bytes.back(), 51);
+}
+
 TEST(OverlapTest, AnInputThatAnotherOpIsStillReadingIsNotTakenOver) {
   MemGraph graph;
   AddOp(&graph, {}, 100);

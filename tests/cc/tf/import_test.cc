@@ -69,6 +69,32 @@ TEST(Import, TheGradientOfABiasEndsWithThatOfItsFilter) {
   EXPECT_EQ(std::count(deps.begin(), deps.end(), step.OpOf("filter")), fused ? 1 : 0);
 }
 
+// Where several filters' gradients read the tensor, as those of convolutions that are added up do, it may be any of
+// them.
+TEST(Import, TheGradientOfABiasMayEndWithAnyOfSeveralFilters) {
+  for (const bool cycle : {false, true}) {
+    GraphBuilder b;
+    b.Feed("x", {2, 8, 8, 4});
+    b.Feed("gradient", {2, 8, 8, 4});
+    b.ShapeConstant("sizes", {1, 1, 4, 4});
+    b.Float("dy", "Neg", {"gradient"});
+    b.Float("bias", "BiasAddGrad", {"dy"});
+    b.Float("other", "Neg", {"bias"});
+    testing::Attr strides{"strides", {}};
+    for (int i = 0; i < 4; ++i) strides.second.mutable_list()->add_i(1);
+    const std::string last = cycle ? "^other" : "^dy";  // what the first of the filters waits for
+    b.Float("first", "Conv2DBackpropFilter", {"x", "sizes", "dy", last}, {strides, testing::Text("padding", "SAME")});
+    b.Float("second", "Conv2DBackpropFilter", {"x", "sizes", "dy"}, {strides, testing::Text("padding", "VALID")});
+    for (const char* result : {"other", "first", "second"}) b.Fetch(result);
+    const Imported step(b.item());
+    ASSERT_TRUE(step.status().ok()) << step.status().message();
+    const bool fused = tensorflow::IsMKLEnabled();
+    const std::vector<OpId>& deps = step.Op("other").deps;
+    EXPECT_EQ(std::count(deps.begin(), deps.end(), step.OpOf("second")), fused ? 1 : 0);
+    EXPECT_EQ(std::count(deps.begin(), deps.end(), step.OpOf("first")), fused && !cycle ? 1 : 0);
+  }
+}
+
 TEST(Import, AVariableIsOneResidentBufferWithItsReads) {
   const Imported step(testing::TrainChain(2));
   const MemBuffer& w = step.Buffer("read_0");
