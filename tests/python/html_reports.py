@@ -270,6 +270,8 @@ def synthetic(
         "time_overhead_bound": added / step_us * 0.9,
         "step_time_us": step_us,
         "planner_seconds": 0.42,
+        "planner_work": 12_000_000,
+        "stage_seconds": {"plan": 0.42},
         "optimizer_seconds": 0.97,
         "nodes_before": len(before["op"]),
         "nodes_after": len(after["op"]),

@@ -223,7 +223,10 @@ def test_batches_made_meanwhile_are_not_the_steps(made, batches):
     measured = report.measured_peak_bytes - report.resident_bytes
     predicted = report.peak_after_bytes - report.resident_bytes
     assert predicted > 2 * BATCH * SIDE * 4
-    assert abs(measured / predicted - 1) < 0.02
+    # What a pipeline in other threads makes at the same moment, in the size of a part of the batch,
+    # cannot always be told from the part that the step takes: one more may be counted, none less.
+    others = 0 if made == "as it is" else BATCH * SIDE * 4
+    assert -0.02 * predicted < measured - predicted < 0.02 * predicted + others
 
 
 def test_a_smaller_last_batch_is_not_measured():

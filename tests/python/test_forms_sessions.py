@@ -166,7 +166,7 @@ def test_a_gradient_through_a_loop_of_version_1_is_not_predicted():
 
     _, _, report = compare(build)
     assert report.status in ("rewritten", "fits")
-    assert any("what they hold is not predicted" in warning for warning in report.warnings)
+    assert any("what is held there is not predicted" in warning for warning in report.warnings)
 
 
 def test_reference_variables_are_read_where_they_are():

@@ -41,6 +41,8 @@ RAW = {
     "swap_hidden": 0.0,
     "swap_stall": 0.0,
     "planner_seconds": 0.125,
+    "planner_work": 4000000,
+    "stage_seconds": {"plan": 0.125, "verify": 0.0625},
     "optimizer_seconds": 0.25,
     "nodes_before": 4400,
     "nodes_after": 4456,

@@ -68,7 +68,11 @@ def check(value, schema, where="report"):
         items = schema.pop("items")
         for index, item in enumerate(value):
             check(item, items, f"{where}[{index}]")
-    if isinstance(value, dict):
+    if isinstance(value, dict) and isinstance(schema.get("additionalProperties"), dict):
+        every = schema.pop("additionalProperties")
+        for name, item in value.items():
+            check(item, every, f"{where}.{name}")
+    elif isinstance(value, dict):
         properties = schema.pop("properties")
         assert set(schema.pop("required")) <= set(value), where
         assert set(value) <= set(properties), f"{where}: {set(value) - set(properties)}"
