@@ -33,7 +33,10 @@ def run_child(
         # So that a child finds what its parent runs from, installed or not.
         [str(pathlib.Path(__file__).absolute().parent.parent), os.environ.get("PYTHONPATH", "")]
     ).rstrip(os.pathsep)
-    with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as said, open(reading, "rb") as events:
+    with (
+        tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as said,
+        open(reading, "rb") as events,
+    ):
         try:
             child = subprocess.Popen(
                 [sys.executable, "-m", module, str(writing), *arguments],

@@ -84,6 +84,9 @@ def load_lms() -> ModuleType:
 
 def process_seconds() -> float:
     """Since this process was started, loading of Python and packages included."""
-    with open("/proc/self/stat", encoding="utf-8") as stat, open("/proc/uptime", encoding="utf-8") as uptime:
+    with (
+        open("/proc/self/stat", encoding="utf-8") as stat,
+        open("/proc/uptime", encoding="utf-8") as uptime,
+    ):
         started = float(stat.read().rpartition(")")[2].split()[19])  # field 22 of proc(5)
         return float(uptime.read().split()[0]) - started / os.sysconf("SC_CLK_TCK")

@@ -140,7 +140,8 @@ def memory_checks() -> Iterator[Check]:
             group,
             "cgroup",
             OK if left > _LITTLE else WARNING,
-            f'{bytes_in_words(limit_bytes)}, {bytes_in_words(used)} of it in use; memory_budget="auto" keeps to it',
+            f"{bytes_in_words(limit_bytes)}, {bytes_in_words(used)} of it in use; "
+            'memory_budget="auto" keeps to it',
             "" if left > _LITTLE else "give the container or the job more memory",
         )
 

@@ -192,8 +192,8 @@ SwapLink Link(double bytes_per_us, bool shared) {
   return link;
 }
 
-// What planner.h promises for one plan: the work, one and a half times that where the limit cannot be met, and the first
-// start in any case.
+// What planner.h promises for one plan: the work, one and a half times that where the limit cannot be met, and the
+// first start in any case.
 int64_t MostWork(const MemGraph& graph, int64_t work) {
   constexpr int64_t kFirstStart = 200;  // for each op and buffer
   constexpr int64_t kLastStep = 100000;
