@@ -20,8 +20,10 @@ namespace {
 
 // Plans are made again, for a lower limit, when the verifier finds the new graph above the budget.
 constexpr int kMostAttempts = 5;
-constexpr double kShareOfPlan = 0.4;  // of the work that is left
-constexpr int64_t kLeastShare = 40;   // of the work for a step, that is there for any plan: one of so many parts
+// Of the work that is left: for a plan under a limit, and for one with the least peak.
+constexpr double kShareOfPlan = 0.4;
+constexpr double kShareOfLeast = 0.75;
+constexpr int64_t kLeastShare = 40;  // of the work for a step, that is there for any plan: one of so many parts
 
 double Now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
@@ -173,8 +175,10 @@ void DevicePass::ChooseWhereToSwap() {
 
 PlannerOptions DevicePass::Planner() const {
   PlannerOptions planner;
-  const double share = kShareOfPlan * static_cast<double>(facts_.work.left());
-  planner.work = std::max(static_cast<int64_t>(share), WorkForStep(options_.planner_seconds) / kLeastShare);
+  // A plan for the least peak is hardly ever made again, and each step of the search for it counts.
+  const bool least = options_.memory_budget.kind == Budget::Kind::kMin;
+  const double work = (least ? kShareOfLeast : kShareOfPlan) * static_cast<double>(facts_.work.left());
+  planner.work = std::max(static_cast<int64_t>(work), WorkForStep(options_.planner_seconds) / kLeastShare);
   planner.recompute = options_.recompute && restraint_.Allows(Change::kRecomputations);
   planner.move = options_.schedule && restraint_.Allows(Change::kMoves);
   if (restraint_.Allows(Change::kSwaps)) planner.link = swap_.link;
