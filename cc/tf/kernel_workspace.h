@@ -13,8 +13,10 @@
 // gradients of weights, up to 1.3 MB.
 //
 // The rules were read from the kernels (2.21), and measured op by op with lms.memory (benchmarks/workspace.py): on an
-// AMD EPYC with AVX-512 and avx512_bf16 (Zen 5), there also with oneDNN off, and held to AVX512_CORE, AVX2 and SSE41 by
-// ONEDNN_MAX_CPU_ISA. An Intel Xeon with avx512_fp16 (Sapphire Rapids) showed no scratch of float16 gradients. Not
+// AMD EPYC with AVX-512 and avx512_bf16 (Zen 5), there also with oneDNN off, and held to AVX512_CORE, AVX2, AVX and
+// SSE41 by ONEDNN_MAX_CPU_ISA. The kernels of half that avx512_fp16 brings were looked at there with the processor's
+// flags replaced, which is where the 0.7 MB come from; an Intel Xeon (Sapphire Rapids) showed the same scratch for
+// gradients of convolutions, 6,916 bytes, and less for products. The figures are the largest seen, no limits. Not
 // measured: processors with AVX_NE_CONVERT and without AVX-512, for which the float sums are assumed; AMX.
 
 #ifndef LMS_CC_TF_KERNEL_WORKSPACE_H_
