@@ -280,7 +280,9 @@ def test_the_table_says_what_is_largest_at_the_peak(rewritten):
 
 
 def test_in_a_terminal_there_are_colours(rewritten, capsys):
-    console = pytest.importorskip("rich.console").Console(force_terminal=True, width=120)
+    console = pytest.importorskip("rich.console").Console(
+        force_terminal=True, width=120, color_system="standard", no_color=False
+    )
     with console.capture() as captured:
         console.print(rewritten)
     assert "\x1b[32mrewritten" in captured.get()

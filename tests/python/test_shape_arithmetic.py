@@ -13,7 +13,7 @@ from shape_cases import FUNCTIONS, MODELS
 
 CASES = Path(__file__).with_name("shape_cases.py")
 # How far a prediction may be off. In `fit` the elements come from threads of the dataset's, which
-# make the order of ops differ from run to run.
+# make the order of ops differ from run to run; of several instances the nearest is taken.
 OFF = {**dict.fromkeys(FUNCTIONS, 0.05), **dict.fromkeys(MODELS, 0.2)}
 # A variable of a loop, and what comes out of a branch, count beside what they share storage with,
 # whether the batch is known or not.
