@@ -125,8 +125,8 @@ def test_predictions_count_where_nothing_is_guessed():
     """55 / 50 is 1.1, 100 / 100 is 1; what has a warning counts apart."""
     known = row(measured=100)
     known["budgets"]["min"]["rounds"][0].update(peak_after_bytes=150)  # less 50 that are resident
-    known.update(predicted_stock=55, stock_peaks=[90, 45, 50], first_warnings=[])
-    guessed = {**known, "first_warnings": ["3 tensors: each was taken to be 32"]}
+    known.update(predicted_stock=55, instance_peaks=[45, 50], stock_warnings=[])
+    guessed = {**known, "stock_warnings": ["3 tensors: each was taken to be 32"]}
     lines = verdict.summary([known])
     assert lines[3].startswith("predicted / measured peak: 1 of 2 (50.0%) between 0.98 and 1.08")
     assert "2 of 2 (100.0%) between 0.95 and 1.15" in lines[3]

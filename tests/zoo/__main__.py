@@ -52,9 +52,11 @@ ABOUT_OTHERS = """
 them, each in a process of its own with one intra-op and one inter-op thread, and with libraries
 of an environment of their own. A program runs as a whole, from its beginning, by stock TensorFlow
 and under each budget; all that its steps return and all variables at the end are compared bit for
-bit. Where they differ, stock runs twice more and is compared with itself. "75% in bytes" is the
-number of bytes that leaves 75% of the predicted activations. "predicted MB" and "stock MB": the
-activations' peak of the step as stock runs it, predicted and measured. "MB" are a budget's
+bit. Stock runs four times, each time as other instances of the same functions, in which another of
+two ops may run first: where values differ it is compared with itself. "75% in bytes" is the number
+of bytes that leaves 75% of the predicted activations. "predicted MB" and "stock MB": the
+activations' peak of the step as stock runs it, by the last plan that was made for it, and the
+highest that the four took. "MB" are a budget's
 activations: budget_bytes less resident_bytes. "measured/budget": the allocator's peak above what
 was in use before, the highest of the last three steps, over that; up to 1.02 counts as kept.
 "measured/predicted": the same over the predicted peak. "warned": the report says that sizes are

@@ -41,8 +41,8 @@ WRITTEN: dict[str, tuple[str, ...]] = {
     ),
     "hugging": (
         "tf_bert_masked", "tf_bert_classifier_padded", "tf_distilbert_answers", "tf_gpt2", "tf_t5",
-        "tf_bart", "tf_albert_shared", "tf_electra_tokens", "tf_xlnet", "tf_longformer",
-        "tf_deberta", "tf_funnel", "tf_layoutlm", "tf_vit", "tf_swin", "tf_segformer",
+        "tf_bart", "tf_albert_shared", "tf_electra_tokens", "tf_xlnet",
+        "tf_deberta", "tf_funnel", "tf_layoutlm", "tf_vit", "tf_segformer",
         "tf_convnext", "tf_data2vec_vision", "tf_wav2vec2", "tf_whisper", "tf_clip",
     ),
     "probability": (
@@ -55,7 +55,7 @@ WRITTEN: dict[str, tuple[str, ...]] = {
         "kecam_coat", "nbeats_forecast", "attention_over_lstm",
     ),
     "libraries": (
-        "tcn_temporal", "keras_rs_dot_interaction", "vit_keras_small",
+        "tcn_temporal", "keras_rs_dot_interaction",
         "sonnet_resnet", "sonnet_vq_vae", "deepxde_heat", "einops_mixer",
     ),
 }  # fmt: skip
@@ -67,7 +67,7 @@ LEGACY = ("legacy",)
 PACKAGES: tuple[str, ...] = (
     "keras", "tf-keras", "keras-hub", "transformers", "gpflow", "tensorflow-probability",
     "spektral", "tensorflow-recommenders", "keras-rs", "larq", "keras-tcn",
-    "vit-keras", "deepxde", "ncps", "attention", "dm-sonnet", "keras-cv-attention-models",
+    "deepxde", "ncps", "attention", "dm-sonnet", "keras-cv-attention-models",
     "einops", "tensorflow-lattice", "nbeats-keras",
 )  # fmt: skip
 

@@ -153,17 +153,6 @@ def tf_xlnet() -> Training:
     return _looped(model, _text(68, 40), integers(3, 68), 8, tf_keras.optimizers.Adam(1e-4))
 
 
-def tf_longformer() -> Training:
-    """Attention in sliding windows, made by as_strided-like gathers and pads."""
-    tf_keras.utils.set_random_seed(119)
-    config = hf.LongformerConfig(
-        vocab_size=_WORDS, attention_window=16, num_labels=3, max_position_embeddings=130,
-        hidden_size=64, num_hidden_layers=2, num_attention_heads=4, intermediate_size=128,
-    )  # fmt: skip
-    model = hf.TFLongformerForSequenceClassification(config)
-    return _looped(model, _text(36, 96), integers(3, 36), 4, tf_keras.optimizers.Adam(1e-4))
-
-
 def tf_deberta() -> Training:
     """Attention of contents and positions, tables gathered by take_along_axis."""
     tf_keras.utils.set_random_seed(120)
@@ -202,19 +191,6 @@ def tf_vit() -> Training:
     config = hf.ViTConfig(image_size=48, patch_size=8, num_labels=10, **_SIZES)
     pixels = {"pixel_values": floats(100, 3, 48, 48)}
     return _own_loss(hf.TFViTForImageClassification(config), pixels, integers(10, 100), 12)
-
-
-def tf_swin() -> Training:
-    """Shifted windows with masks made from the input's shape."""
-    tf_keras.utils.set_random_seed(124)
-    config = hf.SwinConfig(
-        image_size=56, patch_size=4, embed_dim=32, depths=[2, 2], num_heads=[2, 4], window_size=7,
-        num_labels=10,
-    )  # fmt: skip
-    optimizer = tf_keras.optimizers.Adam(1e-4)
-    model = hf.TFSwinForImageClassification(config)
-    pixels = {"pixel_values": floats(68, 3, 56, 56)}
-    return _looped(model, pixels, integers(10, 68), 8, optimizer)
 
 
 def tf_segformer() -> Training:

@@ -46,19 +46,6 @@ def keras_rs_dot_interaction() -> Training:
     return fitted(keras, model, data)
 
 
-def vit_keras_small() -> Training:
-    """vit-keras: the original Vision Transformer at small size."""
-    from vit_keras import vit
-
-    keras.utils.set_random_seed(154)
-    model = vit.build_model(
-        image_size=48, patch_size=8, num_layers=3, hidden_size=96, num_heads=4, mlp_dim=192,
-        classes=10, dropout=0.1, activation="linear", include_top=True, representation_size=None,
-    )  # fmt: skip
-    model.compile(keras.optimizers.Adam(1e-4), _FROM_LOGITS)
-    return fitted(keras, model, dataset(floats(100, 48, 48, 3), integers(10, 100), batch=12))
-
-
 def sonnet_resnet() -> Training:
     """Sonnet: modules, batch norm with its own averages, its own optimizers; an open batch."""
     import sonnet as snt
