@@ -169,7 +169,7 @@ ROUNDS: dict[str, tuple[Circumstance, ...]] = {
         _set("40 columns", COLUMNS="40"),
     ),
     "2": (
-        Circumstance("two cores, twice loaded", lacking=_few(2), processors=2, beside=4),
+        Circumstance("two cores, twice loaded", lacking=_few(2), processors=2, beside=2),
         Circumstance("not root", lacking=_no_other_user, other_user=True),
         _isa("AVX512_CORE", "avx512bw"),
         _set("PYTHONHASHSEED=2", PYTHONHASHSEED="2"),

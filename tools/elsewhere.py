@@ -101,6 +101,7 @@ class Round:
             contextlib.ExitStack() as stack,
         ):
             home = Path(made)
+            home.chmod(0o711)  # what is in it may be another user's, in a round within this one
             for name in ("home", "tmp", "out"):
                 (home / name).mkdir()
             options: dict[str, Any] = {"env": self.environment(home), "cwd": ROOT}

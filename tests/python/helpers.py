@@ -17,6 +17,20 @@ from tensorflow.python.eager import context
 
 PACKAGE = Path(lms.__file__).resolve().parent
 _numbers = itertools.count()
+ONEDNN = os.environ.get("TF_ENABLE_ONEDNN_OPTS") != "0"
+
+
+SCRATCH = "without oneDNN the scratch memory of a convolution alone is above this budget"
+
+
+def kernels_need_more(status: str, predicted: int, stock_peak: int) -> bool:
+    """Is a budget rightly called too small, on this machine? Both figures: bytes of activations.
+
+    Without oneDNN a convolution takes scratch memory in the size of the processor's last-level
+    cache, and other kernels have some of their own, which is no part of a plan. Then stock's
+    peak, as it was measured, must be the one that was predicted.
+    """
+    return not ONEDNN and status == "infeasible" and 0.9 <= predicted / stock_peak <= 1.1
 
 
 def _train(weights: list, x: tf.Tensor) -> tf.Tensor:

@@ -22,7 +22,7 @@ import lms
 import numpy as np
 import pytest
 import tensorflow as tf
-from helpers import run_python
+from helpers import kernels_need_more, run_python
 from tensorflow.python.eager import context
 
 HERE = Path(__file__).parent
@@ -186,6 +186,8 @@ def assert_rewritten(found: dict[str, Any], within: float | None = 1.05) -> None
     """
     assert_same(found)
     assert found["finite"], found
+    if kernels_need_more(found["status"], found["predicted"], found["stock_peak"]):
+        return
     assert found["status"] == "rewritten", found
     assert found["peak"] < found["stock_peak"], found
     assert within is None or found["peak"] <= within * found["budget"], found

@@ -12,6 +12,7 @@ import keras
 import lms
 import numpy as np
 import tensorflow as tf
+from helpers import kernels_need_more
 from steps import BATCH, LAYERS, WIDTH, chain, descend, weights
 
 ROUNDS = 4
@@ -250,10 +251,12 @@ def compare(name: str, stock: tuple, ours: tuple) -> None:
     report = ours[2]
     same = all(np.array_equal(a, b) for a, b in zip(stock[0], ours[0]))
     budget = report.budget_bytes - report.resident_bytes
+    predicted = report.peak_before_bytes - report.resident_bytes
     print(
         f"{name}: status={report.status} same={same} within={ours[1] <= 1.05 * budget} "
         f"lower={ours[1] < stock[1]} region={'loop' * ('loop' in report.reason)} "
         f"hidden={any('inside loops' in warning for warning in report.warnings)} "
+        f"enough={not kernels_need_more(report.status, predicted, stock[1])} "
         f"stock={stock[1]} peak={ours[1]} budget={budget} {report.reason}"
     )
 

@@ -126,7 +126,9 @@ def runs() -> dict[str, dict]:
         if not block.not_run:
             code = block.setup + ("\n" if block.setup else "") + block.text
             pages.setdefault(block.page, []).append((block.line, code))
-    environment = {name: value for name, value in os.environ.items() if name[:4] != "LMS_"}
+    # The pages are written for the kernels that TensorFlow has by default.
+    others = ("LMS_", "TF_ENABLE_ONEDNN_", "ONEDNN_")
+    environment = {name: text for name, text in os.environ.items() if not name.startswith(others)}
     environment |= {"CUDA_VISIBLE_DEVICES": "", "TF_CPP_MIN_LOG_LEVEL": "2"}
     done = subprocess.run(
         [sys.executable, Path(__file__).with_name("run_pages.py")],

@@ -1,5 +1,6 @@
 """Keras 2, as the package tf_keras has it, has the same standing as Keras 3."""
 
+import os
 import warnings
 
 import keras
@@ -8,7 +9,7 @@ import lms.keras
 import numpy as np
 import pytest
 import tensorflow as tf
-from helpers import run_python
+from helpers import ONEDNN, run_python
 
 tf_keras = pytest.importorskip("tf_keras")
 
@@ -145,7 +146,9 @@ def test_hints_of_layers():
     lms.enable("60%")
     model.fit(x, y, batch_size=512, verbose=0)
     found = {hint["where"]: hint["tensors"] for hint in lms.report().hints}
-    assert found == {"keep=layer_1": 1, "keep=layer_2": 1, "recompute=layer_3": 1}
+    # A layer's sum and what its activation makes of it are one tensor, or two, by the kernels.
+    kept = 1 if ONEDNN else 2
+    assert found == {"keep=layer_1": kept, "keep=layer_2": kept, "recompute=layer_3": 1}
     with pytest.raises(ValueError, match="layer_1"):
         lms.hint_layers(model, keep=["layer_11"])
 
@@ -210,7 +213,10 @@ def test_planning(made):
     model = make()
     model.fit(x, x, batch_size=512, epochs=2, verbose=0)
     (real,) = [r for r in rewritten() if "train_function" in r.function]
-    assert abs(real.peak_after_bytes / report.peak_after_bytes - 1) < 0.05
+    # On one processor another order does for one of the two, and nothing is recomputed in it.
+    within = 0.05 if len(os.sched_getaffinity(0)) > 1 and ONEDNN else 0.1
+    assert abs(real.peak_after_bytes / report.peak_after_bytes - 1) < within
+    assert real.peak_after_bytes <= real.budget_bytes
     if made == "before":
         assert len(what.optimizer.variables) <= 1 and what.built
 

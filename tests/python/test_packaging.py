@@ -65,6 +65,8 @@ def test_the_library_exports_its_init_function_and_nothing_else_of_ours() -> Non
 def test_the_sdist_holds_what_the_build_needs_and_no_results_of_one(
     tmp_path: pathlib.Path,
 ) -> None:
+    if not os.access(ROOT, os.W_OK):
+        pytest.skip("setuptools makes its tree in the sources, which cannot be written here")
     made = _run(
         *(sys.executable, "setup.py", "-q", "egg_info", "--egg-base", tmp_path),
         *("sdist", "--dist-dir", tmp_path / "dist"),
