@@ -84,6 +84,11 @@ bool AsSeenSizes(const OptionValue& value, std::vector<SeenSize>* out) {
   return text != nullptr && ParseSeenSizes(*text, out);
 }
 
+bool AsRecorded(const OptionValue& value, RecordedShapes* out) {
+  const std::string* text = std::get_if<std::string>(&value);
+  return text != nullptr && ParseRecordedSizes(*text, out);
+}
+
 bool AsDouble(const OptionValue& value, double least, double below, double* out) {
   double number = 0;
   if (const double* d = std::get_if<double>(&value)) {
@@ -241,6 +246,15 @@ std::vector<std::string> ParseOptions(const OptionMap& map, Options* options, bo
       good = AsDouble(value, 0, 1, &parsed.safety_margin);
     } else if (internal && name == "_seen_sizes") {
       if (!AsSeenSizes(value, &parsed.seen_sizes)) problems.push_back(name + "=" + Show(value) + " " + why);
+      continue;
+    } else if (internal && name == "_data_may_end") {
+      parsed.data_may_end = true;
+      continue;
+    } else if (internal && name == "_record_sizes") {
+      parsed.record_sizes = true;
+      continue;
+    } else if (internal && name == "_recorded") {
+      if (!AsRecorded(value, &parsed.recorded)) problems.push_back(name + "=" + Show(value) + " " + why);
       continue;
     } else if (internal && name == "_feedback") {
       if (!AsFeedback(value, &parsed)) problems.push_back(name + "=" + Show(value) + " " + why);

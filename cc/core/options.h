@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "cc/core/argument_sizes.h"
+#include "cc/core/recorded_sizes.h"
 #include "cc/core/swap_link.h"
 
 namespace lms {
@@ -67,6 +68,9 @@ struct Options {
   std::string time_ops;              // lms.calibrate(): ops run one at a time, and their keys are kept under this name
   int intra_op_threads = 0;          // from TensorFlow's configuration; 0: its default
   std::vector<SeenSize> seen_sizes;  // "_seen_sizes": what one function's call tells of itself
+  RecordedShapes recorded;           // "_recorded": what earlier steps have shown of its tensors
+  bool data_may_end = false;         // "_data_may_end": a step may fail as an iterator has no more elements
+  bool record_sizes = false;         // "_record_sizes": the next call can be planned with what this one shows
   double observed_excess = 1;        // "_feedback": activations measured / predicted, under an earlier plan
   std::string planned_again;         // the words that came with it; "": the first plan
   std::string hints;                 // "_hints": what is said of a function's tensors by name (cc/tf/hints.h)

@@ -69,6 +69,12 @@ struct HintReport {
   int not_followed = 0;            // tensors that it could not be carried out on
 };
 
+// A node with results of sizes that only the run decides. `least`: of a result, the elements from which on it matters.
+struct OpenSize {
+  std::string node;
+  int64_t least = 0;
+};
+
 struct Report {
   std::string function;
   int64_t sequence = 0;
@@ -105,7 +111,8 @@ struct Report {
   double optimizer_seconds = 0;  // everything that lms did
   int nodes_before = 0;
   int nodes_after = 0;
-  std::vector<std::string> sizes;  // of dimensions that the function leaves unknown: "images:0 = 64 (first call)"
+  std::vector<OpenSize> open_sizes;  // that only the run decides, and that are recorded as it does
+  std::vector<std::string> sizes;    // of dimensions that the function leaves unknown: "images:0 = 64 (first call)"
   std::vector<std::string> warnings;
   std::vector<Decision> decisions;
   std::vector<int64_t> timeline_before;  // bytes in use at each op, in schedule order

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <limits>
 #include <map>
+#include <optional>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -21,9 +22,10 @@ struct Block {
   bool batch = false;
 };
 
-int64_t LargestRun(const std::vector<AllocationEvent>& events) {
+int64_t OwnRun(const std::vector<AllocationEvent>& events) {
   std::map<int64_t, int64_t> bytes;
   for (const AllocationEvent& event : events) {
+    if (event.taken > 0 && event.run != 0) return event.run;
     if (event.bytes > 0 && event.run != 0) bytes[event.run] += event.bytes;
   }
   int64_t largest = 0;
@@ -36,8 +38,18 @@ int64_t LargestRun(const std::vector<AllocationEvent>& events) {
 std::vector<Block> Blocks(const std::vector<AllocationEvent>& events) {
   std::vector<Block> blocks;
   std::unordered_map<const void*, size_t> live;
+  std::unordered_set<const void*> taken;  // of those that were there before
   for (size_t i = 0; i < events.size(); ++i) {
     const AllocationEvent& event = events[i];
+    if (event.taken > 0) {
+      const auto found = live.find(event.pointer);
+      if (found == live.end()) {
+        taken.insert(event.pointer);
+      } else {
+        blocks[found->second].batch = true;
+      }
+      continue;
+    }
     if (event.bytes > 0) {
       live[event.pointer] = blocks.size();
       blocks.push_back({event.bytes, event.run, i, kStays, false});
@@ -45,7 +57,7 @@ std::vector<Block> Blocks(const std::vector<AllocationEvent>& events) {
     }
     const auto found = live.find(event.pointer);
     if (found == live.end()) {
-      blocks.push_back({-event.bytes, 0, kBefore, i, false});
+      blocks.push_back({-event.bytes, 0, kBefore, i, taken.erase(event.pointer) != 0});
     } else {
       blocks[found->second].end = i;
       live.erase(found);
@@ -79,13 +91,26 @@ bool FindBatch(const std::vector<int64_t>& sizes, int64_t own, std::vector<Block
   return all;
 }
 
+// Has the step been handed a tensor of each of these sizes? Nothing where nobody notes that.
+std::optional<bool> Handed(std::vector<int64_t> sizes, const std::vector<AllocationEvent>& events) {
+  bool noted = false;
+  for (const AllocationEvent& event : events) {
+    if (event.taken == 0) continue;
+    noted = true;
+    const auto found = std::find(sizes.begin(), sizes.end(), event.taken);
+    if (found != sizes.end()) sizes.erase(found);
+  }
+  return noted ? std::make_optional(sizes.empty()) : std::nullopt;
+}
+
 }  // namespace
 
 StepPeak PeakOfStep(const std::vector<AllocationEvent>& events, const std::vector<int64_t>& batch) {
   StepPeak peak;
-  const int64_t own = LargestRun(events);
+  const int64_t own = OwnRun(events);
   std::vector<Block> blocks = Blocks(events);
-  peak.complete = FindBatch(batch, own, &blocks);
+  const std::optional<bool> handed = Handed(batch, events);
+  peak.complete = handed ? *handed : FindBatch(batch, own, &blocks);
   const std::unordered_set<int64_t> like_batch(batch.begin(), batch.end());
   std::unordered_map<int64_t, int64_t> new_ones;  // by size: of the step's blocks, how many stay
   for (const Block& block : blocks) {

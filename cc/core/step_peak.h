@@ -5,7 +5,8 @@
 // and releases of that time are told apart:
 // - what the step's own run of the graph asked for counts, and so does what nobody's name is on and is gone at the end
 //   (a kernel's scratch memory);
-// - the batch that it takes counts from when it is there, or from the start, to its release;
+// - the batch that it takes counts from when it is there, or from the start, to its release. Which blocks these are the
+//   graph says where it has an op for it (cc/tf/size_record.h); else each is the oldest of its size that is released;
 // - what other runs (a pipeline's functions) asked for, and later batches, do not count;
 // - where the step puts a block in the place of an older one of the same size (a variable that was copied when it was
 //   written), the older one is taken off when it goes.
@@ -24,6 +25,7 @@ struct AllocationEvent {
   const void* pointer = nullptr;
   int64_t bytes = 0;  // above 0: allocated; below: released
   int64_t run = 0;    // of allocations: which run of a graph asked for it; 0: not known
+  int64_t taken = 0;  // above 0, of neither kind: the run was handed this block, with a tensor of so many bytes in it
 };
 
 struct StepPeak {
@@ -32,7 +34,7 @@ struct StepPeak {
 };
 
 // `events`: in the order in which they happened; `batch`: the sizes of the tensors that the step takes from iterators.
-// The step's own run is the one that asks for most.
+// The step's own run is the one that is handed a batch, else the one that asks for most.
 StepPeak PeakOfStep(const std::vector<AllocationEvent>& events, const std::vector<int64_t>& batch);
 
 }  // namespace lms

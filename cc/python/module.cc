@@ -31,6 +31,7 @@
 #include "cc/tf/memory_counter.h"
 #include "cc/tf/optimizer.h"
 #include "cc/tf/session_sizes.h"
+#include "cc/tf/size_record.h"
 #include "cc/tf/step_pareto.h"
 #include "cc/tf/swap_choice.h"
 #include "cc/tf/swap_handle.h"
@@ -73,7 +74,7 @@ py::object DetailsHandle(const lms::Report& report) {
   py::capsule handle(held.get(), kDetailsName, [](PyObject* capsule) {
     delete static_cast<SharedDetails*>(PyCapsule_GetPointer(capsule, kDetailsName));
   });
-  held.release();
+  static_cast<void>(held.release());  // the capsule has it
   return std::move(handle);
 }
 
@@ -515,6 +516,7 @@ PYBIND11_MODULE(_native, m) {
   m.def("measure_disk_link", &MeasureDiskLink, py::arg("swap_to"));
   m.def("latest_plan", &LatestPlan, py::arg("function"));
   m.def("note_session_sizes", &lms::NoteSessionSizes, py::arg("session"), py::arg("text"));
+  m.def("recorded_sizes", &lms::RecordedSizesOf, py::arg("function"));
   m.def("keeps_random_state", &lms::KeepsState, py::arg("function"));
   m.def(
       "set_measured",
@@ -531,6 +533,12 @@ PYBIND11_MODULE(_native, m) {
   m.def("measure_spill", &MeasureSpill, py::arg("directory"), py::arg("bytes"));
   m.def("begin_peak_scope", [] { return lms::StartCounting().empty() && lms::BeginPeakScope(); });
   m.def("end_peak_scope", &lms::EndPeakScope);
+  m.def("begin_holder_scope", [] { return lms::StartCounting().empty() && lms::BeginPeakScope(/*holders=*/true); });
+  m.def("end_holder_scope", [] {
+    std::vector<std::pair<int64_t, std::string>> held;
+    for (const lms::HeldBlock& block : lms::EndPeakScopeWithHolders()) held.emplace_back(block.bytes, block.op);
+    return held;
+  });
   m.def(
       "end_peak_scope_of_step",
       [](const std::vector<int64_t>& batch) {

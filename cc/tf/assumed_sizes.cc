@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstdio>
+#include <utility>
 
 #include "cc/core/words.h"
 
@@ -37,6 +39,14 @@ std::vector<std::string> Names(const Bytes& sums, const AssumptionNames& names) 
   }
   if (unnamed) add(all.empty() ? "what only the run decides" : "others");
   return all;
+}
+
+double AssumedBytes(const ImportedGraph& imported) {
+  double assumed = 0;
+  for (size_t b = 0; b < imported.graph.buffers.size(); ++b) {
+    if (imported.assumptions_of_buffer[b] != 0) assumed += static_cast<double>(imported.graph.buffers[b].bytes);
+  }
+  return assumed;
 }
 
 }  // namespace
@@ -84,6 +94,22 @@ std::string AssumptionAtPeak(const ImportedGraph& imported, const MemoryProfile&
   std::snprintf(percent, sizeof percent, "%.0f%%", 100 * share);
   return NameSome(assumed) + (one ? " is " : " are ") + std::to_string(assumed_dim) + " (assumed: " + percent +
          " of the predicted activations rest on " + (one ? "it" : "them") + "; set unknown_dim)";
+}
+
+std::vector<OpenSize> OpenSizes(const std::vector<ShapeValues::OpenNode>& nodes, const ImportedGraph& imported,
+                                int64_t activations) {
+  const double least_bytes = kLeastAssumedShare * static_cast<double>(activations);
+  const double assumed = AssumedBytes(imported);
+  const double times = assumed > least_bytes ? 0 : std::sqrt(least_bytes / std::max(assumed, 1.0));
+  std::vector<OpenSize> sizes;
+  for (const ShapeValues::OpenNode& node : nodes) {
+    OpenSize size;
+    size.node = node.name;
+    const double least = node.elements < 0 ? least_bytes / sizeof(float) : times * static_cast<double>(node.elements);
+    if (!node.recorded) size.least = static_cast<int64_t>(std::min(least, 1e18));
+    sizes.push_back(std::move(size));
+  }
+  return sizes;
 }
 
 }  // namespace lms

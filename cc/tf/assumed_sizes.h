@@ -8,8 +8,10 @@
 #include <vector>
 
 #include "cc/core/liveness.h"
+#include "cc/core/report.h"
 #include "cc/core/run_record.h"
 #include "cc/tf/import.h"
+#include "cc/tf/shape_values.h"
 
 namespace lms {
 
@@ -28,6 +30,12 @@ std::string AssumptionWarning(const ImportedGraph& imported, const AssumptionNam
 inline constexpr double kLeastAssumedShare = 0.01;
 std::string AssumptionAtPeak(const ImportedGraph& imported, const MemoryProfile& profile, const RunRecord& record,
                              const AssumptionNames& names, int64_t assumed_dim);
+
+// What is to be recorded of these nodes. Sizes that were recorded before always matter. Others do where what rests on
+// assumptions, if it grew as the square of what they turn out to be, would be kLeastAssumedShare of the step's
+// `activations` (bytes). Linear in the buffers.
+std::vector<OpenSize> OpenSizes(const std::vector<ShapeValues::OpenNode>& nodes, const ImportedGraph& imported,
+                                int64_t activations);
 
 }  // namespace lms
 

@@ -78,6 +78,8 @@ class DevicePass {
   bool Fail(const absl::Status& status);
   bool Read();
   // What the prediction does not cover is said wherever it is used.
+  void NoteAssumptions();
+  void NoteRecorded();
   void NoteHiddenOps();
   void NoteUnseenCalls();
   void Measure();

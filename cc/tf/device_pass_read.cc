@@ -15,6 +15,12 @@
 #include "cc/tf/region_choice.h"
 
 namespace lms {
+namespace {
+
+constexpr size_t kMostRecordedLines = 8;
+constexpr char kRecorded[] = "; the step records what they are, and its next call is planned with that";
+
+}  // namespace
 
 DevicePass::DevicePass(const Options& options, tensorflow::grappler::Cluster* cluster,
                        const tensorflow::grappler::GrapplerItem& item, int threads, const std::string& device,
@@ -94,6 +100,7 @@ bool DevicePass::Read() {
     if (!status.ok()) return Fail(status);
     facts_.inferred = true;
   }
+  NoteRecorded();
   Enter("import");
   status = ImportGraph(item_, index_, sizes_, &imported_, stages_.deadline(), device_);
   if (!status.ok()) return Fail(status);
@@ -101,11 +108,6 @@ bool DevicePass::Read() {
   report_.device = imported_.device;
   report_.other_devices = imported_.other_devices;
   report_.nodes_before = report_.nodes_after = item_.graph.node_size();
-  if (options_.unknown_dim.everywhere == 0) {
-    const std::string warning =
-        AssumptionWarning(imported_, sizes_.assumptions(), dimensions.rest(), dimensions.strange());
-    if (!warning.empty()) report_.warnings.push_back(warning);
-  }
   NoteHiddenOps();
   NoteUnseenCalls();
   for (const auto& node : item_.graph.node()) {
@@ -117,6 +119,27 @@ bool DevicePass::Read() {
     }
   }
   return true;
+}
+
+void DevicePass::NoteAssumptions() {
+  const int64_t activations = report_.peak_before_bytes - report_.resident_bytes;
+  report_.open_sizes = OpenSizes(sizes_.OpenNodes(), imported_, activations);
+  if (options_.unknown_dim.everywhere != 0) return;
+  // What matters little now, and is recorded, is told when it turns out to matter.
+  if (options_.record_sizes && report_.assumption.empty()) return;
+  const Dimensions& dimensions = facts_.dimensions;
+  const std::string warning =
+      AssumptionWarning(imported_, sizes_.assumptions(), dimensions.rest(), dimensions.strange());
+  if (warning.empty()) return;
+  report_.warnings.insert(report_.warnings.begin(), warning + (options_.record_sizes ? kRecorded : ""));
+}
+
+void DevicePass::NoteRecorded() {
+  std::vector<std::string> lines = sizes_.RecordedLines();
+  const size_t more = lines.size() > kMostRecordedLines ? lines.size() - kMostRecordedLines : 0;
+  lines.resize(lines.size() - more);
+  if (more > 0) lines.push_back(std::to_string(more) + " more (earlier steps)");
+  report_.sizes.insert(report_.sizes.end(), lines.begin(), lines.end());
 }
 
 void DevicePass::NoteHiddenOps() {
@@ -148,6 +171,7 @@ void DevicePass::Measure() {
   if (options_.unknown_dim.everywhere == 0) {
     report_.assumption = AssumptionAtPeak(imported_, profile, record, sizes_.assumptions(), facts_.dimensions.rest());
   }
+  NoteAssumptions();
   Detail([&] { details_.Before(imported_, profile, record); });
   worst_bytes_ = PeakAtWorst(item_.graph, index_, imported_, threads_, profile, stages_.deadline());
   Enter("budget");

@@ -257,7 +257,10 @@ void AddConstant(const std::string& name, const NodeDef& like, const Values& val
 }  // namespace
 
 Dimensions::Dimensions(const tensorflow::grappler::GrapplerItem& item, const Options& options)
-    : item_(item), rest_(options.unknown_dim.everywhere > 0 ? options.unknown_dim.everywhere : kAssumedDim) {
+    : item_(item),
+      rest_(options.unknown_dim.everywhere > 0 ? options.unknown_dim.everywhere : kAssumedDim),
+      recorded_(options.recorded),
+      data_may_end_(options.data_may_end) {
   const Entrances entrances(item.graph);
   const ArgumentSizes sizes =
       SizeArguments(entrances.arguments(), options.unknown_dim, options.seen_sizes, kAssumedDim);

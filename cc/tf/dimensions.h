@@ -45,6 +45,9 @@ class Dimensions {
   const std::vector<std::string>& problems() const { return problems_; }  // with the option unknown_dim
   // Of arguments of which nobody knows the size: their names, by the node that brings them into the graph.
   const ShapeValues::Labels& open() const { return open_; }
+  bool data_may_end() const { return data_may_end_; }  // Options::data_may_end
+  // What earlier steps have shown of tensors.
+  const RecordedShapes& recorded() const { return recorded_; }
   // Names in unknown_dim that are no argument of this function.
   const std::vector<std::string>& strange() const { return strange_; }
 
@@ -60,6 +63,8 @@ class Dimensions {
   std::vector<std::string> problems_;
   std::vector<std::string> strange_;
   ShapeValues::Labels open_;
+  RecordedShapes recorded_;
+  bool data_may_end_;
 };
 
 }  // namespace lms

@@ -42,16 +42,17 @@ struct ImportedGraph {
   std::vector<HeldRead> held_reads;                   // of variables that the step changes
   std::vector<BufferId> overlaps;                     // what iterations of loops may hold beyond one of them
   std::vector<WorstBytes> ahead;                      // what they may hold at worst, besides
-  std::vector<VariableWait> variable_waits;           // which the order assumes: a rewrite makes edges of them
-  std::vector<SumWait> sum_waits;                     // likewise
-  std::string device;                                 // the one that is planned
-  std::vector<std::string> other_devices;             // that could be, most bytes first
-  std::vector<int> regions = {0};                     // of the index: those that are planned, the main one first
-  std::vector<Loops::Hold> holds;                     // edges that a rewrite adds, and the plan relies on
-  int hidden_ops = 0;                                 // in loops that hold tensor lists of unknown size
-  std::string hidden_example;                         // of an op that makes such a list
-  std::vector<AssumptionSet> assumptions_of_buffer;   // that its size rests on
-  bool one_lane = false;                              // SwapLink::one_lane(), of the link that its swaps take
+  std::vector<bool> before_data;  // by node: waits for nothing in the order (variable_waits.h); empty: none is such
+  std::vector<VariableWait> variable_waits;          // which the order assumes: a rewrite makes edges of them
+  std::vector<SumWait> sum_waits;                    // likewise
+  std::string device;                                // the one that is planned
+  std::vector<std::string> other_devices;            // that could be, most bytes first
+  std::vector<int> regions = {0};                    // of the index: those that are planned, the main one first
+  std::vector<Loops::Hold> holds;                    // edges that a rewrite adds, and the plan relies on
+  int hidden_ops = 0;                                // in loops that hold tensor lists of unknown size
+  std::string hidden_example;                        // of an op that makes such a list
+  std::vector<AssumptionSet> assumptions_of_buffer;  // that its size rests on
+  bool one_lane = false;                             // SwapLink::one_lane(), of the link that its swaps take
 };
 
 // `index` belongs to the item's graph. Fails, and says why, where the graph cannot be put in order or is unsound.

@@ -22,6 +22,7 @@ class BufferMaker {
     std::vector<BufferId>& buffers = state_.Slots(node);
     buffers.assign(types.outputs.size(), kNone);
     const std::string& type = state_.Node(node).op();
+    CountCopyOfUpdate(node);
     for (int port = 0; port < static_cast<int>(types.outputs.size()); ++port) {
       const int shared = SharedInput(state_.Node(node), port);
       const int element_of = state_.lists.GroupOfElement({node, port});
@@ -109,6 +110,16 @@ class BufferMaker {
       size.bytes = std::max(size.bytes, state_.out.graph.buffers[b].bytes);
     }
     return size;
+  }
+
+  // A variable with sparse updates is copied by each dense one as well, which lets go of the old one last.
+  void CountCopyOfUpdate(int node) {
+    const std::string& type = state_.Node(node).op();
+    if ((type != "AssignAddVariableOp" && type != "AssignSubVariableOp") || state_.index[node].inputs.empty()) return;
+    const int handle = state_.index[node].inputs[0].node;
+    if (state_.OnDevice(node) && CopiedOnRead(handle)) {
+      state_.Op(node).workspace_bytes += VariableBytes(state_.Node(handle));
+    }
   }
 
   // A variable with sparse updates is copied by each read: its kernels change it in place.

@@ -12,14 +12,26 @@
 namespace lms {
 namespace {
 
-// What iterations that run ahead hold, from the first result that waits to the loop's end: loops may run side by
-// side.
+bool IsLoopSwitch(const tensorflow::NodeDef& node) { return node.op() == "Switch" || node.op() == "RefSwitch"; }
+
+// Where an iteration begins: what others leave behind is there while it runs, from its beginning, wherever in an
+// iteration that is made. `none`: nothing of it is on the device.
+OpId BeginOf(int frame, OpId none, const ImportState& state) {
+  OpId first = none;
+  for (const int node : state.order) {
+    if (state.index[node].frame == frame && IsLoopSwitch(state.Node(node)) && state.OnDevice(node)) {
+      first = std::min(first, state.out.op_of_node[node]);
+    }
+  }
+  return first;
+}
+
+// What iterations that run ahead hold, to the loop's end: loops may run side by side.
 void AddOverlap(int frame, OpId last, ImportState* state) {
-  const TensorLists::Overlap overlap = state->lists.OverlapOf(frame);
-  OpId first = last;
-  for (const int maker : overlap.makers) first = std::min(first, state->out.op_of_node[maker]);
-  if (overlap.bytes == 0 || first == last || !state->OnDevice(state->order[first])) return;
-  const BufferId id = state->NewBuffer(state->order[first], 0, overlap.bytes, false);
+  const int64_t bytes = state->lists.OverlapOf(frame);
+  const OpId first = bytes > 0 ? BeginOf(frame, last, *state) : last;
+  if (first == last) return;
+  const BufferId id = state->NewBuffer(state->order[first], 0, bytes, false);
   state->out.graph.buffers[id].name = state->Node(state->order[first]).name() + ":overlap";
   state->out.overlaps.push_back(id);
   state->facts[id].keep_reason = "of iterations of a loop that overlap";
@@ -28,15 +40,9 @@ void AddOverlap(int frame, OpId last, ImportState* state) {
 
 // The same for what they may hold at worst, which no plan counts.
 void AddAhead(int frame, OpId last, ImportState* state) {
-  const int64_t bytes = BytesAhead(*state, frame) - state->lists.OverlapOf(frame).bytes;
-  OpId first = last;
-  for (const int node : state->order) {
-    const int at = state->index[node].frame;
-    if (state->loops.Straggles(node) && state->OnDevice(node) && (at == frame || state->index.Within(at, frame))) {
-      first = std::min(first, state->out.op_of_node[node]);
-    }
-  }
-  if (bytes <= 0 || first == last) return;
+  const int64_t bytes = BytesAhead(*state, frame) - state->lists.OverlapOf(frame);
+  const OpId first = bytes > 0 ? BeginOf(frame, last, *state) : last;
+  if (first == last) return;
   const BufferId id = state->NewBuffer(state->order[first], 0, 0, false);
   state->out.graph.buffers[id].name = state->Node(state->order[first]).name() + ":ahead";
   state->out.ahead.push_back({id, bytes});

@@ -68,6 +68,8 @@ void KeepThoseOfTheDevice(const ImportState& state, const From& from, std::vecto
   waits->erase(std::remove_if(waits->begin(), waits->end(), elsewhere), waits->end());
 }
 
+bool IsElement(const std::string& op_type) { return op_type == "IteratorGetNext" || op_type == "IteratorGetNextSync"; }
+
 }  // namespace
 
 absl::Status AddOps(ImportState* state) {
@@ -82,6 +84,11 @@ absl::Status AddOps(ImportState* state) {
   Deps once(live.size());
   Pace pace(state->deadline);
   int64_t edges = 0;
+  if (state->sizes.data_may_end()) state->out.before_data = RunBeforeData(state->graph, state->index, state->deadline);
+  std::vector<int> before_data;
+  for (const int i : live) {
+    if (!state->out.before_data.empty() && state->out.before_data[i]) before_data.push_back(i);
+  }
   std::unordered_map<int, std::vector<int>> held_by;  // per gate: nodes that it waits for
   for (const Loops::Hold& hold : state->out.holds) held_by[hold.gate].push_back(hold.node);
   for (const int i : live) {
@@ -105,6 +112,10 @@ absl::Status AddOps(ImportState* state) {
       wait(control);
       AddLoopEnds(*state, i, control, op_of, &once, &pace, &op.deps);
     }
+    // In the order that plans are made in: no update then has to wait for a copy of what reads its variable.
+    if (IsElement(op.type)) {
+      for (const int node : before_data) once.Add(op_of[node], op_of[i], &op.deps);
+    }
     const auto held = held_by.find(i);
     if (held != held_by.end()) {
       for (const int node : held->second) once.Add(op_of[node], op_of[i], &op.deps);
@@ -125,7 +136,7 @@ absl::Status AddOps(ImportState* state) {
   std::vector<OpId> order;
   // Waits that keep bits come first; where some close a cycle together, the order goes without them.
   state->out.sum_waits = FindSumWaits(state->graph, state->index, tensorflow::IsMKLEnabled(), state->deadline);
-  state->out.variable_waits = FindVariableWaits(state->graph, state->index, state->deadline);
+  state->out.variable_waits = FindVariableWaits(state->graph, state->index, state->deadline, state->out.before_data);
   if (state->one_of_several || !collectives.instances.empty()) {
     const auto of_sum = [](const SumWait& wait) { return std::make_pair(wait.node, wait.waits_for); };
     const auto of_variable = [](const VariableWait& wait) { return std::make_pair(wait.update, wait.reader); };

@@ -70,6 +70,10 @@ void AddReadsOf(int node, std::vector<int>* read_by, Pace* pace, ImportState* st
   }
   for (size_t port = 0; port < state->types[node].outputs.size(); ++port) {
     const BufferId b = state->Slots(node)[port];
+    const bool before_data = !state->out.before_data.empty() && state->out.before_data[node];
+    if (b != kNone && before_data && !IsVariableRead(op.type)) {
+      state->facts[b].keep_reason = "made before the step's data are there";
+    }
     if (b == kNone || !state->index.Preserved(node)) continue;
     if (state->index.Fetched(node)) state->out.graph.buffers[b].escapes = !state->out.graph.buffers[b].resident;
     if (state->index.Fetched(node)) state->facts[b].keep_reason = "returned";
@@ -157,7 +161,6 @@ void AddVariableWritesOf(int node, ImportState* state) {
 
 // One for each input: how often an op counts as a late reader is up to those who ask.
 void AddHeldReadsOf(int node, ReadFinder* reads, ImportState* state) {
-  if (state->index[node].in_frame) return;
   for (size_t i = 0; i < state->index[node].inputs.size(); ++i) {
     const BufferId b = state->BufferOf(state->index[node].inputs[i]);
     if (b == kNone) continue;
@@ -165,7 +168,11 @@ void AddHeldReadsOf(int node, ReadFinder* reads, ImportState* state) {
     if (!variable.resident || variable.overwritten_by.empty()) continue;
     if (IsViewOfInput(state->Node(node), static_cast<int>(i))) continue;
     const int read = reads->ReadBehind(state->index[node].inputs[i]);
-    if (read < 0 || read == node || state->index[read].in_frame) continue;
+    if (read < 0 || read == node) continue;
+    // In a loop, those of one iteration: they are in one place.
+    const NodeIndex& reader = state->index[node];
+    if (reader.in_frame != state->index[read].in_frame) continue;
+    if (reader.in_frame && reader.region != state->index[read].region) continue;
     state->out.held_reads.push_back({b, state->out.op_of_node[read], state->out.op_of_node[node]});
   }
 }

@@ -33,7 +33,7 @@ ImportState::ImportState(const tensorflow::grappler::GrapplerItem& item, const G
     held[frame] = true;
   }
   for (int f = 1; f < index.frames(); ++f) {
-    const bool much = lists.OverlapOf(f).bytes > 0 || BytesAhead(*this, f) > 0;
+    const bool much = lists.OverlapOf(f) > 0 || BytesAhead(*this, f) > 0;
     if (!held[f] && much) loops.HoldIterations(f);
   }
   out.holds = loops.Holds();

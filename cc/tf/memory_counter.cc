@@ -1,9 +1,11 @@
 #include "cc/tf/memory_counter.h"
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <mutex>
 #include <type_traits>
+#include <unordered_map>
 #include <vector>
 
 #include "cc/core/allocation_table.h"
@@ -47,6 +49,8 @@ struct Counter {
   std::mutex events_mutex;
   std::vector<AllocationEvent> events;  // of the open scope; guarded by events_mutex, like the next
   bool events_lost = false;
+  bool names_wanted = false;
+  std::vector<std::string> names;  // of the ops that asked, by event, where they are wanted
   std::atomic<int64_t> missed{0};  // bytes of allocations the table had no room for
 
   std::mutex start_mutex;
@@ -99,11 +103,13 @@ void Add(Counter& counter, int64_t bytes) {
 // Which run of a graph asks for memory in this thread: TensorFlow notes it for those who look for what was not freed.
 int64_t CurrentRun() { return tsl::profiler::ScopedMemoryDebugAnnotation::CurrentAnnotation().pending_step_id; }
 
-void NoteEvent(Counter& counter, const void* pointer, int64_t bytes, int64_t run) {
+void NoteEvent(Counter& counter, const AllocationEvent& event) {
   if (!counter.scope_open.load(std::memory_order_relaxed)) return;
   const std::lock_guard<std::mutex> lock(counter.events_mutex);
   try {
-    counter.events.push_back({pointer, bytes, run});
+    counter.events.push_back(event);
+    if (!counter.names_wanted) return;
+    counter.names.emplace_back(tsl::profiler::ScopedMemoryDebugAnnotation::CurrentAnnotation().pending_op_name);
   } catch (...) {
     counter.events_lost = true;
   }
@@ -115,7 +121,7 @@ void CountAllocation(Counter& counter, const void* pointer, size_t bytes) {
   int64_t replaced = 0;
   if (counter.pointers.Insert(pointer, static_cast<int64_t>(bytes), &replaced)) {
     Add(counter, static_cast<int64_t>(bytes) - replaced);
-    if (bytes > 0) NoteEvent(counter, pointer, static_cast<int64_t>(bytes), CurrentRun());
+    if (bytes > 0) NoteEvent(counter, {pointer, static_cast<int64_t>(bytes), CurrentRun()});
   } else {
     counter.missed.fetch_add(static_cast<int64_t>(bytes), std::memory_order_relaxed);
   }
@@ -128,7 +134,7 @@ void CountDeallocation(Counter& counter, const void* pointer) {
   const int64_t bytes = counter.pointers.Remove(pointer);
   if (bytes <= 0) return;
   counter.in_use.fetch_sub(bytes, std::memory_order_relaxed);
-  NoteEvent(counter, pointer, -bytes, 0);
+  NoteEvent(counter, {pointer, -bytes});
 }
 
 void* CountedAllocate(Allocator* allocator, size_t alignment, size_t num_bytes) {
@@ -285,7 +291,7 @@ void ResetPeak() {
 
 int64_t PeakBytes() { return GetCounter().peak.load(std::memory_order_relaxed); }
 
-bool BeginPeakScope() {
+bool BeginPeakScope(bool holders) {
   Counter& counter = GetCounter();
   bool closed = false;
   // Values that an allocation on another thread raises between the two lines are above the start anyway.
@@ -294,6 +300,8 @@ bool BeginPeakScope() {
     const std::lock_guard<std::mutex> lock(counter.events_mutex);
     counter.events.clear();
     counter.events_lost = false;
+    counter.names_wanted = holders;
+    counter.names.clear();
   }
   if (!counter.scope_open.compare_exchange_strong(closed, true)) return false;
   const int64_t now = counter.in_use.load(std::memory_order_relaxed);
@@ -310,6 +318,44 @@ int64_t EndPeakScope() {
   return rise;
 }
 
+std::vector<HeldBlock> EndPeakScopeWithHolders() {
+  Counter& counter = GetCounter();
+  EndPeakScope();
+  const std::lock_guard<std::mutex> lock(counter.events_mutex);
+  const std::vector<AllocationEvent>& events = counter.events;
+  if (counter.events_lost || counter.names.size() != events.size()) return {};
+  // Runs until as much is held as `most`, or to the end; the largest sum on the way is returned.
+  std::vector<bool> live;  // by event
+  const auto run = [&](int64_t most) {
+    std::unordered_map<const void*, size_t> event_of;  // by pointer
+    live.assign(events.size(), false);
+    int64_t sum = 0, highest = 0;
+    for (size_t i = 0; i < events.size() && sum != most; ++i) {
+      if (events[i].bytes == 0) continue;  // NoteTaken
+      if (events[i].bytes > 0) {
+        live[i] = true;
+        event_of[events[i].pointer] = i;
+        sum += events[i].bytes;
+      } else if (const auto found = event_of.find(events[i].pointer); found != event_of.end()) {
+        live[found->second] = false;
+        event_of.erase(found);
+        sum += events[i].bytes;
+      }
+      highest = std::max(highest, sum);
+    }
+    return highest;
+  };
+  run(run(-1));
+  std::vector<HeldBlock> held;
+  for (size_t i = 0; i < events.size(); ++i) {
+    if (live[i]) held.push_back({events[i].bytes, counter.names[i]});
+  }
+  std::sort(held.begin(), held.end(), [](const HeldBlock& a, const HeldBlock& b) {
+    return a.bytes != b.bytes ? a.bytes > b.bytes : a.op < b.op;
+  });
+  return held;
+}
+
 StepPeak EndPeakScopeOfStep(const std::vector<int64_t>& batch) {
   Counter& counter = GetCounter();
   StepPeak whole;
@@ -319,6 +365,8 @@ StepPeak EndPeakScopeOfStep(const std::vector<int64_t>& batch) {
   events.swap(counter.events);
   return counter.events_lost ? whole : PeakOfStep(events, batch);
 }
+
+void NoteTaken(const void* block, int64_t bytes, int64_t run) { NoteEvent(GetCounter(), {block, 0, run, bytes}); }
 
 int64_t BytesInUse() { return GetCounter().in_use.load(std::memory_order_relaxed); }
 

@@ -46,12 +46,27 @@ int64_t BytesInUse();
 // A peak of its own, which ResetPeak does not touch, nor is it touched by this: one at a time. Begin returns false
 // where one is open already. End returns by how much the use rose above that at Begin, at its highest; 0 where none is
 // open. The figure is that of the process: what other threads allocate meanwhile is in it.
-bool BeginPeakScope();
+bool BeginPeakScope(bool holders = false);  // whether EndPeakScopeWithHolders() is to end it
 int64_t EndPeakScope();
+
+// A block that is held at the peak of a scope, and who asked for it: the op that TensorFlow was computing, "" where
+// that is not known.
+struct HeldBlock {
+  int64_t bytes = 0;
+  std::string op;
+};
+
+// Ends it likewise: what was allocated since its begin and is held where most of that is, largest first. For those who
+// ask what a prediction has missed.
+std::vector<HeldBlock> EndPeakScopeWithHolders();
 
 // Ends it likewise. What is returned is of the step alone that ran in it, which takes tensors of the sizes `batch` from
 // its iterators (cc/core/step_peak.h).
 StepPeak EndPeakScopeOfStep(const std::vector<int64_t>& batch);
+
+// Where a scope is open: the run `run` of a graph has been handed a tensor of so many bytes, which is in the block that
+// begins at `block`.
+void NoteTaken(const void* block, int64_t bytes, int64_t run);
 
 }  // namespace lms
 

@@ -32,6 +32,8 @@ const Names& Forwarders() {
       "Abs", "Ceil", "Cos", "Elu", "Erf", "Erfc", "Exp", "Expm1", "Floor", "Inv", "Invert", "LeakyRelu", "Log", "Log1p",
       "LogSoftmax", "LogicalNot", "Neg", "Reciprocal", "Relu", "Relu6", "Rint", "Round", "Rsqrt", "Selu", "Sigmoid",
       "Sign", "Sin", "Softmax", "Softplus", "Softsign", "Sqrt", "Square", "Tan", "Tanh", "ClipByValue", "BiasAdd",
+      // where nothing is reduced: every axis has size 1, or there is none
+      "All", "Any", "Max", "Mean", "Min", "Prod", "Sum",
       // two or more
       "Add", "AddV2", "AddN", "AccumulateNV2", "Div", "DivNoNan", "EluGrad", "FloorDiv", "FloorMod", "LeakyReluGrad",
       "Maximum", "Minimum", "Mul", "MulNoNan", "Pow", "RealDiv", "ReciprocalGrad", "Relu6Grad", "ReluGrad", "RsqrtGrad",

@@ -15,6 +15,7 @@
 #include "cc/tf/graph_check.h"
 #include "cc/tf/kept_state.h"
 #include "cc/tf/session_sizes.h"
+#include "cc/tf/size_record.h"
 #include "cc/tf/stage_watch.h"
 #include "cc/tf/step_pass.h"
 #include "cc/tf/sum_order.h"
@@ -96,7 +97,7 @@ void TakeText(const char* name, OptionMap* map, std::string* text) {
 // May the step have to be planned again: for a larger batch, or because it takes more than predicted?
 bool MayBePlannedAgain(const std::deque<Report>& reports) {
   return std::any_of(reports.begin(), reports.end(), [](const Report& report) {
-    if (report.status == ReportStatus::kRewritten) return true;
+    if (report.status == ReportStatus::kRewritten || !report.open_sizes.empty()) return true;
     const int64_t left = report.budget_bytes - report.resident_bytes;
     const bool near = 2 * (report.peak_before_bytes - report.resident_bytes) > left;
     return report.status == ReportStatus::kFits && (near || !report.sizes.empty());
@@ -203,7 +204,7 @@ absl::Status LmsOptimizer::Init(const tensorflow::RewriterConfig_CustomGraphOpti
 void LmsOptimizer::NoteProblem(const char* what) {
   try {
     problems_.emplace_back(what);
-  } catch (...) {  // no memory for words either
+  } catch (...) {  // NOLINT(bugprone-empty-catch): no memory for words either
   }
 }
 
@@ -224,6 +225,7 @@ absl::Status LmsOptimizer::Optimize(grappler::Cluster* cluster, const grappler::
     std::deque<Report> reports;
     bool changed = Act(cluster, item, optimized_graph, &reports);
     changed = KeepRandomState(item, reports, changed, optimized_graph);
+    changed = RecordSizes(item, reports, changed, optimized_graph);
     // From here on the graph is what it will be, whatever becomes of the reports.
     if (!changed) optimized_graph->Clear();
     for (Report& report : reports) Tell(std::move(report));
@@ -231,7 +233,7 @@ absl::Status LmsOptimizer::Optimize(grappler::Cluster* cluster, const grappler::
   } catch (...) {
     try {
       LOG(WARNING) << "lms: " << item.id << ": failed before it could say why: the graph stays as it is";
-    } catch (...) {
+    } catch (...) {  // NOLINT(bugprone-empty-catch): nor can this be said
     }
   }
   optimized_graph->Clear();
@@ -254,6 +256,8 @@ bool LmsOptimizer::Act(grappler::Cluster* cluster, const grappler::GrapplerItem&
   try {
     if (problems_.empty() && !unreadable_) {
       options_.intra_op_threads = config_proto_.intra_op_parallelism_threads();
+      // A random operation must not begin anew when the next call is planned anew.
+      options_.record_sizes = options_.record_sizes && (keep_random_.empty() || CanKeepState(item.graph));
       if (!session_.empty() && options_.unknown_dim.everywhere == 0) AddSessionSizes(session_, &options_.unknown_dim);
       StageWatch stages(Deadline(GraphBounds(options_.planner_seconds).DeadlineSeconds()), &reports->back());
       changed = Rewrite(options_, cluster, item, config_proto_, output, &stages, reports);
@@ -279,7 +283,7 @@ bool LmsOptimizer::Act(grappler::Cluster* cluster, const grappler::GrapplerItem&
   return changed;
 }
 
-// The last change of all: the plan knows nothing of it. Returns whether the graph has been changed.
+// The last changes of all: the plan knows nothing of them. They return whether the graph has been changed.
 bool LmsOptimizer::KeepRandomState(const grappler::GrapplerItem& item, const std::deque<Report>& reports, bool changed,
                                    tensorflow::GraphDef* output) const {
   if (keep_random_.empty() || (!KeepsState(keep_random_) && !MayBePlannedAgain(reports))) return changed;
@@ -289,19 +293,34 @@ bool LmsOptimizer::KeepRandomState(const grappler::GrapplerItem& item, const std
   return true;
 }
 
+bool LmsOptimizer::RecordSizes(const grappler::GrapplerItem& item, const std::deque<Report>& reports, bool changed,
+                               tensorflow::GraphDef* output) const {
+  const bool failed = std::any_of(reports.begin(), reports.end(),
+                                  [](const Report& report) { return report.status == ReportStatus::kFailed; });
+  if (!options_.record_sizes || failed) return changed;
+  // What is measured of a step is told from its input pipeline's by what it takes.
+  const bool elements = changed && options_.feedback;
+  const std::vector<OpenSize>& open = reports.front().open_sizes;
+  if (open.empty() && !elements) return changed;
+  tensorflow::GraphDef recording = changed ? *output : item.graph;
+  if (!AddSizeRecords(item.id, open, elements, &recording)) return changed;
+  output->Swap(&recording);
+  return true;
+}
+
 // Logs the report and puts it into the list. Throws nothing: what is lost is said, if that can be.
 void LmsOptimizer::Tell(Report report) const {
   if (!planned_.empty()) {
     try {
       PlannedReports::Global().Add(planned_, std::move(report));
-    } catch (...) {  // lms.plan() says that there is none
+    } catch (...) {  // NOLINT(bugprone-empty-catch): lms.plan() says that there is none
     }
     return;
   }
   try {
     FailIfInjected("log");
     Log(report, options_.memory_budget.kind == Budget::Kind::kPercent);
-  } catch (...) {  // the report has it all
+  } catch (...) {  // NOLINT(bugprone-empty-catch): the report has it all
   }
   try {
     FailIfInjected("report");

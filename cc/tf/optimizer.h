@@ -43,6 +43,8 @@ class LmsOptimizer : public tensorflow::grappler::CustomGraphOptimizer {
            tensorflow::GraphDef* output, std::deque<Report>* reports);
   bool KeepRandomState(const tensorflow::grappler::GrapplerItem& item, const std::deque<Report>& reports, bool changed,
                        tensorflow::GraphDef* output) const;
+  bool RecordSizes(const tensorflow::grappler::GrapplerItem& item, const std::deque<Report>& reports, bool changed,
+                   tensorflow::GraphDef* output) const;
   void Tell(Report report) const;
   absl::Status Time(tensorflow::grappler::Cluster* cluster, const tensorflow::grappler::GrapplerItem& item,
                     tensorflow::GraphDef* optimized_graph);

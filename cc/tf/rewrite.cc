@@ -37,7 +37,7 @@ class Rewriter {
     if (options.enforce_order || options.serialize_bytes > 0) {
       const int64_t limit = options.enforce_order ? options.order_limit_bytes : kNoLimit;
       std::vector<int> places;
-      for (OpId op = 0; op < static_cast<OpId>(imported.graph.ops.size()); ++op) places.push_back(RegionOf(op));
+      for (OpId op = 0; op < static_cast<OpId>(imported.graph.ops.size()); ++op) places.push_back(PlaceOf(op));
       order_.emplace(imported.graph, plan, limit, options.serialize_bytes, options.deadline, options.order_bytes,
                      std::move(places));
     }
@@ -122,6 +122,11 @@ class Rewriter {
 
   bool CanTrigger(OpId op, int region) const { return triggers_in_[op] == region && !late_[op]; }
 
+  // In the order: what runs before the data are there waits for nothing else.
+  int PlaceOf(OpId op) const {
+    const bool before = !imported_.before_data.empty() && imported_.before_data[imported_.node_of_op[op]];
+    return before ? index_.regions() : RegionOf(op);
+  }
   int RegionOf(OpId op) const { return index_[imported_.node_of_op[op]].region; }
 
   bool Planned(int region) const {

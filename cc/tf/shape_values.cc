@@ -8,6 +8,7 @@
 #include "tensorflow/core/framework/node_def_util.h"
 #include "tensorflow/core/framework/tensor_shape.pb.h"
 #include "tensorflow/core/framework/types.h"
+#include "tensorflow/core/graph/tensor_id.h"
 
 namespace lms {
 namespace {
@@ -24,6 +25,12 @@ bool HasSize(tensorflow::DataType type) {
 bool IsKnown(const TensorShapeProto& shape) {
   return !shape.unknown_rank() &&
          std::all_of(shape.dim().begin(), shape.dim().end(), [](const auto& dim) { return dim.size() >= 0; });
+}
+
+int64_t ElementsOf(const TensorShapeProto& shape) {
+  double elements = 1;  // which does not overflow
+  for (const auto& dim : shape.dim()) elements *= static_cast<double>(dim.size());
+  return static_cast<int64_t>(std::min(elements, 1e18));
 }
 
 // The dimensions on which two shapes do not differ; nothing where they have other ranks.
@@ -60,11 +67,19 @@ TensorShapeProto Largest(const std::vector<const TensorShapeProto*>& shapes) {
 }  // namespace
 
 ShapeValues::ShapeValues(const tensorflow::GraphDef& graph, const tensorflow::grappler::GraphProperties& properties,
-                         int64_t assumed_dim, const Labels& labels)
+                         int64_t assumed_dim, const Labels& labels, const RecordedShapes& recorded)
     : graph_(graph), assumed_dim_(assumed_dim), labels_(labels) {
   for (const auto& node : graph.node()) {
     inferred_.push_back(&properties.GetOutputProperties(node.name()));
     inferred_inputs_.push_back(&properties.GetInputProperties(node.name()));
+  }
+  for (const auto& [tensor, sizes] : recorded) {
+    const tensorflow::TensorId id = tensorflow::ParseTensorName(tensor);
+    const int node = graph_.Find(id.node());
+    if (node < 0 || id.index() < 0) continue;
+    Shape shape;
+    for (const int64_t size : sizes) shape.add_dim()->set_size(size);
+    recorded_[node].emplace_back(id.index(), shape);
   }
   Reset();
 }
@@ -78,6 +93,8 @@ void ShapeValues::Reset() {
   open_.clear();
   labels_of_.clear();
   inputs_.clear();
+  arises_.clear();
+  recalled_.clear();
 }
 
 bool ShapeValues::Refine(std::vector<ListLink> links, const Deadline& deadline) {
@@ -166,6 +183,7 @@ void ShapeValues::Pass(Pace* pace) {
   for (const int node : order_) {
     pace->Step(kWorkPerNode);
     if (IsOpen(node)) Visit(node);
+    if (IsOpen(node) && recorded_.count(node) != 0) Recall(node);
     if (assuming_ && open_.count(node) != 0) Assume(node);
   }
 }
@@ -354,9 +372,43 @@ AssumptionSet ShapeValues::InputAssumptions(int node) const {
   return all;
 }
 
+namespace {
+
+// What people call a dimension.
+std::string DimName(const std::string& node, size_t port, int dim) {
+  return node + (port == 0 ? "" : "[" + std::to_string(port) + "]") + ":" + std::to_string(dim);
+}
+
+}  // namespace
+
+void ShapeValues::Recall(int node) {
+  for (const auto& [port, shape] : recorded_.at(node)) {
+    if (port >= static_cast<int>(Facts(node).size()) || !HasSize(Facts(node)[port].dtype())) continue;
+    const Shape before = Facts(node)[port].shape();
+    if (!Learn(node, port, shape)) continue;
+    arises_.insert(node);
+    for (int d = 0; d < shape.dim_size(); ++d) {
+      if (!before.unknown_rank() && before.dim(d).size() >= 0) continue;
+      recalled_.push_back(DimName(graph_[node].def->name(), port, d) + " = " + std::to_string(shape.dim(d).size()) +
+                          " (earlier steps)");
+    }
+  }
+}
+
+// Though all that it reads has a rank?
+bool ShapeValues::LeavesOpen(int node) const {
+  const auto ranked = [this](const TensorRef& input) {
+    const Properties* properties = PropertiesOf(input);
+    return properties == nullptr || !HasSize(properties->dtype()) || !properties->shape().unknown_rank();
+  };
+  const std::vector<TensorRef>& inputs = graph_[node].inputs;
+  return std::all_of(inputs.begin(), inputs.end(), ranked);
+}
+
 void ShapeValues::Assume(int node) {
   rests_on_[node] = InputAssumptions(node);
   if (CallBodies::IsCall(*graph_[node].def) || !IsOpen(node)) return;
+  if (LeavesOpen(node)) arises_.insert(node);
   std::vector<std::string> names;
   for (size_t port = 0; port < Facts(node).size(); ++port) {
     const Shape shape = Facts(node)[port].shape();
@@ -365,8 +417,7 @@ void ShapeValues::Assume(int node) {
     for (int d = 0; d < shape.dim_size(); ++d) {
       if (shape.dim(d).size() >= 0) continue;
       assumed.mutable_dim(d)->set_size(assumed_dim_);
-      names.push_back(graph_[node].def->name() + (port == 0 ? "" : "[" + std::to_string(port) + "]") + ":" +
-                      std::to_string(d));
+      names.push_back(DimName(graph_[node].def->name(), port, d));
     }
     Learn(node, static_cast<int>(port), assumed);
   }
@@ -376,10 +427,27 @@ void ShapeValues::Assume(int node) {
   const auto label = labels_.find(graph_[node].def->name());
   const size_t bit = std::min<size_t>(labels_of_.size(), kMostAssumptions - 1);
   if (labels_of_.size() < kMostAssumptions - 1) {
-    labels_of_.push_back(label == labels_.end() ? std::move(names) : label->second);
+    labels_of_.push_back(label == labels_.end() ? names : label->second);
   }
   rests_on_[node] |= AssumptionSet{1} << bit;
 }
+
+std::vector<ShapeValues::OpenNode> ShapeValues::OpenNodes() const {
+  std::vector<OpenNode> nodes;
+  for (const int node : arises_) {
+    OpenNode open;
+    open.name = graph_[node].def->name();
+    open.recorded = recorded_.count(node) != 0;
+    for (const Properties& output : Facts(node)) {
+      if (!HasSize(output.dtype()) || open.elements < 0) continue;
+      open.elements = IsKnown(output.shape()) ? std::max(open.elements, ElementsOf(output.shape())) : -1;
+    }
+    nodes.push_back(std::move(open));
+  }
+  return nodes;
+}
+
+std::vector<std::string> ShapeValues::RecordedLines() const { return recalled_; }
 
 void ShapeValues::RefineInputs() {
   for (int i = 0; i < graph_.size(); ++i) {

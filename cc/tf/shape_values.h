@@ -8,7 +8,8 @@
 //
 // What is still not known then rests on an assumption: arguments of which nobody knows the size, and results whose size
 // only the data decides. In a second pass these are taken for `assumed_dim`, where they arise, and followed through the
-// graph like any other size; each tensor knows the assumptions that its size rests on.
+// graph like any other size; each tensor knows the assumptions that its size rests on. What earlier steps have shown of
+// such results (size_record.h) is no assumption: they are known to be so large.
 //
 // The graph is only read. Linear in nodes and inputs, for at most kMostRounds passes; evaluations are counted, not
 // timed. For one thread.
@@ -18,11 +19,14 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "cc/core/deadline.h"
+#include "cc/core/recorded_sizes.h"
 #include "cc/tf/op_evaluation.h"
 #include "cc/tf/shape_graph.h"
 #include "tensorflow/core/framework/shape_inference.h"
@@ -61,7 +65,7 @@ class ShapeValues {
 
   // `properties` were inferred, with values of inputs, on the graph. All must outlive this.
   ShapeValues(const tensorflow::GraphDef& graph, const tensorflow::grappler::GraphProperties& properties,
-              int64_t assumed_dim, const Labels& labels);
+              int64_t assumed_dim, const Labels& labels, const RecordedShapes& recorded = {});
 
   void Refine(const Deadline& deadline = Deadline());
   // The same with what is known of tensor lists; false, and nothing done, where these links are known already.
@@ -75,6 +79,16 @@ class ShapeValues {
   AssumptionSet AssumptionsOf(const std::string& node, int port) const;
   // By bit; what the last one stands for has no name of its own.
   const std::vector<std::vector<std::string>>& assumptions() const { return labels_of_; }
+
+  // The nodes where sizes arise that no plan can know before the run, in the graph's order.
+  struct OpenNode {
+    std::string name;
+    bool recorded = false;  // some are known from earlier steps
+    int64_t elements = 0;   // of its largest result, as it was assumed; -1: of one not even the rank is known
+  };
+  std::vector<OpenNode> OpenNodes() const;
+  // "Where:0 = 57 (earlier steps)": the recorded sizes that were needed.
+  std::vector<std::string> RecordedLines() const;
 
   // The value of a whole number that the graph makes of shapes and constants alone.
   std::optional<int64_t> ScalarOf(const std::string& node, int port);
@@ -105,6 +119,8 @@ class ShapeValues {
   void VisitHeld(int node);
   bool Infer(int node);
   bool Contradicted();  // what was taken for granted in loops; then it no longer is
+  void Recall(int node);
+  bool LeavesOpen(int node) const;
   void Assume(int node);
   AssumptionSet InputAssumptions(int node) const;
   AssumptionSet AssumptionsOf(const TensorRef& tensor) const;
@@ -148,9 +164,12 @@ class ShapeValues {
   std::unordered_map<int, std::vector<int>> denied_;
   std::vector<Values> values_;
   OpEvaluator evaluator_;
-  std::unordered_map<int, std::vector<bool>> open_;  // per node and port, after the first pass
-  std::vector<AssumptionSet> rests_on_;              // per node
-  std::vector<std::vector<std::string>> labels_of_;  // per assumption
+  std::unordered_map<int, std::vector<bool>> open_;                       // per node and port, after the first pass
+  std::vector<AssumptionSet> rests_on_;                                   // per node
+  std::vector<std::vector<std::string>> labels_of_;                       // per assumption
+  std::unordered_map<int, std::vector<std::pair<int, Shape>>> recorded_;  // per node: port and shape
+  std::set<int> arises_;                                                  // nodes that leave sizes open by themselves
+  std::vector<std::string> recalled_;  // words on the recorded sizes that were needed
 };
 
 }  // namespace lms

@@ -295,8 +295,7 @@ int64_t TensorLists::BytesOf(int node) const {
   return list.elements > 0 && list.element_bytes > 0 ? Product(list.elements, list.element_bytes) : -1;
 }
 
-TensorLists::Overlap TensorLists::OverlapOf(int frame) const {
-  Overlap overlap;
+int64_t TensorLists::OverlapOf(int frame) const {
   int64_t ahead = 0;
   int64_t popped = 0;
   std::set<int> groups;
@@ -330,12 +329,10 @@ TensorLists::Overlap TensorLists::OverlapOf(int frame) const {
     for (const TensorRef& term : terms) {
       if (!sums || !waiting.emplace(term.node, term.port).second) continue;
       pending += SizeOf(term).bytes;
-      overlap.makers.push_back(term.node);
     }
   }
   if (trips_[frame] >= 0) ahead = std::min(ahead, trips_[frame]);
-  overlap.bytes = Product(std::max<int64_t>(0, ahead - 1), std::max<int64_t>(0, pending - popped));
-  return overlap;
+  return Product(std::max<int64_t>(0, ahead - 1), std::max<int64_t>(0, pending - popped));
 }
 
 }  // namespace lms

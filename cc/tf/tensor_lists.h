@@ -57,11 +57,7 @@ class TensorLists {
   int64_t Trips(int frame) const { return trips_[frame]; }
   // What may be waiting in the loop, beyond one iteration, while its iterations overlap: those that run ahead have
   // given their results to sums that have not been added up yet, less the elements that they have popped.
-  struct Overlap {
-    int64_t bytes = 0;
-    std::vector<int> makers;  // the nodes that make these results
-  };
-  Overlap OverlapOf(int frame) const;
+  int64_t OverlapOf(int frame) const;
 
  private:
   struct List {

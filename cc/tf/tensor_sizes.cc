@@ -210,11 +210,12 @@ absl::Status TensorSizes::Infer(const Deadline& deadline) {
   deadline.Check();
   values_.reset();
   properties_ = std::make_unique<grappler::GraphProperties>(item_);
-  const absl::Status status = InferShapes(properties_.get());
+  absl::Status status = InferShapes(properties_.get());
   if (!status.ok()) return status;
   deadline.Check();
-  values_ = std::make_unique<ShapeValues>(item_.graph, *properties_, unknown_dim_,
-                                          dimensions_ == nullptr ? no_labels_ : dimensions_->open());
+  values_ = dimensions_ == nullptr ? std::make_unique<ShapeValues>(item_.graph, *properties_, unknown_dim_, no_labels_)
+                                   : std::make_unique<ShapeValues>(item_.graph, *properties_, unknown_dim_,
+                                                                   dimensions_->open(), dimensions_->recorded());
   values_->Refine(deadline);
   return ReadSizes();
 }
@@ -234,6 +235,14 @@ absl::Status TensorSizes::InferLists(const GraphIndex& index, const Deadline& de
 const std::vector<std::vector<std::string>>& TensorSizes::assumptions() const {
   static const auto* const none = new std::vector<std::vector<std::string>>();
   return values_ == nullptr ? *none : values_->assumptions();
+}
+
+std::vector<ShapeValues::OpenNode> TensorSizes::OpenNodes() const {
+  return values_ == nullptr ? std::vector<ShapeValues::OpenNode>() : values_->OpenNodes();
+}
+
+std::vector<std::string> TensorSizes::RecordedLines() const {
+  return values_ == nullptr ? std::vector<std::string>() : values_->RecordedLines();
 }
 
 std::optional<int64_t> TensorSizes::ScalarOf(const std::string& node, int port) const {

@@ -63,6 +63,13 @@ class TensorSizes {
   // What the bits of a TensorSize's assumptions stand for: names of dimensions. Those of the last bit have none.
   const std::vector<std::vector<std::string>>& assumptions() const;
 
+  // May a step fail where it takes an element, as there is none left?
+  bool data_may_end() const { return dimensions_ != nullptr && dimensions_->data_may_end(); }
+
+  // See ShapeValues.
+  std::vector<ShapeValues::OpenNode> OpenNodes() const;
+  std::vector<std::string> RecordedLines() const;
+
   // The value of a whole number that the graph makes of shapes and constants alone; nothing where it does not.
   std::optional<int64_t> ScalarOf(const std::string& node, int port) const;
 

@@ -26,13 +26,14 @@ constexpr size_t kMostUpdates = 8;
 
 class WaitFinder {
  public:
-  WaitFinder(const tensorflow::GraphDef& graph, const GraphIndex& index, const Deadline& deadline)
-      : graph_(graph), index_(index), pace_(deadline) {}
+  WaitFinder(const tensorflow::GraphDef& graph, const GraphIndex& index, const Deadline& deadline,
+             const std::vector<bool>& before_data)
+      : graph_(graph), index_(index), pace_(deadline), before_data_(before_data) {}
 
   std::vector<VariableWait> Run() {
     for (int i = 0; i < index_.size(); ++i) {
       // A function's own updates (those not in a function that it calls) are all preserved, as its control outputs.
-      if (!RunsInEveryStep(index_[i]) || !Updates(i) || index_.Fetched(i)) continue;
+      if (!RunsInEveryStep(index_[i]) || !Updates(i) || index_.Fetched(i) || BeforeData(i)) continue;
       const int variable = Variable(index_[i].inputs[0]);
       if (variable < 0) continue;
       all_updates_[variable].push_back(i);
@@ -63,7 +64,23 @@ class WaitFinder {
     return waits;
   }
 
+  std::vector<bool> BeforeData() {
+    std::vector<bool> before(index_.size(), false);
+    for (int i = 0; i < index_.size(); ++i) {
+      if (!RunsInEveryStep(index_[i]) || !Updates(i)) continue;
+      pace_.Step(kMostSources);
+      const std::vector<int> sources = Sources(i);
+      const auto element = [this](int node) { return graph_.node(node).op().rfind("IteratorGetNext", 0) == 0; };
+      if (sources.empty() || std::any_of(sources.begin(), sources.end(), element)) continue;
+      before[i] = true;
+      for (const int node : sources) before[node] = true;
+    }
+    return before;
+  }
+
  private:
+  bool BeforeData(int node) const { return !before_data_.empty() && before_data_[node]; }
+
   bool Updates(int node) const {
     const std::string& op = graph_.node(node).op();
     if (IsVariableRead(op) || IsVariableQuery(op) || index_[node].inputs.empty()) return false;
@@ -178,6 +195,7 @@ class WaitFinder {
   std::unordered_map<int, std::vector<int>> all_updates_;  // by the node of the handle
   std::unordered_map<int, std::vector<int>> updates_;      // those of large variables
   Pace pace_;
+  const std::vector<bool>& before_data_;
   int follower_of_ = -1;
   bool too_many_ = false;
   std::unordered_set<int> followers_;
@@ -186,8 +204,13 @@ class WaitFinder {
 }  // namespace
 
 std::vector<VariableWait> FindVariableWaits(const tensorflow::GraphDef& graph, const GraphIndex& index,
-                                            const Deadline& deadline) {
-  return WaitFinder(graph, index, deadline).Run();
+                                            const Deadline& deadline, const std::vector<bool>& before_data) {
+  return WaitFinder(graph, index, deadline, before_data).Run();
+}
+
+std::vector<bool> RunBeforeData(const tensorflow::GraphDef& graph, const GraphIndex& index, const Deadline& deadline) {
+  const std::vector<bool> none;
+  return WaitFinder(graph, index, deadline, none).BeforeData();
 }
 
 }  // namespace lms

@@ -13,6 +13,7 @@
 #include "cc/tf/node_names.h"
 #include "cc/tf/op_traits.h"
 #include "cc/tf/swap_ops.h"
+#include "cc/tf/variable_waits.h"
 #include "cc/tf/verify_swaps.h"
 #include "tensorflow/core/framework/attr_value_util.h"
 #include "tensorflow/core/framework/node_def.pb.h"
@@ -212,6 +213,14 @@ absl::Status CheckVariableOrder(const GraphDef& graph, const ImportedGraph& impo
   return absl::OkStatus();
 }
 
+// What ran before there were data still does; nodes stand where they stood.
+absl::Status CheckBeforeData(const GraphDef& graph, const std::vector<bool>& before, const std::vector<bool>& after) {
+  for (size_t i = 0; i < before.size(); ++i) {
+    if (before[i] && !after[i]) return absl::InternalError(graph.node(static_cast<int>(i)).name() + " waits for data");
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::Status VerifyRewrite(const tensorflow::grappler::GrapplerItem& original, const GraphIndex& original_index,
@@ -229,6 +238,10 @@ absl::Status VerifyRewrite(const tensorflow::grappler::GrapplerItem& original, c
     status = ImportRegions(rewritten, index, sizes, regions, /*hold=*/false, &imported, deadline, device);
   }
   if (status.ok()) status = CheckVariableOrder(rewritten.graph, imported, deadline);
+  if (status.ok() && sizes.data_may_end()) {
+    status =
+        CheckBeforeData(original.graph, RunBeforeData(original.graph, original_index, deadline), imported.before_data);
+  }
   if (status.ok()) status = CheckSwappable(rewritten.graph, imported);
   if (!status.ok()) return status;
   ImportCosts(rewritten, sizes, link, &imported);

@@ -146,12 +146,18 @@ class Step:
             self._first = rise
             self._note(parts, rise, 1)
             return
+        peak = format_bytes(int(worst["resident_bytes"] + taken))
         if not (over and judged):
-            self._note(parts, rise, steps)
+            warning = ""
+            if over and all(part["status"] != "infeasible" for part in parts):
+                warning = (
+                    f"the step takes {peak}: more than the least that was found for it, and "
+                    "nothing lower is planned"
+                )
+            self._note(parts, rise, steps, warning)
             self.done = True
             return
         most = _MOST_REPLANS if self._again() else 0
-        peak = format_bytes(int(worst["resident_bytes"] + taken))
         if predicted <= 0 or self._replans >= most:
             warning = (
                 f"the step takes {peak}, more than the "

@@ -56,6 +56,9 @@ def latest_plan(function: str) -> dict[str, Any] | None: ...
 def note_session_sizes(session: str, text: str) -> str:
     """What a v1 session's runs show, as unknown_dim has it; returns the problem with it, or ""."""
 
+def recorded_sizes(function: str) -> str:
+    """What steps of the function have shown of sizes that only the run decides; "" nothing."""
+
 def keeps_random_state(function: str) -> bool:
     """Whether its random operations go on where they are when it is planned again."""
 
@@ -75,6 +78,12 @@ def measure_spill(directory: str, bytes: int) -> dict[str, Any]:
     """A SwapLink's figures (cc/core/swap_link.h), and "problem": "" unless it failed."""
 
 def begin_peak_scope() -> bool: ...
+def begin_holder_scope() -> bool:
+    """Likewise, for end_holder_scope()."""
+
+def end_holder_scope() -> list[tuple[int, str]]:
+    """What was allocated in the scope and is held at its peak, largest first: bytes, operation."""
+
 def end_peak_scope() -> int: ...
 def end_peak_scope_of_step(batch: list[int]) -> tuple[int, bool]:
     """The peak of the step alone that ran in the scope, and whether its whole batch was seen.

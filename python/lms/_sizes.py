@@ -43,8 +43,11 @@ class FunctionSizes:
         arguments: Sequence[Argument],
         iterator_of: Callable[[Any], Any],
         element_shapes: Callable[[Any], tuple[list[Shape], list[Shape], str]],
+        may_end: Callable[[Any], bool] = lambda iterator: False,
     ):
         self._iterator_of, self._element_shapes = iterator_of, element_shapes
+        self._may_end = may_end
+        self.data_may_end = False  # one of its iterators may end in the middle of a call
         self._lock = threading.Lock()
         self._raises = 0
         # Per argument that is a tensor: its number and the dimensions to look at.
@@ -132,6 +135,7 @@ class FunctionSizes:
             return self._text
 
     def _look_at(self, number: int, iterator: Any) -> bool:
+        self.data_may_end |= self._may_end(iterator)
         # What the dataset declares is told as well: the function may have been traced for any size.
         _, shapes, source = self._element_shapes(iterator)
         raised = False

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from typing import Any
 
 import tensorflow as tf
 
 from lms import _native, _sizes
-from lms._tf_data import element_bytes, element_shapes, iterator_of, plain_shape
+from lms._tf_data import element_bytes, element_shapes, iterator_of, may_end, plain_shape
 from lms._tf_patch import lock, log
 
+# Functions of Keras that are called as often as their data have batches, where that is known.
+_COUNT_THEIR_STEPS = ("train_function", "step_on_iterator", "test_function", "predict_function")
 KNOWN_FUNCTIONS = 4096  # of which something is remembered
 
 # By name: None where its arguments leave nothing open.
@@ -75,7 +78,9 @@ def _learn(context: Any, name: bytes, inputs: list[Any]) -> _sizes.FunctionSizes
     known: _sizes.FunctionSizes | None = None
     try:
         arguments = _arguments(context, name)
-        known = _sizes.FunctionSizes(arguments, iterator_of, element_shapes)
+        counted = any(part in name.decode() for part in _COUNT_THEIR_STEPS)
+        ends = functools.partial(may_end, counted=counted)
+        known = _sizes.FunctionSizes(arguments, iterator_of, element_shapes, ends)
         known.update(inputs)
         if not known.settle(inputs):
             known = None

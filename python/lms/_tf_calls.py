@@ -23,10 +23,10 @@ from typing import Any
 from tensorflow.python.eager import context as _context
 from tensorflow.python.eager.polymorphic_function import polymorphic_function as _function
 
-from lms import _feedback, _swap
+from lms import _feedback, _native, _swap
 from lms._failure import fail_if_injected, shielded
 from lms._tf_arguments import batch_bytes, open_sizes, update_sizes
-from lms._tf_entry import Entry
+from lms._tf_entry import Entry, Told
 from lms._tf_hints import hints_text
 from lms._tf_patch import Patch, warn
 from lms._tf_sessions import SESSION_PATCH
@@ -36,10 +36,7 @@ from lms._tf_state import active
 class _Local(threading.local):
     """Of the call that is about to ask as_attrs()."""
 
-    seen_sizes = ""
-    feedback = ""
-    hints = ""
-    keep_random = ""
+    told = Told()
 
 
 _local = _Local()
@@ -60,23 +57,22 @@ def _wrap_as_attrs(original: Any) -> Any:
             silenced = self.config_proto_serialized is None
             if entry is None or silenced or not _context.executing_eagerly():
                 return attrs
-            seen, _local.seen_sizes = _local.seen_sizes, ""
-            feedback, _local.feedback = _local.feedback, ""
-            hints, _local.hints = _local.hints, ""
-            keep_random, _local.keep_random = _local.keep_random, ""
-            merged = entry.merge_serialized(
-                attrs["config_proto"], seen, feedback, hints, keep_random
-            )
+            told, _local.told = _local.told, Told()
+            merged = entry.merge_serialized(attrs["config_proto"], told)
             return {**attrs, "config_proto": merged}
         return attrs
 
     return as_attrs
 
 
+def _tell(**parts: str) -> None:
+    _local.told = _local.told._replace(**parts)
+
+
 def _begin(context: Any, entry: Entry, name: bytes, inputs: Any) -> _feedback.Step | None:
     """Notes what the call tells of its function; the step that is measured with it, if any."""
-    _local.seen_sizes = _local.feedback = _local.hints = _local.keep_random = ""
-    known, sizes = None, ""
+    _local.told = Told()
+    known, sizes, recorded = None, "", ""
     entry.note_call(name)
     with shielded("swap link"):
         fail_if_injected("swap link")
@@ -84,7 +80,7 @@ def _begin(context: Any, entry: Entry, name: bytes, inputs: Any) -> _feedback.St
             _swap.measure_host_link()
     with shielded("hints"):
         fail_if_injected("hints")
-        _local.hints = hints_text(context, name)
+        _tell(hints=hints_text(context, name))
     with shielded("sizes"):
         fail_if_injected("sizes")
         known = open_sizes(context, name, inputs)
@@ -96,21 +92,26 @@ def _begin(context: Any, entry: Entry, name: bytes, inputs: Any) -> _feedback.St
         if known is not None:
             shown = update_sizes(known, name, inputs)
             sizes = entry.held_sizes(context, name, shown) if shown else shown
-            _local.seen_sizes = sizes
+            _tell(seen_sizes=sizes, data_may_end="yes" if known.data_may_end else "")
     with shielded("sizes"):
-        _local.keep_random = entry.keep_random(context, name)
+        _tell(keep_random=entry.keep_random(context, name))
+        recorded = _native.recorded_sizes(name.decode())
+        _tell(record_sizes="yes", recorded=recorded)
     with shielded("feedback"):
         fail_if_injected("feedback")
         _feedback.disturb()
         step = entry.step(context, name)
         if step is None:
             return None
-        _local.feedback = step.parameter
+        _tell(feedback=step.parameter)
         # A smaller batch than planned for tells nothing of the plan.
         full = step.done or known is None or (sizes == shown and known.full(inputs))
         if step.done or not full:
             return None
-        if step.begin(sizes, len(_in_flight) == 1, batch_bytes(known, context, name, inputs)):
+        batch = batch_bytes(known, context, name, inputs)
+        if step.begin(
+            f"{sizes} {recorded} {_local.told.data_may_end}", len(_in_flight) == 1, batch
+        ):
             return step
     return None
 

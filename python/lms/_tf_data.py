@@ -26,6 +26,7 @@ from lms import _sizes
 from lms._failure import fail_if_injected, shielded
 from lms._tf_patch import Patch
 
+_MOST_STAGES = 64  # of a dataset, that are looked at
 _SMALL = 1024  # bytes that say nothing: many things are of such a size
 
 
@@ -93,6 +94,38 @@ def element_bytes(iterator: Any) -> list[int]:
         least = max([_SMALL, *(size // 100 for size in found)])
         found = dataset._lms_bytes = [size for size in found if size >= least]
     return found
+
+
+def may_end(iterator: Any, counted: bool) -> bool:
+    """Whether a call may find that there is no element left, and fail.
+
+    counted: the function is not called once more than there are elements, where their number is
+      known.
+    """
+    dataset = iterator()._dataset
+    found: int | None = getattr(dataset, "_lms_cardinality", None)
+    if found is None:
+        source = getattr(dataset, "_lms_source", dataset)
+        found = tf.data.UNKNOWN_CARDINALITY
+        if hasattr(source, "cardinality"):
+            found = int(source.cardinality())
+        if found == tf.data.UNKNOWN_CARDINALITY and _made_by_keras(source):
+            found = 1  # or more: Keras knows, as it is made of arrays
+        dataset._lms_cardinality = found
+    if found == tf.data.INFINITE_CARDINALITY:
+        return False
+    return found == tf.data.UNKNOWN_CARDINALITY or not counted
+
+
+def _made_by_keras(dataset: Any) -> bool:
+    """Whether Keras has made it of arrays, whose rows it has counted."""
+    seen, todo = 0, [dataset]
+    while todo and seen < _MOST_STAGES:
+        stage, seen = todo.pop(), seen + 1
+        if getattr(stage, "_lms_sizes", None) is not None:
+            return True
+        todo += stage._inputs() if hasattr(stage, "_inputs") else ()
+    return False
 
 
 def declared_shapes(dataset: Any) -> list[_sizes.Shape]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from typing import Any
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 from tensorflow.core.protobuf.rewriter_config_pb2 import RewriterConfig as RewriterConfig
@@ -17,12 +17,35 @@ OPTIMIZER = "LmsOptimizer"
 _CACHED_CONFIGS = 1024
 
 
+class Told(NamedTuple):
+    """What a call, or a session, tells the optimizer beside the entry: options that are internal.
+
+    seen_sizes: of the arguments (_sizes.FunctionSizes). record_sizes: "yes" where the next call can
+      be planned with what this one shows of tensors whose sizes only the run decides. recorded:
+      what earlier calls have shown of them (cc/tf/size_record.h). data_may_end: "yes" where a call
+      may find that no element is left (_sizes.FunctionSizes). feedback: _feedback.Step.parameter.
+      hints: _tf_hints.hints_text(). keep_random: Entry.keep_random(). session: _tf_sessions.
+    """
+
+    seen_sizes: str = ""
+    record_sizes: str = ""
+    recorded: str = ""
+    data_may_end: str = ""
+    feedback: str = ""
+    hints: str = ""
+    keep_random: str = ""
+    session: str = ""
+
+
+_NOTHING = Told()
+
+
 class Entry:
     """The optimizer's entry as it is merged into the configurations of TensorFlow."""
 
     def __init__(self, config: RewriterConfig):
         self._config = config
-        self._merged: dict[tuple[bytes, str, str, str, str], bytes] = {}
+        self._merged: dict[tuple[bytes, Told], bytes] = {}
         self._warned: set[str] = set()
         # "" also where one number is for all: that contradicts nothing.
         self._named_sizes = ""
@@ -53,13 +76,7 @@ class Entry:
             self._called[name] = None
 
     def merge(
-        self,
-        config: tf.compat.v1.ConfigProto,
-        seen_sizes: str = "",
-        feedback: str = "",
-        hints: str = "",
-        keep_random: str = "",
-        session: str = "",
+        self, config: tf.compat.v1.ConfigProto, told: Told = _NOTHING
     ) -> tf.compat.v1.ConfigProto:
         """A copy of `config` with the entry added; an entry that it has already wins."""
         merged = tf.compat.v1.ConfigProto()
@@ -68,16 +85,10 @@ class Entry:
         if any(entry.name == OPTIMIZER for entry in rewrite.custom_optimizers):
             return merged
         rewrite.custom_optimizers.extend(self._config.custom_optimizers)
-        told = (
-            ("_seen_sizes", seen_sizes),
-            ("_feedback", feedback),
-            ("_hints", hints),
-            ("_keep_random", keep_random),
-            ("_session", session),
-        )
-        for parameter, text in told:
+        for parameter, text in told._asdict().items():
             if text:
-                rewrite.custom_optimizers[-1].parameter_map[parameter].s = text.encode()
+                parameters = rewrite.custom_optimizers[-1].parameter_map
+                parameters[f"_{parameter}"].s = text.encode()
         if rewrite.disable_meta_optimizer:
             self._warn_once(
                 "disable_meta_optimizer is set (tf.config.optimizer.set_experimental_options or "
@@ -92,19 +103,11 @@ class Entry:
             )
         return merged
 
-    def merge_serialized(
-        self,
-        config: bytes,
-        seen_sizes: str = "",
-        feedback: str = "",
-        hints: str = "",
-        keep_random: str = "",
-    ) -> bytes:
-        key = (config, seen_sizes, feedback, hints, keep_random)
+    def merge_serialized(self, config: bytes, told: Told = _NOTHING) -> bytes:
+        key = (config, told)
         merged = self._merged.get(key)
         if merged is None:
-            proto = tf.compat.v1.ConfigProto.FromString(config)
-            proto = self.merge(proto, seen_sizes, feedback, hints, keep_random)
+            proto = self.merge(tf.compat.v1.ConfigProto.FromString(config), told)
             merged = proto.SerializeToString(deterministic=True)
             if len(self._merged) >= _CACHED_CONFIGS:
                 self._merged.clear()

@@ -32,6 +32,7 @@ from tensorflow.python.eager import context as _context
 from lms import _native
 from lms._failure import fail_if_injected, shielded
 from lms._tf_data import dataset_shapes
+from lms._tf_entry import Told
 from lms._tf_hints import layers_text
 from lms._tf_patch import Patch, lock, log, warn
 from lms._tf_state import active
@@ -52,7 +53,8 @@ def _wrap_init(original: Any) -> Any:
                 given = _context.context().config if config is None else config
                 if isinstance(given, tf.compat.v1.ConfigProto):
                     self._lms_name, self._lms_sizes = f"session {next(_numbers)}", {}
-                    merged = entry.merge(given, hints=layers_text(), session=self._lms_name)
+                    told = Told(hints=layers_text(), session=self._lms_name)
+                    merged = entry.merge(given, told)
                     _running.put()  # as the next one
                     if merged.graph_options.place_pruned_graph:
                         merged.graph_options.place_pruned_graph = False

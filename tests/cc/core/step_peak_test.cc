@@ -16,6 +16,32 @@ AllocationEvent New(intptr_t pointer, int64_t bytes, int64_t run) {
 }
 AllocationEvent Gone(intptr_t pointer, int64_t bytes) { return {reinterpret_cast<const void*>(pointer), -bytes, 0}; }
 
+AllocationEvent Taken(intptr_t pointer, int64_t bytes) {
+  return {reinterpret_cast<const void*>(pointer), 0, kStep, bytes};
+}
+
+TEST(StepPeakTest, WhatTheGraphSaysItWasHandedIsTheBatch) {
+  // 8 is older and goes, too; 1 was there before; 4 is made meanwhile.
+  const StepPeak peak =
+      PeakOfStep({Gone(8, kBatch), New(4, kBatch, kPipeline), New(7, 90000, kPipeline), Taken(1, kBatch),
+                  Taken(4, kBatch), New(2, 1000, kStep), Gone(1, kBatch), Gone(4, kBatch), Gone(2, 1000)},
+                 {kBatch, kBatch});
+  EXPECT_EQ(peak.bytes, 2 * kBatch + 1000);
+  EXPECT_TRUE(peak.complete);
+}
+
+TEST(StepPeakTest, ASmallerBatchThatTheGraphSpeaksOfIsNoticed) {
+  const StepPeak peak =
+      PeakOfStep({Taken(1, kBatch / 2), New(2, 1000, kStep), Gone(1, kBatch / 2), Gone(2, 1000)}, {kBatch});
+  EXPECT_FALSE(peak.complete);
+}
+
+TEST(StepPeakTest, ABatchThatTheDatasetKeepsAddsNothing) {
+  const StepPeak peak = PeakOfStep({Taken(1, kBatch), New(2, 1000, kStep), Gone(2, 1000)}, {kBatch});
+  EXPECT_EQ(peak.bytes, 1000);
+  EXPECT_TRUE(peak.complete);
+}
+
 TEST(StepPeakTest, ABatchThatWasThereBeforeCountsFromTheStart) {
   // 4096 handed over, 1000 + 2000 of its own.
   const StepPeak peak =

@@ -45,8 +45,10 @@ class OptimizerTest : public ::testing::Test {
 
   // Both iterations that Grappler makes by default. True where the graph was changed; it is in output_ then.
   bool Optimize(const GrapplerItem& item) {
+    tensorflow::ConfigProto proto;
+    proto.set_inter_op_parallelism_threads(2);  // whatever processors there are
     LmsOptimizer optimizer;
-    EXPECT_TRUE(optimizer.Init(&config_).ok());
+    EXPECT_TRUE(optimizer.InitWithConfig(proto, &config_).ok());
     output_.Clear();
     const absl::Status first = optimizer.Optimize(nullptr, item, &output_);
     EXPECT_TRUE(absl::IsAborted(first));
