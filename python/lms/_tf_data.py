@@ -103,29 +103,29 @@ def may_end(iterator: Any, counted: bool) -> bool:
       known.
     """
     dataset = iterator()._dataset
-    found: int | None = getattr(dataset, "_lms_cardinality", None)
+    found: str | None = getattr(dataset, "_lms_number", None)
     if found is None:
-        source = getattr(dataset, "_lms_source", dataset)
-        found = tf.data.UNKNOWN_CARDINALITY
-        if hasattr(source, "cardinality"):
-            found = int(source.cardinality())
-        if found == tf.data.UNKNOWN_CARDINALITY and _made_by_keras(source):
-            found = 1  # or more: Keras knows, as it is made of arrays
-        dataset._lms_cardinality = found
+        found = dataset._lms_number = _number_of_elements(getattr(dataset, "_lms_source", dataset))
+    return found == "unknown" or (found == "known" and not counted)
+
+
+def _number_of_elements(dataset: Any) -> str:
+    """Is it "known", "unknown" or "infinite"?"""
+    found = tf.data.UNKNOWN_CARDINALITY
+    if hasattr(dataset, "cardinality"):
+        found = int(dataset.cardinality())
     if found == tf.data.INFINITE_CARDINALITY:
-        return False
-    return found == tf.data.UNKNOWN_CARDINALITY or not counted
+        return "infinite"
+    # Keras counts the rows of arrays itself.
+    return "known" if found != tf.data.UNKNOWN_CARDINALITY or _made_by_keras(dataset) else "unknown"
 
 
-def _made_by_keras(dataset: Any) -> bool:
-    """Whether Keras has made it of arrays, whose rows it has counted."""
-    seen, todo = 0, [dataset]
-    while todo and seen < _MOST_STAGES:
-        stage, seen = todo.pop(), seen + 1
-        if getattr(stage, "_lms_sizes", None) is not None:
-            return True
-        todo += stage._inputs() if hasattr(stage, "_inputs") else ()
-    return False
+def _made_by_keras(dataset: Any, most: int = _MOST_STAGES) -> bool:
+    """Whether Keras has made it of arrays."""
+    stage = _stage_of(dataset)
+    if stage.kind == "tagged" or most == 0:
+        return stage.kind == "tagged"
+    return any(_made_by_keras(source, most - 1) for source in stage.inputs)
 
 
 def declared_shapes(dataset: Any) -> list[_sizes.Shape]:

@@ -124,7 +124,7 @@ def _at(budget: Any, program: Program, stock: Run, again: list[Run]) -> dict[str
         "rounds": [_part(reports, ours, differences)],
         "differ": differences[:20],
         "differing": len(differences),
-        "last_report": _largest(reports),
+        "last_report": largest(reports),
     }
     if differences:
         unstable = {name for other in again for name in differ(stock.values, other.values)}
@@ -137,17 +137,17 @@ def _activations(report: lms.Report) -> int:
     return report.peak_before_bytes - report.resident_bytes
 
 
-def _largest(reports: tuple[lms.Report, ...]) -> lms.Report | None:
+def largest(reports: tuple[lms.Report, ...]) -> lms.Report | None:
     """The last report on the function that takes most."""
-    largest = max(reports, key=_activations, default=None)
-    own = [report for report in reports if largest and report.function == largest.function]
+    highest = max(reports, key=_activations, default=None)
+    own = [report for report in reports if highest and report.function == highest.function]
     return own[-1] if own else None
 
 
 def _part(reports: tuple[lms.Report, ...], ours: Run, wrong: list[str]) -> dict[str, Any]:
     row: dict[str, Any] = {"peaks": ours.peaks, "seconds": ours.seconds, "differing": len(wrong)}
     row["judged"] = max(ours.peaks[-LAST:])
-    report = _largest(reports)
+    report = largest(reports)
     if report is None:
         return {**row, "status": "unseen", "reason": "lms was asked about no step", "warnings": []}
     row.update((field, getattr(report, field)) for field in FIELDS)
@@ -176,16 +176,20 @@ def _prediction(report: lms.Report | None) -> dict[str, Any]:
 
 
 def _at_peak(report: lms.Report, most: int = 12) -> list[dict[str, Any]]:
-    """The largest tensors that are predicted to be there at the peak of the stock step."""
+    """The first tensors that are predicted to be there at the peak of the stock step."""
+    return held_at_peak(report, "before")[:most]
+
+
+def held_at_peak(report: lms.Report, plan: str) -> list[dict[str, Any]]:
+    """What is predicted to be held at the peak "before" or "after" the plan, but for variables."""
     details = report.details
     if details is None:
         return []
     strings, buffers = details["strings"], details["buffers"]
     found = []
     for i, size in enumerate(buffers["bytes"]):
-        held = any(a <= details["peak_before"] <= b for a, b in buffers["before"][i] or ())
-        fate = details["fates"][buffers["fate"][i]]
-        if held and fate != "resident" and len(found) < most:
+        held = any(a <= details[f"peak_{plan}"] <= b for a, b in buffers[plan][i] or ())
+        if held and details["fates"][buffers["fate"][i]] != "resident":
             name, kind = strings[buffers["name"][i]], strings[buffers["type"][i]]
             found.append({"name": name, "type": kind, "bytes": size})
     return found

@@ -17,7 +17,7 @@ import lms
 import tensorflow as tf
 from lms import _native
 
-from zoo.others import catalogue
+from zoo.others import catalogue, child
 from zoo.others.training import Watch
 
 _LEAST = 4096  # bytes of a block that is listed
@@ -40,21 +40,6 @@ class Holding(Watch):
                 self.held = _native.end_holder_scope()
 
 
-def predicted(report: lms.Report, after: bool) -> list[tuple[int, str]]:
-    """The same, as the report has it."""
-    details = report.details or {}
-    strings, buffers = details["strings"], details["buffers"]
-    peak = details["peak_after" if after else "peak_before"]
-    found = []
-    for size, name, spans, fate in zip(
-        buffers["bytes"], buffers["name"], buffers["after" if after else "before"], buffers["fate"]
-    ):
-        held = any(a <= peak <= b for a, b in spans or ())
-        if held and details["fates"][fate] != "resident":
-            found.append((size, strings[name]))
-    return found
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("name")
@@ -69,8 +54,11 @@ def main() -> None:
         catalogue.make(args.name).run(watch)
     with lms.enabled(args.budget or "1TiB", feedback=False):
         catalogue.make(args.name).run(watch if args.budget else Watch())
-    report = max(lms.reports(), key=lambda r: (r.peak_before_bytes - r.resident_bytes, r.sequence))
-    show(watch.held, predicted(report, after=args.budget is not None), report)
+    report = child.largest(lms.reports())
+    if report is None:
+        raise SystemExit("lms was asked about no step")
+    said = child.held_at_peak(report, "before" if args.budget is None else "after")
+    show(watch.held, [(block["bytes"], block["name"]) for block in said], report)
 
 
 def show(held: list[tuple[int, str]], said: list[tuple[int, str]], report: Any) -> None:
