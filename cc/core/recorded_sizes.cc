@@ -5,13 +5,15 @@
 #include <string_view>
 #include <utility>
 
+#include "cc/core/product.h"
+
 namespace lms {
 namespace {
 
 int64_t Elements(const RecordedShape& shape) {
-  double elements = 1;  // which does not overflow
-  for (const int64_t size : shape) elements *= static_cast<double>(size);
-  return static_cast<int64_t>(std::min(elements, 1e18));
+  int64_t elements = 1;
+  for (const int64_t size : shape) elements = Product(elements, size);
+  return elements;
 }
 
 int64_t WithRoom(int64_t size) { return size + size / 4; }

@@ -12,20 +12,14 @@
 
 #include "cc/tf/layout_fusions.h"
 #include "cc/tf/loops.h"
+#include "cc/tf/node_types.h"
 #include "cc/tf/op_traits.h"
 #include "cc/tf/swap_ops.h"
-#include "tensorflow/core/util/device_name_utils.h"
 
 namespace lms {
 namespace {
 
 bool ClosesLoop(const std::string& op_type) { return op_type == "NextIteration" || op_type == "RefNextIteration"; }
-
-// Kernels on other devices cost the executor's thread nothing but the launch, and run inline.
-bool OnCpu(const std::string& device) {
-  tensorflow::DeviceNameUtils::ParsedName parsed;
-  return !tensorflow::DeviceNameUtils::ParseFullName(device, &parsed) || !parsed.has_type || parsed.type == "CPU";
-}
 
 // Ops that oneDNN's layout pass replaces by nodes of its own.
 bool Replaced(const std::string& op_type) {
@@ -234,7 +228,8 @@ ExecutorModel::ExecutorModel(const tensorflow::GraphDef& graph, const GraphIndex
       wait_for_loop(from, to);
     }
     if (fused[to] != to) nodes_[fused[to]].fused.push_back(to);
-    nodes_[to].runs_inline = RunsInline(graph.node(to).op()) || !OnCpu(graph.node(to).device());
+    // Kernels on other devices cost the executor's thread nothing but the launch.
+    nodes_[to].runs_inline = RunsInline(graph.node(to).op()) || DeviceType(graph.node(to).device()) != "CPU";
     const tensorflow::NodeDef& node = graph.node(to);
     if (node.op() != kSwapOutOp && node.op() != kSwapInOp) continue;
     nodes_[to].direction = node.op() == kSwapOutOp ? 0 : 1;

@@ -68,8 +68,6 @@ void KeepThoseOfTheDevice(const ImportState& state, const From& from, std::vecto
   waits->erase(std::remove_if(waits->begin(), waits->end(), elsewhere), waits->end());
 }
 
-bool IsElement(const std::string& op_type) { return op_type == "IteratorGetNext" || op_type == "IteratorGetNextSync"; }
-
 }  // namespace
 
 absl::Status AddOps(ImportState* state) {
@@ -93,7 +91,8 @@ absl::Status AddOps(ImportState* state) {
   for (const Loops::Hold& hold : state->out.holds) held_by[hold.gate].push_back(hold.node);
   for (const int i : live) {
     MemOp op;
-    // What has been fused ends with the whole.
+    // What has been fused runs with the whole, and ends with it.
+    if (state->fused_into[i] != i) once.Add(op_of[state->fused_into[i]], op_of[i], &op.deps);
     const auto wait = [&](int node) {
       once.Add(op_of[node], op_of[i], &op.deps);
       const int whole = state->fused_into[node];
@@ -113,7 +112,7 @@ absl::Status AddOps(ImportState* state) {
       AddLoopEnds(*state, i, control, op_of, &once, &pace, &op.deps);
     }
     // In the order that plans are made in: no update then has to wait for a copy of what reads its variable.
-    if (IsElement(op.type)) {
+    if (TakesElement(op.type)) {
       for (const int node : before_data) once.Add(op_of[node], op_of[i], &op.deps);
     }
     const auto held = held_by.find(i);

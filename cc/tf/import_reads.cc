@@ -38,7 +38,9 @@ void AddReadsOf(int node, std::vector<int>* read_by, Pace* pace, ImportState* st
   MemOp& op = state->Op(node);
   const bool fixed = !state->InRegion(node) || IsControlFlow(op.type) || !state->OnDevice(node);
   const bool several = state->out.regions.size() > 1;
-  for (size_t i = 0; i < state->index[node].inputs.size(); ++i) {
+  // What is fused reads what the whole reads anyway.
+  const size_t inputs = state->fused_into[node] == node ? state->index[node].inputs.size() : 0;
+  for (size_t i = 0; i < inputs; ++i) {
     const BufferId b = state->BufferOf(state->index[node].inputs[i]);
     if (b == kNone) continue;
     BufferFacts& facts = state->facts[b];

@@ -22,6 +22,10 @@ ImportState::ImportState(const tensorflow::grappler::GrapplerItem& item, const G
       out(*imported),
       planned(index.regions(), false) {
   fused_into = FusedInto(graph, index, tensorflow::IsMKLEnabled());
+  joined.resize(fused_into.size(), false);
+  for (size_t i = 0; i < fused_into.size(); ++i) {
+    if (fused_into[i] != static_cast<int>(i)) joined[fused_into[i]] = true;
+  }
   may_be_fused = MayBeFused(graph, index, tensorflow::IsMKLEnabled());
   out.regions = regions;
   for (const int region : regions) planned[region] = true;

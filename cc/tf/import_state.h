@@ -65,6 +65,7 @@ struct ImportState {
   std::vector<bool> planned;    // per region
   std::vector<NodeTypes> types;
   std::vector<int> fused_into;     // per node: what a later pass makes it a part of (layout_fusions.h), or itself
+  std::vector<bool> joined;        // per node: another one is a part of it
   std::vector<bool> may_be_fused;  // per node: into any other
   std::vector<int> order;          // nodes in execution order
   std::vector<BufferFacts> facts;  // per buffer

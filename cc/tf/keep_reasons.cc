@@ -73,6 +73,7 @@ class Judge {
     if (op.keep_reason.empty() && op.type == "BiasAddGrad" && state_.may_be_fused[node]) {
       op.keep_reason = "fused with the gradient of a filter";
     }
+    if (op.keep_reason.empty() && state_.joined[node]) op.keep_reason = "makes the gradient of a bias, too";
     if (op.keep_reason.empty() && !state_.OnDevice(node)) op.keep_reason = "on another device";
     for (size_t i = 0; op.keep_reason.empty() && i < state_.index[node].inputs.size(); ++i) {
       const TensorRef& input = state_.index[node].inputs[i];

@@ -1,7 +1,6 @@
 #include "cc/tf/kept_state.h"
 
 #include <algorithm>
-#include <deque>
 #include <memory>
 #include <mutex>
 #include <unordered_map>
@@ -9,6 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include "cc/core/latest.h"
+#include "cc/tf/node_types.h"
 #include "tensorflow/core/framework/attr_value.pb.h"
 #include "tensorflow/core/framework/node_def_util.h"
 #include "tensorflow/core/framework/op.h"
@@ -26,8 +27,6 @@ using ::tensorflow::OpKernel;
 using ::tensorflow::OpKernelConstruction;
 using ::tensorflow::OpKernelContext;
 
-constexpr size_t kMostFunctions = 4096;
-
 // Their kernels speak of inputs and outputs by number, not by name.
 const std::unordered_set<std::string>& Keepable() {
   static const auto* ops = new std::unordered_set<std::string>{
@@ -42,11 +41,6 @@ bool HasSeed(const NodeDef& node) {
   return std::any_of(attrs.begin(), attrs.end(), [](const auto& attr) {
     return (attr.first == "seed" || attr.first == "seed2") && attr.second.i() != 0;
   });
-}
-
-bool OnCpu(const NodeDef& node) {
-  return node.device().empty() || node.device().find("CPU:") != std::string::npos ||
-         node.device().find("cpu:") != std::string::npos;
 }
 
 // The functions that a node calls, by name.
@@ -125,26 +119,12 @@ class KeptState : public OpKernel {
   std::shared_ptr<OpKernel> kernel_;
 };
 
-// The functions for which KeepState was called, the latest ones.
-struct Functions {
-  std::mutex mutex;
-  std::unordered_set<std::string> names;
-  std::deque<std::string> order;
-};
+struct Nothing {};
 
-Functions& KeptFunctions() {
-  static auto* functions = new Functions;
+// The functions for which KeepState was called.
+Latest<Nothing>& KeptFunctions() {
+  static auto* functions = new Latest<Nothing>;
   return *functions;
-}
-
-void NoteFunction(const std::string& function) {
-  Functions& kept = KeptFunctions();
-  const std::lock_guard<std::mutex> lock(kept.mutex);
-  if (!kept.names.insert(function).second) return;
-  kept.order.push_back(function);
-  if (kept.order.size() <= kMostFunctions) return;
-  kept.names.erase(kept.order.front());
-  kept.order.pop_front();
 }
 
 bool RegisterOnce() {
@@ -180,7 +160,7 @@ bool CanKeepState(const GraphDef& graph) {
   for (const auto& function : graph.library().function()) library[function.signature().name()] = &function;
   std::vector<std::string> called;
   for (const NodeDef& node : graph.node()) {
-    if (HasSeed(node) && (Keepable().count(node.op()) == 0 || !OnCpu(node))) return false;
+    if (HasSeed(node) && (Keepable().count(node.op()) == 0 || DeviceType(node.device()) != "CPU")) return false;
     AddCalled(node, &called);
   }
   while (!called.empty()) {
@@ -223,13 +203,9 @@ void KeepState(const std::string& function, GraphDef* graph) {
     attrs["function"].set_s(function);
     attrs["node"].set_s(text);
   }
-  NoteFunction(function);
+  KeptFunctions().Of(function);
 }
 
-bool KeepsState(const std::string& function) {
-  Functions& kept = KeptFunctions();
-  const std::lock_guard<std::mutex> lock(kept.mutex);
-  return kept.names.count(function) != 0;
-}
+bool KeepsState(const std::string& function) { return KeptFunctions().Find(function) != nullptr; }
 
 }  // namespace lms

@@ -3,10 +3,16 @@
 // It looks at data alone: an edge that leads out of one of the two and, by whatever way, into the other is a cycle
 // afterwards, and the function cannot be instantiated. So nothing that is added may wait for the first of such a pair,
 // and whatever waits for it counts as waiting for the second one, too.
+//
+// The one kernel may add up in another order than the two. A pair that stock TensorFlow joins is therefore to be joined
+// in the rewritten graph as well, and no other: the pass joins two only where both wait for the same nodes, and a
+// padding only with the one convolution that reads it.
 
 #ifndef LMS_CC_TF_LAYOUT_FUSIONS_H_
 #define LMS_CC_TF_LAYOUT_FUSIONS_H_
 
+#include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "cc/tf/graph_index.h"
@@ -15,7 +21,8 @@
 namespace lms {
 
 // Per node: the one that it is fused into and runs as a part of, or itself. A gradient of a bias goes into the gradient
-// of the filter that reads the same tensor. Without oneDNN every node is itself. Linear in nodes and readers.
+// of the filter that reads the same tensor in the same region, and waits for the same nodes. Without oneDNN every node
+// is itself. Linear in nodes and readers.
 std::vector<int> FusedInto(const tensorflow::GraphDef& graph, const GraphIndex& index, bool onednn);
 
 // Gradients of biases that might go into any of several gradients of filters, as all of these read the same tensor,
@@ -28,6 +35,22 @@ std::vector<OtherFusion> OtherFusions(const tensorflow::GraphDef& graph, const G
 
 // Per node: might it be fused into a reader? Those above, and paddings of convolutions.
 std::vector<bool> MayBeFused(const tensorflow::GraphDef& graph, const GraphIndex& index, bool onednn);
+
+// The pairs of a graph as it comes, and what keeps them as they are, joined or apart, in the graph rewritten.
+class Fusions {
+ public:
+  // The arguments are only read here.
+  Fusions(const tensorflow::GraphDef& graph, const GraphIndex& index, bool onednn);
+
+  // `rewritten`: the same graph with nodes added behind those that it had, and other inputs. Adds waits, each one for
+  // what the pair waits for anyway: where two are to be joined, both wait for what one of them waits for. Linear.
+  void Keep(tensorflow::GraphDef* rewritten) const;
+
+ private:
+  std::vector<OtherFusion> pairs_;                           // of gradients
+  std::unordered_map<std::string, std::string> of_padding_;  // by its name: the convolution that it is joined with
+  bool onednn_;
+};
 
 }  // namespace lms
 

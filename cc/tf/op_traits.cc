@@ -185,6 +185,10 @@ bool IsVariableQuery(const std::string& op_type) {
 
 bool RunsInline(const std::string& op_type) { return IsControlFlow(op_type) || Inexpensive().count(op_type) != 0; }
 
+bool TakesElement(const std::string& op_type) {
+  return op_type == "IteratorGetNext" || op_type == "IteratorGetNextSync";
+}
+
 bool ChangesInPlace(const std::string& op_type) { return InPlace().count(op_type) != 0; }
 
 std::string WhyNotRecomputable(const tensorflow::NodeDef& node, const tensorflow::OpDef& op_def) {

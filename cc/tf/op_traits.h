@@ -46,6 +46,9 @@ bool IsVariableQuery(const std::string& op_type);
 // Does the executor run the op's kernel on the spot, instead of handing it to a thread of the pool (IsExpensive)?
 bool RunsInline(const std::string& op_type);
 
+// Takes an element from an iterator, and fails where there is none left.
+bool TakesElement(const std::string& op_type);
+
 // Writes into the storage of its first input, which is its output too.
 bool ChangesInPlace(const std::string& op_type);
 

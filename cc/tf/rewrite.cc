@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "cc/tf/instances.h"
+#include "cc/tf/layout_fusions.h"
 #include "cc/tf/loops.h"
 #include "cc/tf/node_names.h"
 #include "cc/tf/op_traits.h"
@@ -13,6 +14,7 @@
 #include "cc/tf/swap_ops.h"
 #include "tensorflow/core/framework/attr_value.pb.h"
 #include "tensorflow/core/framework/node_def.pb.h"
+#include "tensorflow/core/util/util.h"
 
 namespace lms {
 namespace {
@@ -362,7 +364,10 @@ absl::Status RewriteGraph(const ImportedGraph& imported, const GraphIndex& index
                           const RewriteOptions& options, tensorflow::GraphDef* graph, RewriteResult* result) {
   const std::string wrong = ValidatePlan(imported.graph, plan);
   if (!wrong.empty()) return absl::InternalError(wrong);
-  return Rewriter(imported, index, plan, options, graph, result).Run();
+  const Fusions fusions(*graph, index, tensorflow::IsMKLEnabled());
+  absl::Status status = Rewriter(imported, index, plan, options, graph, result).Run();
+  if (status.ok()) fusions.Keep(graph);
+  return status;
 }
 
 }  // namespace lms

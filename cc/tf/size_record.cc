@@ -1,15 +1,17 @@
 #include "cc/tf/size_record.h"
 
+#include <algorithm>
 #include <cstdint>
-#include <deque>
 #include <memory>
-#include <mutex>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
 
+#include "cc/core/latest.h"
 #include "cc/core/recorded_sizes.h"
+#include "cc/tf/known_shapes.h"
 #include "cc/tf/memory_counter.h"
+#include "cc/tf/node_types.h"
 #include "cc/tf/op_traits.h"
 #include "tensorflow/core/common_runtime/dma_helper.h"
 #include "tensorflow/core/framework/attr_value.pb.h"
@@ -29,41 +31,11 @@ using ::tensorflow::OpKernel;
 using ::tensorflow::OpKernelConstruction;
 using ::tensorflow::OpKernelContext;
 
-constexpr size_t kMostFunctions = 4096;
-
 // What was seen of the latest functions.
-class Functions {
- public:
-  static Functions& Global() {
-    static auto* functions = new Functions;
-    return *functions;
-  }
-
-  std::shared_ptr<RecordedSizes> Of(const std::string& name) {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    std::shared_ptr<RecordedSizes>& sizes = functions_[name];
-    if (sizes != nullptr) return sizes;
-    sizes = std::make_shared<RecordedSizes>();
-    std::shared_ptr<RecordedSizes> made = sizes;
-    order_.push_back(name);
-    if (order_.size() > kMostFunctions) {
-      functions_.erase(order_.front());
-      order_.pop_front();
-    }
-    return made;
-  }
-
-  std::shared_ptr<RecordedSizes> Find(const std::string& name) {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    const auto found = functions_.find(name);
-    return found == functions_.end() ? nullptr : found->second;
-  }
-
- private:
-  std::mutex mutex_;
-  std::unordered_map<std::string, std::shared_ptr<RecordedSizes>> functions_;
-  std::deque<std::string> order_;
-};
+Latest<RecordedSizes>& Functions() {
+  static auto* functions = new Latest<RecordedSizes>;
+  return *functions;
+}
 
 class SizeRecord : public OpKernel {
  public:
@@ -76,7 +48,7 @@ class SizeRecord : public OpKernel {
     OP_REQUIRES_OK(context, context->GetAttr("least", &least_));
     OP_REQUIRES_OK(context, context->GetAttr("element", &element_));
     for (int port = 0; port < num_inputs(); ++port) tensors_.push_back(node + ":" + std::to_string(port));
-    if (sizes) sizes_ = Functions::Global().Of(function);
+    if (sizes) sizes_ = Functions().Of(function);
   }
 
   void Compute(OpKernelContext* context) override {
@@ -94,10 +66,6 @@ class SizeRecord : public OpKernel {
   bool IsExpensive() override { return false; }
 
  private:
-  static bool HasSize(tensorflow::DataType type) {
-    return type != tensorflow::DT_VARIANT && type != tensorflow::DT_RESOURCE;
-  }
-
   static void NoteBlock(tensorflow::Tensor tensor, int64_t run) {
     tensorflow::TensorBuffer* const buffer = tensorflow::DMAHelper::buffer(&tensor);
     if (buffer == nullptr || !HasSize(tensor.dtype())) return;
@@ -131,13 +99,6 @@ bool RegisterOnce() {
 
 const bool registered = RegisterSizeRecord();
 
-bool OnCpu(const NodeDef& node) {
-  return node.device().empty() || node.device().find("CPU:") != std::string::npos ||
-         node.device().find("cpu:") != std::string::npos;
-}
-
-bool IsElement(const NodeDef& node) { return node.op() == "IteratorGetNext" || node.op() == "IteratorGetNextSync"; }
-
 // May it have control inputs of its own? What closes a loop or ends a branch is left as it is.
 bool MayWait(const NodeDef& node) {
   static const auto* const not_these =
@@ -151,12 +112,11 @@ bool MakeRecord(const std::string& function, const NodeDef& node, const OpenSize
   tensorflow::DataTypeVector types;
   if (node.op() == "_Arg" || node.op() == "Placeholder") return false;  // each call tells of its arguments
   if (IsControlFlow(node.op())) return false;                           // one of its results may never come
-  if (!OnCpu(node) || node.attr().count("_XlaMustCompile") != 0) return false;
+  if (DeviceType(node.device()) != "CPU" || node.attr().count("_XlaMustCompile") != 0) return false;
   if (!tensorflow::OpRegistry::Global()->LookUpOpDef(node.op(), &definition).ok()) return false;
   if (!tensorflow::OutputTypesForNode(node, *definition, &types).ok() || types.empty()) return false;
-  for (const tensorflow::DataType type : types) {
-    if (tensorflow::IsRefType(type)) return false;
-  }
+  if (std::any_of(types.begin(), types.end(), [](auto type) { return tensorflow::IsRefType(type); })) return false;
+  if (std::none_of(types.begin(), types.end(), HasSize)) return false;
   record->set_name("lms/sizes/" + node.name());
   record->set_op(kSizeRecordOp);
   record->set_device(node.device());
@@ -169,7 +129,7 @@ bool MakeRecord(const std::string& function, const NodeDef& node, const OpenSize
   attrs["node"].set_s(node.name());
   attrs["sizes"].set_b(open != nullptr);
   attrs["least"].set_i(open == nullptr ? 0 : open->least);
-  attrs["element"].set_b(IsElement(node));
+  attrs["element"].set_b(TakesElement(node.op()));
   return true;
 }
 
@@ -189,7 +149,7 @@ bool AddSizeRecords(const std::string& function, const std::vector<OpenSize>& op
     const NodeDef& node = graph->node(i);
     const auto sizes = open_of.find(node.name());
     const OpenSize* const wanted = sizes == open_of.end() ? nullptr : sizes->second;
-    if (node.op() == kSizeRecordOp || (wanted == nullptr && !(elements && IsElement(node)))) continue;
+    if (node.op() == kSizeRecordOp || (wanted == nullptr && !(elements && TakesElement(node.op())))) continue;
     NodeDef record;
     if (!MakeRecord(function, node, wanted, &record)) continue;
     records[node.name()] = record.name();
@@ -211,7 +171,7 @@ bool AddSizeRecords(const std::string& function, const std::vector<OpenSize>& op
 }
 
 std::string RecordedSizesOf(const std::string& function) {
-  const std::shared_ptr<RecordedSizes> sizes = Functions::Global().Find(function);
+  const std::shared_ptr<RecordedSizes> sizes = Functions().Find(function);
   return sizes == nullptr ? "" : sizes->Text();
 }
 

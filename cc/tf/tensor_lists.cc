@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "cc/core/product.h"
 #include "cc/tf/op_traits.h"
 #include "cc/tf/small_tensor.h"
 #include "tensorflow/core/framework/tensor.h"
@@ -18,9 +19,6 @@ namespace {
 constexpr int kMostDepth = 64;
 // A list of more bytes is none that could be run, and could not be added up.
 constexpr int64_t kMostBytes = int64_t{1} << 43;
-
-// Neither is negative.
-int64_t Product(int64_t a, int64_t b) { return b > 0 && a > kMostBytes / b ? kMostBytes : a * b; }
 
 bool HasType(const tensorflow::NodeDef& node, tensorflow::DataType type) {
   const auto attr = node.attr().find("T");
@@ -292,7 +290,8 @@ int64_t TensorLists::BytesOf(int node) const {
   if (list_of_[node] < 0) return -1;
   const List& list = lists_[list_of_[node]];
   if (list.full) return list.known ? list.bytes : -1;
-  return list.elements > 0 && list.element_bytes > 0 ? Product(list.elements, list.element_bytes) : -1;
+  return list.elements > 0 && list.element_bytes > 0 ? std::min(kMostBytes, Product(list.elements, list.element_bytes))
+                                                     : -1;
 }
 
 int64_t TensorLists::OverlapOf(int frame) const {
@@ -332,7 +331,7 @@ int64_t TensorLists::OverlapOf(int frame) const {
     }
   }
   if (trips_[frame] >= 0) ahead = std::min(ahead, trips_[frame]);
-  return Product(std::max<int64_t>(0, ahead - 1), std::max<int64_t>(0, pending - popped));
+  return std::min(kMostBytes, Product(std::max<int64_t>(0, ahead - 1), std::max<int64_t>(0, pending - popped)));
 }
 
 }  // namespace lms

@@ -27,13 +27,13 @@ constexpr size_t kMostUpdates = 8;
 class WaitFinder {
  public:
   WaitFinder(const tensorflow::GraphDef& graph, const GraphIndex& index, const Deadline& deadline,
-             const std::vector<bool>& before_data)
-      : graph_(graph), index_(index), pace_(deadline), before_data_(before_data) {}
+             std::vector<bool> left_alone = {})
+      : graph_(graph), index_(index), pace_(deadline), left_alone_(std::move(left_alone)) {}
 
   std::vector<VariableWait> Run() {
     for (int i = 0; i < index_.size(); ++i) {
       // A function's own updates (those not in a function that it calls) are all preserved, as its control outputs.
-      if (!RunsInEveryStep(index_[i]) || !Updates(i) || index_.Fetched(i) || BeforeData(i)) continue;
+      if (!RunsInEveryStep(index_[i]) || !Updates(i) || index_.Fetched(i) || LeftAlone(i)) continue;
       const int variable = Variable(index_[i].inputs[0]);
       if (variable < 0) continue;
       all_updates_[variable].push_back(i);
@@ -70,7 +70,10 @@ class WaitFinder {
       if (!RunsInEveryStep(index_[i]) || !Updates(i)) continue;
       pace_.Step(kMostSources);
       const std::vector<int> sources = Sources(i);
-      const auto element = [this](int node) { return graph_.node(node).op().rfind("IteratorGetNext", 0) == 0; };
+      const auto element = [this](int node) {
+        const std::string& op = graph_.node(node).op();
+        return TakesElement(op) || op == "IteratorGetNextAsOptional";
+      };
       if (sources.empty() || std::any_of(sources.begin(), sources.end(), element)) continue;
       before[i] = true;
       for (const int node : sources) before[node] = true;
@@ -79,7 +82,7 @@ class WaitFinder {
   }
 
  private:
-  bool BeforeData(int node) const { return !before_data_.empty() && before_data_[node]; }
+  bool LeftAlone(int node) const { return !left_alone_.empty() && left_alone_[node]; }
 
   bool Updates(int node) const {
     const std::string& op = graph_.node(node).op();
@@ -195,7 +198,7 @@ class WaitFinder {
   std::unordered_map<int, std::vector<int>> all_updates_;  // by the node of the handle
   std::unordered_map<int, std::vector<int>> updates_;      // those of large variables
   Pace pace_;
-  const std::vector<bool>& before_data_;
+  const std::vector<bool> left_alone_;
   int follower_of_ = -1;
   bool too_many_ = false;
   std::unordered_set<int> followers_;
@@ -209,8 +212,7 @@ std::vector<VariableWait> FindVariableWaits(const tensorflow::GraphDef& graph, c
 }
 
 std::vector<bool> RunBeforeData(const tensorflow::GraphDef& graph, const GraphIndex& index, const Deadline& deadline) {
-  const std::vector<bool> none;
-  return WaitFinder(graph, index, deadline, none).BeforeData();
+  return WaitFinder(graph, index, deadline).BeforeData();
 }
 
 }  // namespace lms

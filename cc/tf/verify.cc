@@ -9,6 +9,7 @@
 #include "cc/tf/execution.h"
 #include "cc/tf/graph_index.h"
 #include "cc/tf/import.h"
+#include "cc/tf/layout_fusions.h"
 #include "cc/tf/loops.h"
 #include "cc/tf/node_names.h"
 #include "cc/tf/op_traits.h"
@@ -18,6 +19,7 @@
 #include "tensorflow/core/framework/attr_value_util.h"
 #include "tensorflow/core/framework/node_def.pb.h"
 #include "tensorflow/core/framework/op.h"
+#include "tensorflow/core/util/util.h"
 
 namespace lms {
 namespace {
@@ -221,6 +223,18 @@ absl::Status CheckBeforeData(const GraphDef& graph, const std::vector<bool>& bef
   return absl::OkStatus();
 }
 
+// What a later pass makes one node of two, and computes otherwise than two nodes would, it still does.
+absl::Status CheckFusions(const GraphDef& before, const GraphIndex& old_index, const GraphDef& after,
+                          const GraphIndex& new_index) {
+  const std::vector<int> was = FusedInto(before, old_index, tensorflow::IsMKLEnabled());
+  const std::vector<int> is = FusedInto(after, new_index, tensorflow::IsMKLEnabled());
+  for (int i = 0; i < old_index.size(); ++i) {
+    if (was[i] == is[i] || was[i] == i) continue;
+    return absl::InternalError(before.node(i).name() + " would no longer be computed by " + before.node(was[i]).name());
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::Status VerifyRewrite(const tensorflow::grappler::GrapplerItem& original, const GraphIndex& original_index,
@@ -233,6 +247,7 @@ absl::Status VerifyRewrite(const tensorflow::grappler::GrapplerItem& original, c
   ImportedGraph imported;
   const int originals = original.graph.node_size();
   if (status.ok()) status = CheckIterations(rewritten.graph, index, originals);
+  if (status.ok()) status = CheckFusions(original.graph, original_index, rewritten.graph, index);
   if (status.ok()) {
     const std::vector<int> regions = RegionsOfTheAdded(index, originals);
     status = ImportRegions(rewritten, index, sizes, regions, /*hold=*/false, &imported, deadline, device);
