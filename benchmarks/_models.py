@@ -81,6 +81,22 @@ class FunctionTrainer(KerasTrainer):
             return self.train(*self.data)
 
 
+class FitTrainer(KerasTrainer):
+    """model.fit over a dataset of which nobody knows the batch's size: the last one is smaller."""
+
+    def __init__(self, problem: Problem, options: Mapping[str, Any]) -> None:
+        super().__init__(problem, options)
+        problem.model.compile(problem.optimizer, problem.loss)
+        batch = len(problem.labels)
+        rows = tf.data.Dataset.from_tensor_slices((problem.inputs, problem.labels))
+        self.data = rows.repeat(2).take(batch + (batch + 1) // 2).batch(batch)
+
+    def step(self, with_lms: bool) -> Any:
+        """One whole batch and, but for batches of one row, a smaller one."""
+        with self.switched(with_lms):
+            return self.problem.model.fit(self.data, verbose=0).history["loss"][-1]
+
+
 def trainer_of(subject: Subject, options: Mapping[str, Any]) -> FunctionTrainer:
     if not subject.remapping:
         tf.config.optimizer.set_experimental_options({"remapping": False})

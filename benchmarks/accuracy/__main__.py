@@ -1,13 +1,15 @@
 """Predicted and measured: memory, and added time, of training steps, stock and rewritten.
 
 ./run bench accuracy [--models NAME,...|families|all] [--budgets 75%,50%,35%] [--rounds 5]
-                     [--options JSON] [--out FILE] [--calibrate]
+                     [--options JSON] [--out FILE] [--calibrate | --fit]
 
 Each model runs in a process of its own: stock (a budget that it fits) and each budget, with the
 default options (but feedback off) and TensorFlow's default threads, steps of stock and lms in
 turn. Memory is the activation peak by the allocator, the highest of the steps. With --calibrate
-the step is timed once with lms.calibrate() beforehand. All models take about an hour on two cores;
-the rows so far are written as they come, to benchmarks/results where all models were asked for.
+the step is timed once with lms.calibrate() beforehand. With --fit Keras' own loop trains, over
+batches whose size the graph does not know, a smaller one among them: seconds are then of a whole
+fit, and added time is not judged. All models take about an hour on two cores; the rows so far are
+written as they come, to benchmarks/results where all models were asked for.
 Which kernels run, and what they take, depends on the processor: the table and the figures name it
 and its instruction sets, and the name of the file does, so that those of several stay.
 """
@@ -48,12 +50,16 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5, help="steps of each, in turn")
     parser.add_argument("--options", default="{}", help="for lms.enable(), as JSON")
     parser.add_argument("--calibrate", action="store_true", help="time the step's ops beforehand")
+    parser.add_argument("--fit", action="store_true", help="by model.fit, unknown batch")
     parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--out", help="write the figures here, as JSON")
     args = parser.parse_args()
+    if args.fit and args.calibrate:
+        parser.error("--calibrate times functions, not model.fit")
     budgets = [budget for budget in args.budgets.split(",") if budget]
     if args.child:
-        rows = rows_of(args.models, budgets, args.rounds, json.loads(args.options), args.calibrate)
+        options = json.loads(args.options)
+        rows = rows_of(args.models, budgets, args.rounds, options, args.calibrate, args.fit)
         pathlib.Path(args.out).write_text(json.dumps(rows))
         return
 
@@ -65,6 +71,7 @@ def main() -> None:
         print(f"[{number}/{len(names)}] {name}", flush=True)
         words = ["--child", "--models", name, "--budgets", args.budgets, "--options", args.options]
         words += ["--rounds", str(args.rounds)] + ["--calibrate"] * args.calibrate
+        words += ["--fit"] * args.fit
         try:
             rows += in_child(MAIN, words)
         except Exception as error:
@@ -82,9 +89,11 @@ def main() -> None:
         if args.out:
             pathlib.Path(args.out).write_text(json.dumps({"machine": facts, "rows": rows}) + "\n")
         elif args.models == "all":
-            write_results("accuracy", facts, rows, by_processor=True)
+            write_results(
+                "accuracy_fit" if args.fit else "accuracy", facts, rows, by_processor=True
+            )
     show(rows, facts)
-    for line in verdict(rows):
+    for line in verdict(rows, times=not args.fit):
         print(line)
     if failed:
         raise SystemExit(f"no rows for {', '.join(failed)}")

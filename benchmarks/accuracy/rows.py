@@ -17,7 +17,7 @@ from typing import Any
 import lms
 import tensorflow as tf
 from _measure import largest_report, measured_in_turn, ratios
-from _models import FunctionTrainer
+from _models import FitTrainer, FunctionTrainer, KerasTrainer
 
 from accuracy import zoo
 
@@ -26,15 +26,21 @@ HUGE = "1000GiB"  # a budget that every step fits
 
 
 def rows_of(
-    name: str, budgets: list[str], rounds: int, options: dict[str, Any], calibrate: bool
+    name: str,
+    budgets: list[str],
+    rounds: int,
+    options: dict[str, Any],
+    calibrate: bool,
+    by_fit: bool = False,
 ) -> list[dict[str, Any]]:
-    """The rows of one model; `options` are added to lms.enabled()'s."""
+    """The rows of one model; `options` are added to lms.enabled()'s. by_fit: with FitTrainer."""
     lms.memory.reset_peak()
     if name in zoo.WITHOUT_REMAPPING:
         tf.config.optimizer.set_experimental_options({"remapping": False})
-    trainer = FunctionTrainer(zoo.problem(name), {})
+    problem = zoo.problem(name)
+    trainer: KerasTrainer = FitTrainer(problem, {}) if by_fit else FunctionTrainer(problem, {})
     trainer.step(False)
-    if calibrate:
+    if calibrate and isinstance(trainer, FunctionTrainer):
         with tempfile.TemporaryDirectory() as directory:
             path = os.path.join(directory, "measured.profile")
             try:
@@ -46,7 +52,7 @@ def rows_of(
 
 
 def _rows(
-    name: str, budgets: list[str], rounds: int, trainer: FunctionTrainer, options: dict[str, Any]
+    name: str, budgets: list[str], rounds: int, trainer: KerasTrainer, options: dict[str, Any]
 ) -> list[dict[str, Any]]:
     rows = []
     for budget in ["stock", *budgets]:
@@ -59,7 +65,7 @@ def _rows(
 
 
 def _row(
-    name: str, budget: str, trainer: FunctionTrainer, rounds: int, report: lms.Report
+    name: str, budget: str, trainer: KerasTrainer, rounds: int, report: lms.Report
 ) -> dict[str, Any]:
     for with_lms in (False, True):
         trainer.step(with_lms)

@@ -17,8 +17,11 @@ def kept(row: dict[str, Any]) -> bool:
     return row["status"] in ("rewritten", "fits")
 
 
-def verdict(rows: list[dict[str, Any]]) -> list[str]:
-    """One line for each thing that is promised, with the rows that break it."""
+def verdict(rows: list[dict[str, Any]], times: bool = True) -> list[str]:
+    """One line for each thing that is promised, with the rows that break it.
+
+    times: of added time, too.
+    """
 
     def line(text: str, good: list[Any], of: list[Any]) -> str:
         missing = [f"{r['model']} {r['budget']} {r['accuracy']:.3f}" for r in of if r not in good]
@@ -37,7 +40,7 @@ def verdict(rows: list[dict[str, Any]]) -> list[str]:
         line(f"peak predicted within {FAIR[0]} to {FAIR[1]}", within[FAIR], rows),
         line("budgets declared met and not exceeded by more than 2%", under, met),
     ]
-    for field in ("wall", "cpu"):
+    for field in ("wall", "cpu") if times else ():
         near = [
             row
             for row in rewritten

@@ -26,6 +26,7 @@
 #include "cc/core/spill_store.h"
 #include "cc/core/swap_link.h"
 #include "cc/core/system_memory.h"
+#include "cc/tf/device_pass.h"
 #include "cc/tf/failure.h"
 #include "cc/tf/kept_state.h"
 #include "cc/tf/memory_counter.h"
@@ -506,6 +507,8 @@ PYBIND11_MODULE(_native, m) {
   m.def("stages", &lms::Stages);
   m.def("failure_places", &lms::FailurePlaces);
   m.def("failure_kinds", &lms::FailureKinds);
+  m.def("set_least_activation_bytes", &lms::SetLeastActivationBytes, py::arg("bytes"),
+        "For tests: relative budgets also for steps that hold less than 256 KiB.");
   m.def("inject_failure", &InjectFailure, py::arg("stage"), py::arg("kind") = "error", py::arg("at") = 1,
         py::arg("times") = 0);
   m.def("take_timed", &TakeTimed, py::arg("name"));

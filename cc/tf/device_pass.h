@@ -39,6 +39,10 @@ namespace lms {
 // Functions with less are left alone where the budget is relative to their own peak: nothing would be gained.
 inline constexpr int64_t kLeastActivationBytes = 256 << 10;
 
+// What a relative budget asks for: kLeastActivationBytes, unless it was set, for tests that have smaller steps.
+int64_t LeastActivationBytes();
+void SetLeastActivationBytes(int64_t bytes);
+
 // A plan that was accepted, for devices that hold the same part of a model to follow.
 struct Model {
   ImportedGraph imported;  // in the order that was planned

@@ -1,3 +1,4 @@
+#include <atomic>
 #include <exception>
 #include <string>
 #include <vector>
@@ -19,6 +20,8 @@ namespace {
 
 constexpr size_t kMostRecordedLines = 8;
 constexpr char kRecorded[] = "; the step records what they are, and its next call is planned with that";
+
+std::atomic<int64_t> least_activation_bytes{kLeastActivationBytes};
 
 }  // namespace
 
@@ -55,7 +58,8 @@ bool DevicePass::RunStages(tensorflow::GraphDef* output) {
   if (!Read()) return false;
   if (imported_.graph.ops.empty()) return Skip("no op of the graph runs");
   Measure();
-  if (RelativeBudget() && !marks_.any() && report_.peak_before_bytes - report_.resident_bytes < kLeastActivationBytes) {
+  if (RelativeBudget() && !marks_.any() &&
+      report_.peak_before_bytes - report_.resident_bytes < LeastActivationBytes()) {
     return Skip("too small for a relative budget: its activations peak at " +
                 FormatBytes(report_.peak_before_bytes - report_.resident_bytes) + hidden_);
   }
@@ -95,8 +99,9 @@ bool DevicePass::Read() {
   report_.sizes = dimensions.lines();
   if (!dimensions.problems().empty()) return Fail(absl::InvalidArgumentError(dimensions.problems().front()));
   if (!facts_.inferred) {
-    status = sizes_.Infer(stages_.deadline());
-    if (status.ok()) status = sizes_.InferLists(index_, stages_.deadline());
+    const auto watch = [this](bool evaluating) { Enter(evaluating ? "shapes" : "sizes"); };
+    status = sizes_.Infer(stages_.deadline(), watch);
+    if (status.ok()) status = sizes_.InferLists(index_, stages_.deadline(), watch);
     if (!status.ok()) return Fail(status);
     facts_.inferred = true;
   }
@@ -248,6 +253,10 @@ bool DevicePass::OverBudget() const {
       return worst_bytes_ > Allowed();
   }
 }
+
+int64_t LeastActivationBytes() { return least_activation_bytes.load(); }
+
+void SetLeastActivationBytes(int64_t bytes) { least_activation_bytes.store(bytes); }
 
 bool DevicePass::RelativeBudget() const {
   const Budget::Kind kind = options_.memory_budget.kind;

@@ -31,7 +31,7 @@ bool Has(const std::vector<std::string>& names, const std::string& name) {
 
 const std::vector<std::string>& Stages() {
   static const auto* const stages =
-      new std::vector<std::string>{"options", "sums",  "index", "sizes", "import",  "liveness",
+      new std::vector<std::string>{"options", "sums",  "index", "sizes", "shapes",  "import", "liveness",
                                    "budget",  "costs", "swap",  "plan",  "rewrite", "verify"};
   return *stages;
 }

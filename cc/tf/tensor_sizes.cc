@@ -206,7 +206,7 @@ TensorSizes::TensorSizes(const Dimensions* dimensions)
       dimensions_(dimensions),
       unknown_dim_(dimensions->rest()) {}
 
-absl::Status TensorSizes::Infer(const Deadline& deadline) {
+absl::Status TensorSizes::Infer(const Deadline& deadline, const Watch& watch) {
   deadline.Check();
   values_.reset();
   properties_ = std::make_unique<grappler::GraphProperties>(item_);
@@ -216,16 +216,21 @@ absl::Status TensorSizes::Infer(const Deadline& deadline) {
   values_ = dimensions_ == nullptr ? std::make_unique<ShapeValues>(item_.graph, *properties_, unknown_dim_, no_labels_)
                                    : std::make_unique<ShapeValues>(item_.graph, *properties_, unknown_dim_,
                                                                    dimensions_->open(), dimensions_->recorded());
+  if (watch) watch(true);
   values_->Refine(deadline);
+  if (watch) watch(false);
   return ReadSizes();
 }
 
-absl::Status TensorSizes::InferLists(const GraphIndex& index, const Deadline& deadline) {
+absl::Status TensorSizes::InferLists(const GraphIndex& index, const Deadline& deadline, const Watch& watch) {
   if (!ReadsLists(item_.graph)) return absl::OkStatus();
   const Loops loops(item_.graph, index);
   for (int round = 0; round < kMostRounds; ++round) {
     const TensorLists lists(item_.graph, index, *this, loops);
-    if (!values_->Refine(LinkLists(item_.graph, index, lists), deadline)) break;
+    if (watch) watch(true);
+    const bool refined = values_->Refine(LinkLists(item_.graph, index, lists), deadline);
+    if (watch) watch(false);
+    if (!refined) break;
     const absl::Status status = ReadSizes();
     if (!status.ok()) return status;
   }

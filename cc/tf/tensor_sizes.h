@@ -10,6 +10,7 @@
 #define LMS_CC_TF_TENSOR_SIZES_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -54,11 +55,14 @@ class TensorSizes {
   // be reshaped to [-1, 7].
   explicit TensorSizes(const Dimensions* dimensions);  // which must outlive this
 
+  // Is told when what the graph computes from shapes begins to be evaluated (true), and when that has ended.
+  using Watch = std::function<void(bool)>;
+
   // Shapes and sizes of all tensors.
-  absl::Status Infer(const Deadline& deadline = Deadline());
+  absl::Status Infer(const Deadline& deadline = Deadline(), const Watch& watch = nullptr);
 
   // Once more, with what is known of tensor lists (list_shapes.h), where that says more. `index` belongs to the item.
-  absl::Status InferLists(const GraphIndex& index, const Deadline& deadline = Deadline());
+  absl::Status InferLists(const GraphIndex& index, const Deadline& deadline = Deadline(), const Watch& watch = nullptr);
 
   // What the bits of a TensorSize's assumptions stand for: names of dimensions. Those of the last bit have none.
   const std::vector<std::vector<std::string>>& assumptions() const;

@@ -11,7 +11,7 @@ import lms
 import numpy as np
 import pytest
 import tensorflow as tf
-from helpers import ONEDNN, SCRATCH, make_step, reports_on
+from helpers import make_step, reports_on, skip_where_scratch_is_too_large
 from lms import _native
 
 _numbers = itertools.count()
@@ -90,8 +90,7 @@ def decided_by(report):
 def test_a_calibrated_step_is_priced_by_its_profile():
     step, _ = make_conv_step()
     before = priced(step)
-    if not ONEDNN and before.status == "infeasible":
-        pytest.skip(SCRATCH)
+    skip_where_scratch_is_too_large(before.status)
     assert before.status == "rewritten"
     assert (before.profile, before.profiled_share) == ("", 0)
     assert decided_by(before) == {"estimate"}
@@ -174,8 +173,7 @@ def test_a_second_function_adds_to_the_file():
     assert len(keys_in(first.path)) > first.keys
     assert decided_by(priced(other)) == {"profile"}
     again = priced(one)
-    if not ONEDNN and again.status == "infeasible":
-        pytest.skip(SCRATCH)
+    skip_where_scratch_is_too_large(again.status)
     assert decided_by(again) == {"profile"}
 
 

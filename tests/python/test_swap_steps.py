@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 import swap_models
 import tensorflow as tf
-from helpers import ONEDNN, PACKAGE, SCRATCH
+from helpers import ONEDNN, PACKAGE, skip_where_scratch_is_too_large
 from patience import HANGS
 from swap_models import (
     Interruption,
@@ -58,11 +58,6 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     assert list(spill.iterdir()) == []
     ways = [json.loads(line) for line in child.stdout.splitlines()]
     return {way["name"]: way for way in ways}
-
-
-def skip_where_scratch_is_too_large(status: str) -> None:
-    if not ONEDNN and status == "infeasible":
-        pytest.skip(SCRATCH)
 
 
 @pytest.mark.parametrize("name", swap_models.MODELS)

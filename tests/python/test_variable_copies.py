@@ -3,7 +3,7 @@
 import lms
 import pytest
 import tensorflow as tf
-from helpers import reports_on, rows
+from helpers import reports_on, rows, train_chain
 from lms import _native
 from test_sizes import measured_peak
 
@@ -44,14 +44,7 @@ def test_an_update_in_a_loop_while_the_weight_is_held(rounds):
         for _ in tf.range(rounds):
             for weight in weights:
                 weight.assign_sub(0.01 * weight)
-            with tf.GradientTape() as tape:
-                y = x
-                for weight in weights:
-                    y = tf.tanh(tf.matmul(y, weight))
-                loss = tf.reduce_mean(y * y)
-            for weight, gradient in zip(weights, tape.gradient(loss, weights)):
-                weight.assign_sub(0.1 * gradient)
-            total += loss
+            total += train_chain(weights, x)
         return total
 
     found, taken = predicted(decaying_step, rows(64, WIDTH))
