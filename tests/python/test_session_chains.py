@@ -1,4 +1,4 @@
-"""Chains in sessions of TensorFlow 1, and the memory that gradient-checkpointing published for them.
+"""Chains in sessions of TensorFlow 1, with what gradient-checkpointing published for them.
 
 The figures are what its own tests of memory ask for (test/memory_test.py at 43444e0 of
 github.com/cybertronai/gradient-checkpointing): megabytes at the peak, where each node holds one.

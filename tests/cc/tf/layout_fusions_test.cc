@@ -14,7 +14,6 @@
 namespace lms {
 namespace {
 
-using testing::FindNode;
 using testing::GraphBuilder;
 using testing::HasInput;
 using testing::Imported;
