@@ -216,7 +216,8 @@ class Report:
         points: how many budgets are planned for, 2 at least, from the step's own peak down to the
           least feasible one; not used where `budgets` are given.
         budgets: these instead: bytes, or text as "6GiB"; resident memory included.
-        seconds: about how long planning may take in all, in seconds of processor time.
+        seconds: about how long planning may take in all, in seconds of processor time. All budgets
+          share it: a plan for one of them alone may come out cheaper.
 
         Raises ValueError for other values, and where the step is no longer kept: those of the
         latest reports are, while the process runs.

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import lms
 import pytest
-from helpers import ONEDNN, make_step, reports_on
+from helpers import make_step, reports_on
 from lms import _report_json, _report_perfetto, _report_plot, _report_text
 
 SCHEMA = json.loads((Path(lms.__file__).parent / "report.schema.json").read_text(encoding="utf-8"))
@@ -317,10 +317,9 @@ def test_what_budgets_cost(tmp_path):
         again()
     (real,) = reports_on(again)
     assert real.status == "rewritten", real.reason
-    if ONEDNN:
-        assert real.predicted_time_overhead == pytest.approx(last.overhead, abs=0.05)
-    else:  # with more work for one plan than for one of several there may be a better one
-        assert real.predicted_time_overhead <= last.overhead + 0.05
+    # With more work for one plan than for one of several there may be a better one: which of the
+    # two it is depends on what ops cost on this machine.
+    assert 0 < real.predicted_time_overhead <= last.overhead + 0.05
 
 
 def test_budgets_of_ones_own(rewritten):
