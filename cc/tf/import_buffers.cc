@@ -59,7 +59,9 @@ class BufferMaker {
                         (tensorflow::IsRefType(types.outputs[port]) && type != "TemporaryVariable") ||
                         types.outputs[port] == tensorflow::DT_RESOURCE;
       const bool variable = types.outputs[port] == tensorflow::DT_RESOURCE && state_.OnDevice(node);
-      const int64_t bytes = variable ? VariableBytes(state_.Node(node)) : here ? size.bytes : 0;
+      const int64_t notes =
+          state_.notes[node] && port == 0 ? state_.sizes.Of(state_.Node(node).name()).workspace_bytes : 0;
+      const int64_t bytes = variable ? VariableBytes(state_.Node(node)) : here ? size.bytes + notes : 0;
       const BufferId id = state_.NewBuffer(node, port, bytes, held);
       buffers[port] = id;
       BufferFacts& facts = state_.facts[id];

@@ -26,6 +26,11 @@ ImportState::ImportState(const tensorflow::grappler::GrapplerItem& item, const G
   for (size_t i = 0; i < fused_into.size(); ++i) {
     if (fused_into[i] != static_cast<int>(i)) joined[fused_into[i]] = true;
   }
+  notes.assign(fused_into.size(), false);
+  for (int i = 0; i < index.size(); ++i) {
+    noted_by.push_back(index[i].live ? HandsNotesTo(graph, index, i, tensorflow::IsMKLEnabled()) : -1);
+    if (noted_by[i] >= 0) notes[noted_by[i]] = true;
+  }
   may_be_fused = MayBeFused(graph, index, tensorflow::IsMKLEnabled());
   out.regions = regions;
   for (const int region : regions) planned[region] = true;

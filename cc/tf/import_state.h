@@ -66,6 +66,8 @@ struct ImportState {
   std::vector<NodeTypes> types;
   std::vector<int> fused_into;     // per node: what a later pass makes it a part of (layout_fusions.h), or itself
   std::vector<bool> joined;        // per node: another one is a part of it
+  std::vector<bool> notes;         // per node: it hands on what it notes beside its result
+  std::vector<int> noted_by;       // per node: who hands it that, or -1
   std::vector<bool> may_be_fused;  // per node: into any other
   std::vector<int> order;          // nodes in execution order
   std::vector<BufferFacts> facts;  // per buffer

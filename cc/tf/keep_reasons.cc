@@ -110,6 +110,7 @@ class Judge {
     if (buffer.resident || buffer.escapes || buffer.no_more_readers || buffer.bytes <= 0) return false;
     if (buffer.producer == kNone || !buffer.overwritten_by.empty()) return false;
     const int node = state_.out.node_of_op[buffer.producer];
+    if (state_.notes[node]) return false;  // what is brought back has none
     const std::string& type = state_.Node(node).op();
     return state_.InRegion(node) && state_.OnDevice(node) && !IsControlFlow(type) && type != kSwapOutOp &&
            tensorflow::DataTypeCanUseMemcpy(state_.out.dtype_of_buffer[b]);

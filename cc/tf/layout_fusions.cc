@@ -4,7 +4,9 @@
 #include <numeric>
 #include <set>
 
+#include "cc/tf/kernel_workspace.h"
 #include "cc/tf/node_names.h"
+#include "cc/tf/node_types.h"
 #include "tensorflow/core/framework/attr_value.pb.h"
 
 namespace lms {
@@ -59,6 +61,18 @@ std::vector<OtherFusion> OtherFusions(const GraphDef& graph, const GraphIndex& i
     }
   }
   return others;
+}
+
+int HandsNotesTo(const GraphDef& graph, const GraphIndex& index, int node, bool onednn) {
+  const NodeDef& gradient = graph.node(node);
+  const bool volumes = gradient.op() == "MaxPool3DGrad";
+  if (!onednn || (!volumes && gradient.op() != "MaxPoolGrad") || index[node].inputs.size() < 3) return -1;
+  const auto type = gradient.attr().find("T");
+  if (type == gradient.attr().end() || !CpuKernels::Here(1).OneDnn(type->second.type())) return -1;
+  const TensorRef result = index[node].inputs[1];
+  const NodeDef& forward = graph.node(result.node);
+  if (forward.op() != (volumes ? "MaxPool3D" : "MaxPool") || result.port != 0) return -1;
+  return DeviceType(gradient.device()) == "CPU" && DeviceType(forward.device()) == "CPU" ? result.node : -1;
 }
 
 std::vector<bool> MayBeFused(const GraphDef& graph, const GraphIndex& index, bool onednn) {

@@ -33,6 +33,11 @@ struct OtherFusion {
 };
 std::vector<OtherFusion> OtherFusions(const tensorflow::GraphDef& graph, const GraphIndex& index, bool onednn);
 
+// The pooling that hands its gradient `node` what it has noted beside its result (where each maximum was), as the
+// gradient reads that result itself; -1 where there is none. A gradient that is handed nothing finds it out again: with
+// scratch memory, and where windows overlap with other last bits.
+int HandsNotesTo(const tensorflow::GraphDef& graph, const GraphIndex& index, int node, bool onednn);
+
 // Per node: might it be fused into a reader? Those above, and paddings of convolutions.
 std::vector<bool> MayBeFused(const tensorflow::GraphDef& graph, const GraphIndex& index, bool onednn);
 

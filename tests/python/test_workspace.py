@@ -203,6 +203,12 @@ def test_pooling_and_reductions_take_copies():
     predicted_well(
         lambda x, y: tf.raw_ops.MaxPoolGrad(orig_input=x, orig_output=y, grad=y, **how), x, pooled
     )
+
+    def pooled_and_back(x, gradient):
+        made = tf.raw_ops.MaxPool(input=x, **how)
+        return tf.raw_ops.MaxPoolGrad(orig_input=x, orig_output=made, grad=gradient, **how)
+
+    predicted_well(pooled_and_back, x, pooled)
     assert predicted_well(lambda x: tf.reduce_sum(x, [0, 2]), x) > 4 * 32 * 32 * 32 * 4
     assert predicted_well(lambda x: tf.reduce_sum(x, [1, 2]), x) < 4 * 32 * 32 * 32 * 4
 

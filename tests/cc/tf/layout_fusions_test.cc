@@ -150,5 +150,66 @@ TEST(LayoutFusions, ARewriteThatWouldPartTwoIsRefused) {
   }
 }
 
+// A pooling and its gradient, which reads its result by way of `through`, if that is the name of a node.
+GraphBuilder Pooling(const std::string& through = "") {
+  GraphBuilder b;
+  b.Feed("x", {2, 8, 8, 4});
+  b.Feed("dy", {2, 4, 4, 4});
+  testing::Attr window{"ksize", {}}, strides{"strides", {}};
+  for (const int side : {1, 2, 2, 1}) {
+    window.second.mutable_list()->add_i(side);
+    strides.second.mutable_list()->add_i(side);
+  }
+  const std::vector<testing::Attr> how = {window, strides, testing::Text("padding", "SAME")};
+  b.Float("made", "Tanh", {"x"});
+  b.Float("pool", "MaxPool", {"made"}, how);
+  b.Float("late", "Neg", {"pool"});
+  b.Float("same", "Identity", {"pool"});
+  b.Float("scaled", "Mul", {"dy", "late"});
+  b.Float("gradient", "MaxPoolGrad", {"made", through.empty() ? "pool" : through, "scaled"}, how);
+  for (const char* result : {"same", "gradient"}) b.Fetch(result);
+  return b;
+}
+
+TEST(LayoutFusions, APoolingHandsItsNotesToWhatReadsItself) {
+  const Imported direct(Pooling().item()), indirect(Pooling("same").item());
+  const auto found = [](const Imported& step, bool onednn) {
+    return HandsNotesTo(step.item().graph, step.index(), step.index().Find("gradient"), onednn);
+  };
+  EXPECT_EQ(found(direct, true), direct.index().Find("pool"));
+  EXPECT_EQ(found(direct, false), -1);
+  EXPECT_EQ(found(indirect, true), -1);
+  EXPECT_EQ(HandsNotesTo(direct.item().graph, direct.index(), direct.index().Find("pool"), true), -1);
+}
+
+TEST(LayoutFusions, NotesAreHeldWithTheResultAndNotBroughtBack) {
+  const Imported direct(Pooling().item()), indirect(Pooling("same").item());
+  const bool onednn = tensorflow::IsMKLEnabled();
+  const int64_t elements = 2 * 4 * 4 * 4;
+  EXPECT_EQ(direct.Buffer("pool").bytes, elements * (onednn ? 5 : 4));
+  EXPECT_EQ(direct.Buffer("pool").swappable, !onednn);
+  EXPECT_EQ(direct.Op("gradient").workspace_bytes, onednn ? 0 : elements * 12);
+  EXPECT_EQ(direct.Op("pool").workspace_bytes, 0);
+  EXPECT_EQ(indirect.Buffer("pool").bytes, elements * 4);
+  EXPECT_EQ(indirect.Op("gradient").workspace_bytes, elements * 12);
+  EXPECT_EQ(indirect.Op("pool").workspace_bytes, onednn ? elements : 0);
+}
+
+TEST(LayoutFusions, ARewriteThatWouldHandOtherNotesIsRefused) {
+  if (!tensorflow::IsMKLEnabled()) GTEST_SKIP() << "without oneDNN nothing is handed";
+  for (const bool before : {false, true}) {
+    const Imported step(Pooling(before ? "" : "same").item());
+    tensorflow::grappler::GrapplerItem item = step.item();
+    for (tensorflow::NodeDef& node : *item.graph.mutable_node()) {
+      if (node.name() == "gradient") node.set_input(1, before ? "same" : "pool");
+    }
+    MemoryProfile profile;
+    const absl::Status status = VerifyRewrite(step.item(), step.index(), item, step.sizes(), 1, SwapLink(), &profile);
+    EXPECT_FALSE(status.ok());
+    EXPECT_NE(status.message().find(before ? "no longer be handed" : "would be handed"), std::string::npos)
+        << status.message();
+  }
+}
+
 }  // namespace
 }  // namespace lms
