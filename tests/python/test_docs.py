@@ -197,7 +197,7 @@ def test_output_that_is_shown_is_what_is_printed(runs: dict[str, dict]) -> None:
 # ---- bash and the rest -----------------------------------------------------------------------
 
 _MAIN = (ROOT / "run").read_text(encoding="utf-8").rpartition("\nmain() {")[2]
-RUN_COMMANDS = set(re.findall(r"^    ([a-z]+)(?: \|[^)]*)?\)", _MAIN, re.M))
+RUN_COMMANDS = set(re.findall(r"^    ([a-z-]+)(?: \|[^)]*)?\)", _MAIN, re.M))
 OTHERS = {"git", "cd", "python", "python3", "pip", "cmake", "ctest", "sudo", "apt", "apt-get"}
 OTHERS |= {"export", ".", "source", "cat", "ls", "mkdir", "echo", "tensorboard"}
 
@@ -277,7 +277,7 @@ def test_commands_of_the_documentation_exist(lms_help: str) -> None:
 
 def test_commands_of_run_named_in_the_text_exist() -> None:
     for page, text in PAGES.items():
-        for name in re.findall(r"`\./run (\w+)", text):
+        for name in re.findall(r"`\./run ([\w-]+)", text):
             assert name in RUN_COMMANDS, f"{page}: ./run {name}"
 
 
