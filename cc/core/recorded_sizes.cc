@@ -5,14 +5,14 @@
 #include <string_view>
 #include <utility>
 
-#include "cc/core/product.h"
+#include "cc/core/capped_product.h"
 
 namespace lms {
 namespace {
 
 int64_t Elements(const RecordedShape& shape) {
   int64_t elements = 1;
-  for (const int64_t size : shape) elements = Product(elements, size);
+  for (const int64_t size : shape) elements = CappedProduct(elements, size);
   return elements;
 }
 

@@ -28,7 +28,7 @@ ImportState::ImportState(const tensorflow::grappler::GrapplerItem& item, const G
   }
   notes.assign(fused_into.size(), false);
   for (int i = 0; i < index.size(); ++i) {
-    noted_by.push_back(index[i].live ? HandsNotesTo(graph, index, i, tensorflow::IsMKLEnabled()) : -1);
+    noted_by.push_back(index[i].live ? HandedNotesBy(graph, index, i, tensorflow::IsMKLEnabled()) : -1);
     if (noted_by[i] >= 0) notes[noted_by[i]] = true;
   }
   may_be_fused = MayBeFused(graph, index, tensorflow::IsMKLEnabled());

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "cc/core/product.h"
+#include "cc/core/capped_product.h"
 #include "tensorflow/core/framework/tensor_shape.pb.h"
 #include "tensorflow/core/framework/types.h"
 
@@ -25,7 +25,7 @@ inline bool IsKnown(const tensorflow::TensorShapeProto& shape) {
 // Of a shape that is known.
 inline int64_t ElementsOf(const tensorflow::TensorShapeProto& shape) {
   int64_t elements = 1;
-  for (const auto& dim : shape.dim()) elements = Product(elements, dim.size());
+  for (const auto& dim : shape.dim()) elements = CappedProduct(elements, dim.size());
   return elements;
 }
 

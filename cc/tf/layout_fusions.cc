@@ -63,7 +63,7 @@ std::vector<OtherFusion> OtherFusions(const GraphDef& graph, const GraphIndex& i
   return others;
 }
 
-int HandsNotesTo(const GraphDef& graph, const GraphIndex& index, int node, bool onednn) {
+int HandedNotesBy(const GraphDef& graph, const GraphIndex& index, int node, bool onednn) {
   const NodeDef& gradient = graph.node(node);
   const bool volumes = gradient.op() == "MaxPool3DGrad";
   if (!onednn || (!volumes && gradient.op() != "MaxPoolGrad") || index[node].inputs.size() < 3) return -1;
@@ -141,16 +141,34 @@ std::vector<std::pair<int, int>> LonePaddings(const GraphDef& graph) {
 
 }  // namespace
 
-Fusions::Fusions(const GraphDef& graph, const GraphIndex& index, bool onednn) : onednn_(onednn) {
-  const std::vector<int> into = FusedInto(graph, index, onednn);
-  for (int i = 0; i < index.size(); ++i) {
-    if (into[i] != i) pairs_.push_back({i, into[i]});
-  }
+Fusions::Fusions(const GraphDef& graph, bool onednn) : onednn_(onednn) {
   if (!onednn) return;
+  std::unordered_map<std::string, std::vector<int>> filters;  // by what they read
+  for (int i = 0; i < graph.node_size(); ++i) {
+    const NodeDef& node = graph.node(i);
+    if (node.op() == "Conv2DBackpropFilter" && node.input_size() > 2) filters[node.input(2)].push_back(i);
+  }
+  for (int i = 0; i < graph.node_size(); ++i) {
+    const NodeDef& node = graph.node(i);
+    if (node.op() != "BiasAddGrad" || node.input_size() == 0) continue;
+    int into = -1;
+    for (const int filter : filters[node.input(0)]) {
+      if (Waits(node) == Waits(graph.node(filter))) into = filter;
+    }
+    if (into >= 0) pairs_.push_back({i, into});
+  }
   for (const auto& [padding, convolution] : LonePaddings(graph)) {
-    if (!SameWaits(index, padding, convolution)) continue;
+    if (Waits(graph.node(padding)) != Waits(graph.node(convolution))) continue;
     of_padding_[graph.node(padding).name()] = graph.node(convolution).name();
   }
+}
+
+// The same two, or copies of them.
+bool Fusions::Joined(const std::string& padding, const std::string& convolution) const {
+  const auto found = of_padding_.find(padding);
+  if (found != of_padding_.end() && found->second == convolution) return true;
+  const auto original = of_padding_.find(OriginalName(padding));
+  return original != of_padding_.end() && original->second == OriginalName(convolution);
 }
 
 void Fusions::Keep(GraphDef* rewritten) const {
@@ -164,8 +182,7 @@ void Fusions::Keep(GraphDef* rewritten) const {
   for (const auto& [padding, convolution] : LonePaddings(*rewritten)) {
     const NodeDef& pad = rewritten->node(padding);
     NodeDef* const conv = rewritten->mutable_node(convolution);
-    const auto joined = of_padding_.find(OriginalName(pad.name()));
-    if (joined != of_padding_.end() && joined->second == OriginalName(conv->name())) {
+    if (Joined(pad.name(), conv->name())) {
       AddWaits(Waits(pad), conv);
       AddWaits(Waits(*conv), rewritten->mutable_node(padding));
     } else if (Waits(pad) == Waits(*conv)) {

@@ -36,7 +36,7 @@ std::vector<OtherFusion> OtherFusions(const tensorflow::GraphDef& graph, const G
 // The pooling that hands its gradient `node` what it has noted beside its result (where each maximum was), as the
 // gradient reads that result itself; -1 where there is none. A gradient that is handed nothing finds it out again: with
 // scratch memory, and where windows overlap with other last bits.
-int HandsNotesTo(const tensorflow::GraphDef& graph, const GraphIndex& index, int node, bool onednn);
+int HandedNotesBy(const tensorflow::GraphDef& graph, const GraphIndex& index, int node, bool onednn);
 
 // Per node: might it be fused into a reader? Those above, and paddings of convolutions.
 std::vector<bool> MayBeFused(const tensorflow::GraphDef& graph, const GraphIndex& index, bool onednn);
@@ -44,15 +44,17 @@ std::vector<bool> MayBeFused(const tensorflow::GraphDef& graph, const GraphIndex
 // The pairs of a graph as it comes, and what keeps them as they are, joined or apart, in the graph rewritten.
 class Fusions {
  public:
-  // The arguments are only read here.
-  Fusions(const tensorflow::GraphDef& graph, const GraphIndex& index, bool onednn);
+  // The graph is only read here.
+  Fusions(const tensorflow::GraphDef& graph, bool onednn);
 
   // `rewritten`: the same graph with nodes added behind those that it had, and other inputs. Adds waits, each one for
   // what the pair waits for anyway: where two are to be joined, both wait for what one of them waits for. Linear.
   void Keep(tensorflow::GraphDef* rewritten) const;
 
  private:
-  std::vector<OtherFusion> pairs_;                           // of gradients
+  bool Joined(const std::string& padding, const std::string& convolution) const;
+
+  std::vector<OtherFusion> pairs_;                           // of gradients, by their numbers
   std::unordered_map<std::string, std::string> of_padding_;  // by its name: the convolution that it is joined with
   bool onednn_;
 };

@@ -364,7 +364,7 @@ absl::Status RewriteGraph(const ImportedGraph& imported, const GraphIndex& index
                           const RewriteOptions& options, tensorflow::GraphDef* graph, RewriteResult* result) {
   const std::string wrong = ValidatePlan(imported.graph, plan);
   if (!wrong.empty()) return absl::InternalError(wrong);
-  const Fusions fusions(*graph, index, tensorflow::IsMKLEnabled());
+  const Fusions fusions(*graph, tensorflow::IsMKLEnabled());
   absl::Status status = Rewriter(imported, index, plan, options, graph, result).Run();
   if (status.ok()) fusions.Keep(graph);
   return status;

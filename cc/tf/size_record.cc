@@ -10,6 +10,7 @@
 #include "cc/core/latest.h"
 #include "cc/core/recorded_sizes.h"
 #include "cc/tf/known_shapes.h"
+#include "cc/tf/layout_fusions.h"
 #include "cc/tf/memory_counter.h"
 #include "cc/tf/node_types.h"
 #include "cc/tf/op_traits.h"
@@ -21,6 +22,7 @@
 #include "tensorflow/core/framework/shape_inference.h"
 #include "tensorflow/core/framework/types.h"
 #include "tensorflow/core/graph/tensor_id.h"
+#include "tensorflow/core/util/util.h"
 
 namespace lms {
 namespace {
@@ -143,6 +145,7 @@ bool RegisterSizeRecord() noexcept {
 bool AddSizeRecords(const std::string& function, const std::vector<OpenSize>& open, bool elements, GraphDef* graph) {
   std::unordered_map<std::string, const OpenSize*> open_of;  // by node
   for (const OpenSize& size : open) open_of[size.node] = &size;
+  const Fusions fusions(*graph, tensorflow::IsMKLEnabled());
   std::unordered_map<std::string, std::string> records;  // by node: what waits for it
   const int before = graph->node_size();
   for (int i = 0; i < before; ++i) {
@@ -167,6 +170,7 @@ bool AddSizeRecords(const std::string& function, const std::vector<OpenSize>& op
     }
     for (const std::string& record : waits) node->add_input("^" + record);
   }
+  fusions.Keep(graph);
   return true;
 }
 

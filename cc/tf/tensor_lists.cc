@@ -6,7 +6,7 @@
 #include <string>
 #include <utility>
 
-#include "cc/core/product.h"
+#include "cc/core/capped_product.h"
 #include "cc/tf/op_traits.h"
 #include "cc/tf/small_tensor.h"
 #include "tensorflow/core/framework/tensor.h"
@@ -236,7 +236,7 @@ void TensorLists::AddElements() {
         index_[i].frame == index_[list.maker].frame || (!push && graph_.node(index_[i].inputs[1].node).op() == "Const");
     if (one) count = 1;
     list.known = list.known && (size.known || shape) && count >= 0;
-    list.bytes = std::min(kMostBytes, list.bytes + Product(std::max<int64_t>(0, count), size.bytes));
+    list.bytes = std::min(kMostBytes, list.bytes + CappedProduct(std::max<int64_t>(0, count), size.bytes));
     if (count > 1) list.step_bytes += size.bytes;
   }
   // What is made of a stack of another list, whose shape inference may not know, takes what that list does; zeros take
@@ -290,8 +290,9 @@ int64_t TensorLists::BytesOf(int node) const {
   if (list_of_[node] < 0) return -1;
   const List& list = lists_[list_of_[node]];
   if (list.full) return list.known ? list.bytes : -1;
-  return list.elements > 0 && list.element_bytes > 0 ? std::min(kMostBytes, Product(list.elements, list.element_bytes))
-                                                     : -1;
+  return list.elements > 0 && list.element_bytes > 0
+             ? std::min(kMostBytes, CappedProduct(list.elements, list.element_bytes))
+             : -1;
 }
 
 int64_t TensorLists::OverlapOf(int frame) const {
@@ -331,7 +332,7 @@ int64_t TensorLists::OverlapOf(int frame) const {
     }
   }
   if (trips_[frame] >= 0) ahead = std::min(ahead, trips_[frame]);
-  return std::min(kMostBytes, Product(std::max<int64_t>(0, ahead - 1), std::max<int64_t>(0, pending - popped)));
+  return std::min(kMostBytes, CappedProduct(std::max<int64_t>(0, ahead - 1), std::max<int64_t>(0, pending - popped)));
 }
 
 }  // namespace lms

@@ -233,8 +233,8 @@ absl::Status CheckFusions(const GraphDef& before, const GraphIndex& old_index, c
     return absl::InternalError(before.node(i).name() + " would no longer be computed by " + before.node(was[i]).name());
   }
   for (int i = 0; i < old_index.size(); ++i) {
-    const bool handed = HandsNotesTo(before, old_index, i, tensorflow::IsMKLEnabled()) >= 0;
-    if (handed == (HandsNotesTo(after, new_index, i, tensorflow::IsMKLEnabled()) >= 0)) continue;
+    const bool handed = HandedNotesBy(before, old_index, i, tensorflow::IsMKLEnabled()) >= 0;
+    if (handed == (HandedNotesBy(after, new_index, i, tensorflow::IsMKLEnabled()) >= 0)) continue;
     return absl::InternalError(before.node(i).name() + (handed ? " would no longer be" : " would be") +
                                " handed what its forward op has noted");
   }

@@ -51,7 +51,7 @@ GraphBuilder Step(const std::string& filter_waits_for = "", bool with_filter = t
 }
 
 struct Kept {
-  Kept(const Imported& step, bool onednn) : graph(step.item().graph), fusions(graph, step.index(), onednn) {}
+  Kept(const Imported& step, bool onednn) : graph(step.item().graph), fusions(graph, onednn) {}
   tensorflow::NodeDef* Node(const std::string& name) {
     for (tensorflow::NodeDef& node : *graph.mutable_node()) {
       if (node.name() == name) return &node;
@@ -174,12 +174,12 @@ GraphBuilder Pooling(const std::string& through = "") {
 TEST(LayoutFusions, APoolingHandsItsNotesToWhatReadsItself) {
   const Imported direct(Pooling().item()), indirect(Pooling("same").item());
   const auto found = [](const Imported& step, bool onednn) {
-    return HandsNotesTo(step.item().graph, step.index(), step.index().Find("gradient"), onednn);
+    return HandedNotesBy(step.item().graph, step.index(), step.index().Find("gradient"), onednn);
   };
   EXPECT_EQ(found(direct, true), direct.index().Find("pool"));
   EXPECT_EQ(found(direct, false), -1);
   EXPECT_EQ(found(indirect, true), -1);
-  EXPECT_EQ(HandsNotesTo(direct.item().graph, direct.index(), direct.index().Find("pool"), true), -1);
+  EXPECT_EQ(HandedNotesBy(direct.item().graph, direct.index(), direct.index().Find("pool"), true), -1);
 }
 
 TEST(LayoutFusions, NotesAreHeldWithTheResultAndNotBroughtBack) {

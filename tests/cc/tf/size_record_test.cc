@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "tensorflow/core/framework/node_def.pb.h"
+#include "tensorflow/core/util/util.h"
 #include "tests/cc/tf/graph_builder.h"
 
 namespace lms {
@@ -40,6 +41,29 @@ TEST(SizeRecordTest, WhoReadsTheNodeWaitsForTheRecord) {
   EXPECT_TRUE(Waits(graph, "one", record.name()));
   EXPECT_TRUE(Waits(graph, "both", record.name()));
   EXPECT_FALSE(Waits(graph, "other", record.name()));
+}
+
+// oneDNN joins the two only where they wait for the same (layout_fusions.h).
+TEST(SizeRecordTest, AGradientOfABiasWaitsWithThatOfItsFilter) {
+  if (!tensorflow::IsMKLEnabled()) GTEST_SKIP() << "without oneDNN nothing is joined";
+  GraphBuilder b;
+  b.Feed("x", {2, 8, 8, 4});
+  b.Feed("dy", {2, 8, 8, 4});
+  b.ShapeConstant("sizes", {1, 1, 4, 4});
+  b.Float("image", "Tanh", {"x"});
+  b.Float("gradient", "Neg", {"dy"});
+  testing::Attr strides{"strides", {}};
+  for (int i = 0; i < 4; ++i) strides.second.mutable_list()->add_i(1);
+  b.Float("filter", "Conv2DBackpropFilter", {"image", "sizes", "gradient"},
+          {strides, testing::Text("padding", "SAME")});
+  b.Float("bias", "BiasAddGrad", {"gradient"});
+  b.Fetch("filter");
+  b.Fetch("bias");
+  tensorflow::GraphDef graph = b.item().graph;
+  ASSERT_TRUE(AddSizeRecords("f", {{"image", 5}}, /*elements=*/false, &graph));
+  const std::string record = graph.node(graph.node_size() - 1).name();
+  EXPECT_TRUE(Waits(graph, "filter", record));
+  EXPECT_TRUE(Waits(graph, "bias", record));
 }
 
 TEST(SizeRecordTest, ArgumentsAndWhatIsNoNodeAreLeftOut) {
