@@ -155,7 +155,9 @@ Fusions::Fusions(const GraphDef& graph, bool onednn) : onednn_(onednn) {
     for (const int filter : filters[node.input(0)]) {
       if (Waits(node) == Waits(graph.node(filter))) into = filter;
     }
-    if (into >= 0) pairs_.push_back({i, into});
+    if (into < 0) continue;
+    pairs_.push_back({i, into});
+    followers_.insert(i);
   }
   for (const auto& [padding, convolution] : LonePaddings(graph)) {
     if (Waits(graph.node(padding)) != Waits(graph.node(convolution))) continue;

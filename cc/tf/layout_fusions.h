@@ -13,6 +13,7 @@
 
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "cc/tf/graph_index.h"
@@ -47,6 +48,9 @@ class Fusions {
   // The graph is only read here.
   Fusions(const tensorflow::GraphDef& graph, bool onednn);
 
+  // Does the node become a part of another, whose inputs it reads?
+  bool Follows(int node) const { return followers_.count(node) != 0; }
+
   // `rewritten`: the same graph with nodes added behind those that it had, and other inputs. Adds waits, each one for
   // what the pair waits for anyway: where two are to be joined, both wait for what one of them waits for. Linear.
   void Keep(tensorflow::GraphDef* rewritten) const;
@@ -54,6 +58,7 @@ class Fusions {
  private:
   bool Joined(const std::string& padding, const std::string& convolution) const;
 
+  std::unordered_set<int> followers_;
   std::vector<OtherFusion> pairs_;                           // of gradients, by their numbers
   std::unordered_map<std::string, std::string> of_padding_;  // by its name: the convolution that it is joined with
   bool onednn_;

@@ -32,6 +32,7 @@ class Rewriter {
         pace_(options.deadline),
         graph_(graph),
         out_(*result),
+        fusions_(*graph, tensorflow::IsMKLEnabled()),
         instances_(imported, index, graph),
         moved_(imported.graph.ops.size(), false),
         swapped_out_(imported.graph.buffers.size(), -1),
@@ -77,7 +78,7 @@ class Rewriter {
       for (; next < end; ++next) AddStep(static_cast<int>(next));
       if (!moved_[op]) {
         NoteReads(op);
-        instances_.Redirect(imported_.node_of_op[op]);
+        if (!fusions_.Follows(imported_.node_of_op[op])) instances_.Redirect(imported_.node_of_op[op]);
         if (order_) KeepOrder(op);
       }
       for (; next_out < plan_.swap_outs.size() && plan_.swap_outs[next_out].by == op; ++next_out) {
@@ -91,6 +92,7 @@ class Rewriter {
     for (const VariableWait& wait : imported_.variable_waits) {
       AddControl(Original(wait.reader).name(), graph_->mutable_node(wait.update));
     }
+    fusions_.Keep(graph_);
     return absl::OkStatus();
   }
 
@@ -345,6 +347,7 @@ class Rewriter {
   mutable Pace pace_;
   tensorflow::GraphDef* graph_;
   RewriteResult& out_;
+  const Fusions fusions_;  // of the graph as it came
 
   std::optional<OrderKeeper> order_;
   Instances instances_;
@@ -364,10 +367,7 @@ absl::Status RewriteGraph(const ImportedGraph& imported, const GraphIndex& index
                           const RewriteOptions& options, tensorflow::GraphDef* graph, RewriteResult* result) {
   const std::string wrong = ValidatePlan(imported.graph, plan);
   if (!wrong.empty()) return absl::InternalError(wrong);
-  const Fusions fusions(*graph, tensorflow::IsMKLEnabled());
-  absl::Status status = Rewriter(imported, index, plan, options, graph, result).Run();
-  if (status.ok()) fusions.Keep(graph);
-  return status;
+  return Rewriter(imported, index, plan, options, graph, result).Run();
 }
 
 }  // namespace lms

@@ -3,6 +3,7 @@
 #include <unordered_set>
 #include <utility>
 
+#include "cc/tf/known_shapes.h"
 #include "cc/tf/shape_values.h"
 #include "cc/tf/small_tensor.h"
 #include "tensorflow/core/framework/attr_value.pb.h"
@@ -24,16 +25,9 @@ bool AsksForShapes(const NodeDef& node) {
   return ops->count(node.op()) != 0;
 }
 
-// -1: not known; of more than kMostElements: more.
+// -1: not known.
 int64_t ElementsOf(const TensorShapeProto* shape) {
-  if (shape == nullptr || shape->unknown_rank()) return -1;
-  int64_t elements = 1;
-  for (const auto& dim : shape->dim()) {
-    if (dim.size() < 0) return -1;
-    if (dim.size() > 0 && elements > kMostElements / dim.size()) return kMostElements + 1;
-    elements *= dim.size();
-  }
-  return elements;
+  return shape == nullptr || !IsKnown(*shape) ? -1 : lms::ElementsOf(*shape);
 }
 
 // Do they contradict each other nowhere?
