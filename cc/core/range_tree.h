@@ -23,15 +23,12 @@ class RangeTree {
   std::vector<int64_t> Values() const;  // O(n)
 
  private:
-  void Add(int node, int low, int high, int first, int last, int64_t value);
-  int64_t Max(int node, int low, int high, int first, int last) const;
-  void Fill(int node, int low, int high, const std::vector<int64_t>& values);
-  int FirstAbove(int node, int low, int high, int from, int64_t limit) const;
-  void Collect(int node, int low, int high, int64_t above, std::vector<int64_t>* values) const;
+  int64_t FirstAbove(int64_t node, int64_t low, int64_t high, int64_t from, int64_t limit) const;
 
   int size_;
+  int64_t leaves_;              // a power of two; the first and one behind the last value are in no range
   std::vector<int64_t> max_;    // of the node's range, pending additions of its ancestors not included
-  std::vector<int64_t> added_;  // to the node's whole range
+  std::vector<int64_t> added_;  // to the node's whole range; leaves have none
 };
 
 }  // namespace lms

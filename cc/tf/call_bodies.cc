@@ -49,6 +49,7 @@ class Writer {
     for (int i = 0; i < graph_->node_size(); ++i) {  // which grows
       if (CallBodies::IsCall(graph_->node(i))) WriteOutOne(i);
     }
+    if (bodies_.empty()) return bodies;
     for (NodeDef& node : *graph_->mutable_node()) {
       for (std::string& input : *node.mutable_input()) input = Resolved(input);
     }

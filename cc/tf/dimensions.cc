@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <string_view>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -60,7 +61,7 @@ std::optional<TensorShape> AsShape(const TensorShapeProto& proto) {
 }
 
 // The name of the node that an input comes from.
-std::string NodeOf(const std::string& input) { return input.substr(input[0] == '^' ? 1 : 0, input.find(':')); }
+std::string_view NodeOf(std::string_view input) { return input.substr(input[0] == '^' ? 1 : 0, input.find(':')); }
 
 // Of what a handle stands for, where the node is one that brings it into the graph and says so; else null.
 const TensorShapeProto* ShapeOfVariable(const NodeDef& node) {
@@ -85,6 +86,7 @@ TensorShapeProto* ShapeOfInput(NodeDef* node) {
 class Entrances {
  public:
   explicit Entrances(const GraphDef& graph) : graph_(graph) {
+    node_.reserve(graph.node_size());
     for (int i = 0; i < graph.node_size(); ++i) node_[graph.node(i).name()] = i;
     for (int i = 0; i < graph.node_size(); ++i) AddInput(i);
     for (int i = 0; i < graph.node_size(); ++i) {
@@ -177,7 +179,7 @@ class Entrances {
       }
       const int inputs = node.op() == "Merge" ? node.input_size() : std::min(node.input_size(), 1);
       for (int i = 0; i < inputs; ++i) {
-        const std::string& input = node.input(i);
+        const std::string_view input = node.input(i);
         if (input.empty() || input[0] == '^') continue;
         const auto found = node_.find(input.substr(0, input.find(':')));
         if (found == node_.end()) return -1;
@@ -188,7 +190,7 @@ class Entrances {
   }
 
   const GraphDef& graph_;
-  std::unordered_map<std::string, int> node_;
+  std::unordered_map<std::string_view, int> node_;
   std::unordered_map<int, size_t> argument_of_;  // by node
   std::vector<Argument> arguments_;
   std::vector<std::vector<int>> places_;  // per argument: the nodes that hold its shapes
@@ -199,7 +201,7 @@ using Values = std::vector<int64_t>;
 // Of each VariableShape whose variable the graph knows: the sizes, by the node's name. Shape inference knows no more of
 // them than how many they are, and a loop's gradient begins with zeros of these shapes.
 std::unordered_map<std::string, Values> ShapesOfVariables(const GraphDef& graph) {
-  std::unordered_map<std::string, const NodeDef*> nodes;
+  std::unordered_map<std::string_view, const NodeDef*> nodes;
   std::vector<const NodeDef*> asked;
   for (const NodeDef& node : graph.node()) {
     if (node.op() == "VariableShape") asked.push_back(&node);
@@ -226,6 +228,7 @@ std::unordered_map<std::string, Values> ShapesOfVariables(const GraphDef& graph)
 
 // Every input that `instead` has becomes what it says.
 void Reconnect(const std::unordered_map<std::string, std::string>& instead, GraphDef* graph) {
+  if (instead.empty()) return;
   for (NodeDef& node : *graph->mutable_node()) {
     for (std::string& input : *node.mutable_input()) {
       const auto found = instead.find(input);
@@ -279,6 +282,7 @@ Dimensions::Dimensions(const tensorflow::grappler::GrapplerItem& item, const Opt
 }
 
 void Dimensions::FoldVariableShapes(const std::unordered_map<std::string, std::vector<int64_t>>& shapes) {
+  if (shapes.empty()) return;
   std::unordered_map<std::string, std::string> instead;
   for (int i = 0, nodes = copy_->graph.node_size(); i < nodes; ++i) {
     const auto found = shapes.find(copy_->graph.node(i).name());

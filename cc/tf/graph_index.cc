@@ -4,6 +4,7 @@
 #include <deque>
 #include <iterator>
 #include <set>
+#include <string_view>
 #include <utility>
 
 #include "tensorflow/core/framework/function.h"
@@ -18,8 +19,10 @@ constexpr int kMostFrames = 100;
 // Conditions of all nodes together, of some 150 bytes each: what nested branches take grows with nodes times depth.
 constexpr int64_t kMostConditions = 3000000;
 
-bool IsOp(const tensorflow::NodeDef& node, const char* name) {
-  return node.op() == name || node.op() == std::string("Ref") + name;
+bool IsOp(const tensorflow::NodeDef& node, std::string_view name) {
+  std::string_view op = node.op();
+  if (op.substr(0, 3) == "Ref") op.remove_prefix(3);
+  return op == name;
 }
 
 bool IsSwitch(const tensorflow::NodeDef& node) { return IsOp(node, "Switch") || node.op() == "_SwitchN"; }
@@ -38,7 +41,7 @@ absl::Status GraphIndex::Build(const tensorflow::grappler::GrapplerItem& item, c
   return status;
 }
 
-int GraphIndex::Find(const std::string& name) const {
+int GraphIndex::Find(std::string_view name) const {
   const auto found = by_name_.find(name);
   return found == by_name_.end() ? -1 : found->second;
 }
@@ -54,7 +57,7 @@ absl::Status GraphIndex::Resolve(const tensorflow::GraphDef& graph) {
   for (int i = 0; i < graph.node_size(); ++i) {
     for (const std::string& input : graph.node(i).input()) {
       const tensorflow::TensorId id = tensorflow::ParseTensorName(input);
-      const int from = Find(std::string(id.node()));
+      const int from = Find(id.node());
       if (from < 0)
         return absl::InvalidArgumentError(graph.node(i).name() + " reads " + input + ", which does not exist");
       if (id.index() < 0) {
@@ -72,7 +75,7 @@ void GraphIndex::FindPreserved(const tensorflow::grappler::GrapplerItem& item) {
   // Not item.NodesToPreserve(): in a function that names every stateful op too, whose results are like any other's.
   preserved_.assign(nodes_.size(), false);
   const auto preserve = [this](const std::string& tensor) {
-    const int node = Find(std::string(tensorflow::ParseTensorName(tensor).node()));
+    const int node = Find(tensorflow::ParseTensorName(tensor).node());
     if (node >= 0) preserved_[node] = true;
   };
   for (const std::string& fetch : item.fetch) preserve(fetch);

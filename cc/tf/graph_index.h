@@ -21,6 +21,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "cc/core/deadline.h"
 #include "tensorflow/core/framework/graph.pb.h"
@@ -76,7 +77,7 @@ class GraphIndex {
  public:
   absl::Status Build(const tensorflow::grappler::GrapplerItem& item, const Deadline& deadline = Deadline());
 
-  int Find(const std::string& name) const;  // -1 when there is none
+  int Find(std::string_view name) const;  // -1 when there is none
   const NodeIndex& operator[](int node) const { return nodes_[node]; }
   int size() const { return static_cast<int>(nodes_.size()); }
   // Fetched, fed or otherwise not to be touched by name.
@@ -118,7 +119,7 @@ class GraphIndex {
   std::map<std::pair<int, std::string>, int> frame_ids_;  // by what is around it and its name
   std::vector<Region> regions_;
   std::map<std::pair<int, std::set<Condition>>, int> region_ids_;
-  std::unordered_map<std::string, int> by_name_;
+  absl::flat_hash_map<std::string, int> by_name_;
 };
 
 }  // namespace lms

@@ -184,7 +184,10 @@ constexpr size_t kMostSources = 2000;
 
 class VersionMaker {
  public:
-  explicit VersionMaker(ImportState* state) : state_(*state), version_of_read_(state->index.size(), kUnknown) {}
+  explicit VersionMaker(ImportState* state)
+      : state_(*state),
+        version_of_read_(state->index.size(), kUnknown),
+        source_of_(state->index.size(), -1) {}
 
   // Only for nodes outside of loops.
   void ReadVersions(int node) {
@@ -226,11 +229,12 @@ class VersionMaker {
   BufferId MakeVersion(BufferId b, int read) {
     const std::vector<OpId> writers = state_.out.graph.buffers[b].overwritten_by;
     const OpId at = state_.out.op_of_node[read];
-    if (std::all_of(writers.begin(), writers.end(), [at](OpId writer) { return writer > at; })) return kNone;
-    const std::unordered_set<int> sources = Sources(read);
+    const auto first = std::min_element(writers.begin(), writers.end());
+    if (*first > at) return kNone;
+    FindSources(read, *first);
     std::vector<OpId> later;
     for (const OpId writer : writers) {
-      if (writer > at || sources.count(state_.out.node_of_op[writer]) == 0) later.push_back(writer);
+      if (writer > at || source_of_[state_.out.node_of_op[writer]] != read) later.push_back(writer);
     }
     if (later.size() == writers.size()) return kNone;
     const BufferId version = state_.NewBuffer(read, 0, 0, /*resident=*/true);
@@ -238,21 +242,27 @@ class VersionMaker {
     return version;
   }
 
-  std::unordered_set<int> Sources(int node) const {
-    std::unordered_set<int> seen = {node};
-    std::vector<int> sources = {node};
+  // Marks the nodes that the read waits for, but for those that nothing from `first` on can come before: outside of
+  // loops, ops are in an order in which each follows what it waits for.
+  void FindSources(int read, OpId first) {
+    std::vector<int> sources = {read};
+    source_of_[read] = read;
+    const auto add = [&](int source) {
+      if (source_of_[source] == read) return;
+      const OpId op = state_.out.op_of_node[source];
+      if (op != kNone && op < first && !state_.index[source].in_frame) return;
+      source_of_[source] = read;
+      sources.push_back(source);
+    };
     for (size_t next = 0; next < sources.size() && sources.size() < kMostSources; ++next) {
-      const auto add = [&](int source) {
-        if (seen.insert(source).second) sources.push_back(source);
-      };
       for (const int control : state_.index[sources[next]].controls) add(control);
       for (const TensorRef& input : state_.index[sources[next]].inputs) add(input.node);
     }
-    return seen;
   }
 
   ImportState& state_;
   std::vector<BufferId> version_of_read_;  // by node
+  std::vector<int> source_of_;             // by node: the read that was last found to wait for it
 };
 
 }  // namespace

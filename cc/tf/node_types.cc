@@ -83,9 +83,15 @@ absl::Status CheckPorts(const tensorflow::GraphDef& graph, const GraphIndex& ind
 }  // namespace
 
 std::string DeviceType(const std::string& device) {
+  // Most nodes of a graph are on the device of the node that was asked for before.
+  thread_local std::string asked;
+  thread_local std::string type = "CPU";
+  if (device == asked) return type;
   tensorflow::DeviceNameUtils::ParsedName parsed;
-  if (!tensorflow::DeviceNameUtils::ParseFullName(device, &parsed) || !parsed.has_type) return "CPU";
-  return parsed.type;
+  const bool known = tensorflow::DeviceNameUtils::ParseFullName(device, &parsed) && parsed.has_type;
+  asked = device;
+  type = known ? parsed.type : "CPU";
+  return type;
 }
 
 bool IsPlain(tensorflow::DataType type) {

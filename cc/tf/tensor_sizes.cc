@@ -74,15 +74,19 @@ constexpr MainOp kMainOps[] = {{"_FusedConv2D", "Conv2D", 2},
                                {"_FusedBatchMatMulV2", "BatchMatMulV2", 2},
                                {"_FusedBatchNormEx", "FusedBatchNormV3", 5}};
 
-// Makes a fused op its main op.
-void Unfuse(tensorflow::NodeDef* node, std::vector<OpInfo::TensorProperties>* inputs) {
-  for (const MainOp& known : kMainOps) {
-    if (node->op() != known.fused || inputs->size() < known.inputs) continue;
-    node->set_op(known.main);
-    inputs->resize(known.inputs);
-    node->mutable_input()->DeleteSubrange(static_cast<int>(known.inputs),
-                                          node->input_size() - static_cast<int>(known.inputs));
-  }
+// The main op of a fused one with so many inputs; null where it is none.
+const MainOp* FindMainOp(const std::string& op_type, size_t inputs) {
+  const auto* const found =
+      std::find_if(std::begin(kMainOps), std::end(kMainOps), [&](const MainOp& known) { return op_type == known.fused; });
+  return found == std::end(kMainOps) || inputs < found->inputs ? nullptr : found;
+}
+
+tensorflow::NodeDef Unfused(const tensorflow::NodeDef& node, const MainOp& main) {
+  tensorflow::NodeDef unfused = node;
+  unfused.set_op(main.main);
+  unfused.mutable_input()->DeleteSubrange(static_cast<int>(main.inputs),
+                                          unfused.input_size() - static_cast<int>(main.inputs));
+  return unfused;
 }
 
 // What a core does per cycle in the kernels that count (matrix products, convolutions). The estimator takes a CPU for
@@ -125,12 +129,6 @@ absl::Status InferShapes(grappler::GraphProperties* properties) {
       /*include_output_tensor_values=*/false);
 }
 
-std::unordered_map<std::string, const tensorflow::NodeDef*> NodesByName(const tensorflow::GraphDef& graph) {
-  std::unordered_map<std::string, const tensorflow::NodeDef*> nodes;
-  for (const auto& node : graph.node()) nodes[node.name()] = &node;
-  return nodes;
-}
-
 // Of linking tensor lists: what is known of one may tell the elements of another, or how many there are.
 constexpr int kMostRounds = 3;
 
@@ -143,7 +141,7 @@ class Costs {
     cpu_ = AsWide(grappler::GetLocalCPUInfo());
   }
 
-  double MicrosecondsOf(tensorflow::NodeDef node,
+  double MicrosecondsOf(const tensorflow::NodeDef& node,
                         const std::unordered_map<std::string, const tensorflow::NodeDef*>& nodes,
                         std::vector<OpInfo::TensorProperties> inputs, std::vector<OpInfo::TensorProperties> outputs,
                         int64_t unknown_dim) const {
@@ -151,19 +149,24 @@ class Costs {
     const tensorflow::DeviceProperties& device = found == devices_.end() ? cpu_ : found->second;
     const double by_bytes_us = static_cast<double>(BytesOf(inputs, unknown_dim) + BytesOf(outputs, unknown_dim)) /
                                UnknownOpBytesPerSecond(device) * 1e6;
-    Unfuse(&node, &inputs);
+    const MainOp* const main = FindMainOp(node.op(), inputs.size());
+    if (main != nullptr) inputs.resize(main->inputs);
     for (auto& input : inputs) BindUnknownDims(unknown_dim, &input);
     for (auto& output : outputs) BindUnknownDims(unknown_dim, &output);
     grappler::OpContext context;
     context.name = node.name();
     context.device_name = node.device();
-    context.op_info = grappler::BuildOpInfoWithoutDevice(node, nodes, inputs);
-    for (const auto& output : outputs) *context.op_info.add_outputs() = output;
+    if (main == nullptr) {
+      context.op_info = grappler::BuildOpInfoWithoutDevice(node, nodes, inputs);
+    } else {
+      context.op_info = grappler::BuildOpInfoWithoutDevice(Unfused(node, *main), nodes, inputs);
+    }
+    for (auto& output : outputs) *context.op_info.add_outputs() = std::move(output);
     *context.op_info.mutable_device() = device;
     const grappler::Costs costs = estimator_.PredictCosts(context);
     const double predicted_us = static_cast<double>(costs.execution_time.count()) / 1e3;
     const bool usable = !costs.inaccurate && predicted_us > 0;
-    return (usable ? predicted_us : std::max(by_bytes_us, predicted_us)) * DearerThanEstimated(node.op());
+    return (usable ? predicted_us : std::max(by_bytes_us, predicted_us)) * DearerThanEstimated(context.op_info.op());
   }
 
  private:
@@ -209,6 +212,9 @@ TensorSizes::TensorSizes(const Dimensions* dimensions)
 absl::Status TensorSizes::Infer(const Deadline& deadline, const Watch& watch) {
   deadline.Check();
   values_.reset();
+  nodes_.clear();
+  nodes_.reserve(item_.graph.node_size());
+  for (const auto& node : item_.graph.node()) nodes_.emplace(node.name(), &node);
   properties_ = std::make_unique<grappler::GraphProperties>(item_);
   absl::Status status = InferShapes(properties_.get());
   if (!status.ok()) return status;
@@ -254,43 +260,48 @@ std::optional<int64_t> TensorSizes::ScalarOf(const std::string& node, int port) 
   return values_ == nullptr ? std::nullopt : values_->ScalarOf(node, port);
 }
 
-std::vector<OpInfo::TensorProperties> TensorSizes::OutputsOf(const std::string& node) const {
-  std::vector<OpInfo::TensorProperties> outputs = values_->OutputsOf(node);
-  const CallBody* body = dimensions_ == nullptr ? nullptr : dimensions_->calls().Of(node);
-  if (body == nullptr) return outputs;
-  outputs.resize(std::max(outputs.size(), body->results.size()));
+const CallBody* TensorSizes::BodyOf(const std::string& node) const {
+  return dimensions_ == nullptr ? nullptr : dimensions_->calls().Of(node);
+}
+
+const std::vector<OpInfo::TensorProperties>& TensorSizes::OutputsOf(const std::string& node,
+                                                                    std::vector<OpInfo::TensorProperties>* made) const {
+  const CallBody* body = BodyOf(node);
+  if (body == nullptr) return values_->OutputsOf(node);
+  *made = values_->OutputsOf(node);
+  made->resize(std::max(made->size(), body->results.size()));
   for (size_t port = 0; port < body->results.size(); ++port) {
     const tensorflow::TensorId result = tensorflow::ParseTensorName(body->results[port]);
-    const auto& made = values_->OutputsOf(std::string(result.node()));
-    if (static_cast<size_t>(result.index()) < made.size()) outputs[port] = made[result.index()];
+    const auto& inside = values_->OutputsOf(std::string(result.node()));
+    if (static_cast<size_t>(result.index()) < inside.size()) (*made)[port] = inside[result.index()];
   }
-  return outputs;
+  return *made;
 }
 
 std::vector<OpInfo::TensorProperties> TensorSizes::BoundInputsOf(const std::string& node) const {
   return Bound(values_->InputsOf(node), unknown_dim_);
 }
 
-int64_t TensorSizes::WorkspaceOf(const tensorflow::NodeDef& node,
-                                 const std::unordered_map<std::string, const tensorflow::NodeDef*>& nodes) const {
-  const CallBody* body = dimensions_ == nullptr ? nullptr : dimensions_->calls().Of(node.name());
+int64_t TensorSizes::WorkspaceOf(const tensorflow::NodeDef& node) const {
+  const CallBody* body = BodyOf(node.name());
   if (body == nullptr) {
     if (!HasWorkspace(node)) return 0;
-    const SizedOp op = {&node, BoundInputsOf(node.name()), Bound(OutputsOf(node.name()), unknown_dim_)};
+    const SizedOp op = {&node, BoundInputsOf(node.name()), Bound(values_->OutputsOf(node.name()), unknown_dim_)};
     // The item says how many threads there are (optimizer.cc).
     return OpWorkspace(op, CpuKernels::Here(original_.optimization_options().intra_op_parallelism_threads));
   }
   if (!body->compiled) return 0;
   std::vector<SizedOp> ops;
+  std::vector<OpInfo::TensorProperties> made;
   for (const std::string& name : body->nodes) {
-    ops.push_back({nodes.at(name), BoundInputsOf(name), Bound(OutputsOf(name), unknown_dim_)});
+    ops.push_back({nodes_.at(name), BoundInputsOf(name), Bound(OutputsOf(name, &made), unknown_dim_)});
   }
   return CompiledWorkspace(ops);
 }
 
 TensorSize TensorSizes::SizeOfOutput(const std::string& node, size_t port, const OpInfo::TensorProperties& made) const {
   TensorSize size = SizeOf(made, unknown_dim_);
-  const CallBody* body = dimensions_ == nullptr ? nullptr : dimensions_->calls().Of(node);
+  const CallBody* body = BodyOf(node);
   if (body != nullptr && port < body->results.size()) {
     const tensorflow::TensorId result = tensorflow::ParseTensorName(body->results[port]);
     size.assumptions |= values_->AssumptionsOf(std::string(result.node()), result.index());
@@ -302,12 +313,13 @@ TensorSize TensorSizes::SizeOfOutput(const std::string& node, size_t port, const
 
 absl::Status TensorSizes::ReadSizes() {
   bool lost = false;
-  const std::unordered_map<std::string, const tensorflow::NodeDef*> nodes = NodesByName(item_.graph);
+  std::vector<OpInfo::TensorProperties> made;
+  figures_.reserve(nodes_.size());
   for (const auto& node : item_.graph.node()) {
     NodeFigures& figures = figures_[node.name()];
     figures.outputs.clear();
-    figures.workspace_bytes = WorkspaceOf(node, nodes);
-    for (const auto& output : OutputsOf(node.name())) {
+    figures.workspace_bytes = WorkspaceOf(node);
+    for (const auto& output : OutputsOf(node.name(), &made)) {
       figures.outputs.push_back(SizeOfOutput(node.name(), figures.outputs.size(), output));
       lost |= output.shape().unknown_rank() && tensorflow::DataTypeSize(tensorflow::BaseType(output.dtype())) > 0;
     }
@@ -332,13 +344,13 @@ absl::Status TensorSizes::InferUnbound() {
 }
 
 void TensorSizes::EstimateCosts(grappler::Cluster* cluster, const ProfilePrices* prices) {
-  const std::unordered_map<std::string, const tensorflow::NodeDef*> nodes = NodesByName(item_.graph);
   const Costs costs(cluster);
+  std::vector<OpInfo::TensorProperties> made;
   for (const auto& node : item_.graph.node()) {
     NodeFigures& figures = figures_[node.name()];
     const auto& inputs = values_->InputsOf(node.name());
-    const auto outputs = OutputsOf(node.name());
-    figures.cost_us = costs.MicrosecondsOf(node, nodes, inputs, outputs, unknown_dim_);
+    const auto& outputs = OutputsOf(node.name(), &made);
+    figures.cost_us = costs.MicrosecondsOf(node, nodes_, inputs, outputs, unknown_dim_);
     if (prices == nullptr) continue;
     figures.op_key = OpKey(node, Bound(inputs, unknown_dim_), Bound(outputs, unknown_dim_));
     const ProfilePrices::Price price = prices->Of(figures.op_key, figures.cost_us);
@@ -349,10 +361,8 @@ void TensorSizes::EstimateCosts(grappler::Cluster* cluster, const ProfilePrices*
 
 TensorSize TensorSizes::OfElement(const tensorflow::NodeDef& original) const {
   // As it is in the copy that has sizes.
-  const auto& nodes = item_.graph.node();
-  const auto bound = std::find_if(nodes.begin(), nodes.end(),
-                                  [&original](const auto& candidate) { return candidate.name() == original.name(); });
-  const tensorflow::NodeDef& node = bound == nodes.end() ? original : *bound;
+  const auto bound = nodes_.find(original.name());
+  const tensorflow::NodeDef& node = bound == nodes_.end() ? original : *bound->second;
   const auto types = node.attr().find("output_types");
   const auto shapes = node.attr().find("output_shapes");
   TensorSize sum;

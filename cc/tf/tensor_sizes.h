@@ -17,6 +17,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "cc/core/deadline.h"
 #include "cc/core/profile.h"
@@ -94,11 +95,13 @@ class TensorSizes {
  private:
   absl::Status ReadSizes();
   TensorSize SizeOfOutput(const std::string& node, size_t port, const tensorflow::OpInfo::TensorProperties& made) const;
-  // Of a call: those of its body's results, where that is written out.
-  std::vector<tensorflow::OpInfo::TensorProperties> OutputsOf(const std::string& node) const;
+  // The body of a call, where it is written out; else null.
+  const CallBody* BodyOf(const std::string& node) const;
+  // Of a call: those of its body's results, where that is written out; they are kept in `made`.
+  const std::vector<tensorflow::OpInfo::TensorProperties>& OutputsOf(
+      const std::string& node, std::vector<tensorflow::OpInfo::TensorProperties>* made) const;
   std::vector<tensorflow::OpInfo::TensorProperties> BoundInputsOf(const std::string& node) const;
-  int64_t WorkspaceOf(const tensorflow::NodeDef& node,
-                      const std::unordered_map<std::string, const tensorflow::NodeDef*>& nodes) const;
+  int64_t WorkspaceOf(const tensorflow::NodeDef& node) const;
   absl::Status InferUnbound();
 
   const tensorflow::grappler::GrapplerItem& item_;
@@ -108,7 +111,8 @@ class TensorSizes {
   const ShapeValues::Labels no_labels_;
   std::unique_ptr<tensorflow::grappler::GraphProperties> properties_;
   std::unique_ptr<ShapeValues> values_;  // of the properties
-  std::unordered_map<std::string, NodeFigures> figures_;
+  std::unordered_map<std::string, const tensorflow::NodeDef*> nodes_;  // of the item, by name
+  absl::flat_hash_map<std::string, NodeFigures> figures_;
   NodeFigures none_;
 };
 

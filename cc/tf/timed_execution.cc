@@ -109,26 +109,30 @@ void TimedExecution::Finish(size_t w) {
     return;
   }
   Note(node, true);
-  std::vector<int> ready;
-  std::vector<int> data = nodes_[node].data;
-  std::vector<int> control = nodes_[node].control;
-  if (data.size() + control.size() > kOrderedEdges) {
-    Shuffle(&random_, &data);
-    Shuffle(&random_, &control);
-  }
-  for (const std::vector<int>* readers : {&data, &control}) {
-    for (const int reader : *readers) {
-      if (--waiting_[reader] == 0) ready.push_back(reader);
+  int last = -1;  // of those that are ready, not cheap and not in the pool
+  const auto arrive = [&](const std::vector<int>& readers) {
+    for (const int next : readers) {
+      if (--waiting_[next] != 0) continue;
+      if (nodes_[next].runs_inline) {
+        worker.queue.push_back(next);
+        continue;
+      }
+      if (last >= 0) worker.pool.push_front(last);
+      last = next;
     }
-  }
-  int last = -1;  // of those that are not cheap
-  for (const int next : ready) {
-    if (nodes_[next].runs_inline) {
-      worker.queue.push_back(next);
-      continue;
-    }
-    if (last >= 0) worker.pool.push_front(last);
-    last = next;
+  };
+  const std::vector<int>& data = nodes_[node].data;
+  const std::vector<int>& control = nodes_[node].control;
+  if (data.size() + control.size() <= kOrderedEdges) {
+    arrive(data);
+    arrive(control);
+  } else {
+    std::vector<int> shuffled_data = data;
+    std::vector<int> shuffled_control = control;
+    Shuffle(&random_, &shuffled_data);
+    Shuffle(&random_, &shuffled_control);
+    arrive(shuffled_data);
+    arrive(shuffled_control);
   }
   if (last < 0) return;
   if (worker.queue.empty()) {
