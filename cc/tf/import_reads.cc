@@ -185,9 +185,7 @@ constexpr size_t kMostSources = 2000;
 class VersionMaker {
  public:
   explicit VersionMaker(ImportState* state)
-      : state_(*state),
-        version_of_read_(state->index.size(), kUnknown),
-        source_of_(state->index.size(), -1) {}
+      : state_(*state), version_of_read_(state->index.size(), kUnknown), source_of_(state->index.size(), -1) {}
 
   // Only for nodes outside of loops.
   void ReadVersions(int node) {

@@ -130,7 +130,8 @@ int64_t MaxPool(const SizedOp& op, const CpuKernels& kernels) {
   return Product(ElementsOf(op.outputs[0]), window < 256 ? 1 : 4);
 }
 
-// The result once more, with the place of each maximum as an int64.
+// The result once more, with the place of each maximum as an int64. Where nobody reads the result afterwards TensorFlow
+// takes its storage instead, which is not known here.
 int64_t MaxPoolGrad(const SizedOp& op, const CpuKernels& /*kernels*/) {
   if (!Has(op, 3, 1)) return 0;
   return BytesOf(op.inputs[1]) + Product(ElementsOf(op.inputs[1]), sizeof(int64_t));

@@ -76,8 +76,8 @@ constexpr MainOp kMainOps[] = {{"_FusedConv2D", "Conv2D", 2},
 
 // The main op of a fused one with so many inputs; null where it is none.
 const MainOp* FindMainOp(const std::string& op_type, size_t inputs) {
-  const auto* const found =
-      std::find_if(std::begin(kMainOps), std::end(kMainOps), [&](const MainOp& known) { return op_type == known.fused; });
+  const auto* const found = std::find_if(std::begin(kMainOps), std::end(kMainOps),
+                                         [&](const MainOp& known) { return op_type == known.fused; });
   return found == std::end(kMainOps) || inputs < found->inputs ? nullptr : found;
 }
 

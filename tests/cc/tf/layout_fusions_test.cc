@@ -167,7 +167,8 @@ GraphBuilder Pooling(const std::string& through = "") {
   b.Float("same", "Identity", {"pool"});
   b.Float("scaled", "Mul", {"dy", "late"});
   b.Float("gradient", "MaxPoolGrad", {"made", through.empty() ? "pool" : through, "scaled"}, how);
-  for (const char* result : {"same", "gradient"}) b.Fetch(result);
+  b.Float("shown", "Exp", {"same"});
+  for (const char* result : {"shown", "gradient"}) b.Fetch(result);
   return b;
 }
 
@@ -176,7 +177,7 @@ TEST(LayoutFusions, APoolingHandsItsNotesToWhatReadsItself) {
   const auto found = [](const Imported& step, bool onednn) {
     return HandedNotesBy(step.item().graph, step.index(), step.index().Find("gradient"), onednn);
   };
-  EXPECT_EQ(found(direct, true), direct.index().Find("pool"));
+  EXPECT_EQ(found(direct, true), tensorflow::IsMKLEnabled() ? direct.index().Find("pool") : -1);
   EXPECT_EQ(found(direct, false), -1);
   EXPECT_EQ(found(indirect, true), -1);
   EXPECT_EQ(HandedNotesBy(direct.item().graph, direct.index(), direct.index().Find("pool"), true), -1);
