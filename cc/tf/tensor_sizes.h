@@ -110,7 +110,7 @@ class TensorSizes {
   int64_t unknown_dim_;
   const ShapeValues::Labels no_labels_;
   std::unique_ptr<tensorflow::grappler::GraphProperties> properties_;
-  std::unique_ptr<ShapeValues> values_;  // of the properties
+  std::unique_ptr<ShapeValues> values_;                                // of the properties
   std::unordered_map<std::string, const tensorflow::NodeDef*> nodes_;  // of the item, by name
   absl::flat_hash_map<std::string, NodeFigures> figures_;
   NodeFigures none_;
