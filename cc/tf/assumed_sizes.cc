@@ -96,16 +96,6 @@ std::string AssumptionAtPeak(const ImportedGraph& imported, const MemoryProfile&
          " of the predicted activations rest on " + (one ? "it" : "them") + "; set unknown_dim)";
 }
 
-std::string UnrankedWarning(const ImportedGraph& imported) {
-  std::vector<std::string> unranked;
-  for (const MemBuffer& buffer : imported.graph.buffers) {
-    if (buffer.keep_reason == kSizeUnknown) unranked.push_back(buffer.name);
-  }
-  if (unranked.empty()) return "";
-  return "of " + NameSome(unranked) + " not even the number of dimensions is known: what " +
-         (unranked.size() == 1 ? "it takes" : "they take") + " is not in the prediction";
-}
-
 std::vector<OpenSize> OpenSizes(const std::vector<ShapeValues::OpenNode>& nodes, const ImportedGraph& imported,
                                 int64_t activations) {
   const double least_bytes = kLeastAssumedShare * static_cast<double>(activations);
@@ -115,7 +105,7 @@ std::vector<OpenSize> OpenSizes(const std::vector<ShapeValues::OpenNode>& nodes,
   for (const ShapeValues::OpenNode& node : nodes) {
     OpenSize size;
     size.node = node.name;
-    const double least = node.elements < 0 ? 0 : times * static_cast<double>(node.elements);
+    const double least = node.elements < 0 ? least_bytes / sizeof(float) : times * static_cast<double>(node.elements);
     if (!node.recorded) size.least = static_cast<int64_t>(std::min(least, 1e18));
     sizes.push_back(std::move(size));
   }
