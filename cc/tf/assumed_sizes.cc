@@ -49,6 +49,15 @@ double AssumedBytes(const ImportedGraph& imported) {
   return assumed;
 }
 
+// Tensors of which not even the number of dimensions is known.
+std::vector<std::string> Unranked(const ImportedGraph& imported) {
+  std::vector<std::string> unranked;
+  for (const MemBuffer& buffer : imported.graph.buffers) {
+    if (buffer.keep_reason == kSizeUnknown) unranked.push_back(buffer.name);
+  }
+  return unranked;
+}
+
 }  // namespace
 
 std::string AssumptionWarning(const ImportedGraph& imported, const AssumptionNames& names, int64_t assumed_dim,
@@ -96,16 +105,26 @@ std::string AssumptionAtPeak(const ImportedGraph& imported, const MemoryProfile&
          " of the predicted activations rest on " + (one ? "it" : "them") + "; set unknown_dim)";
 }
 
+std::string UnrankedWarning(const ImportedGraph& imported) {
+  const std::vector<std::string> unranked = Unranked(imported);
+  if (unranked.empty()) return "";
+  return "of " + NameSome(unranked) + " not even the number of dimensions is known: what " +
+         (unranked.size() == 1 ? "it takes" : "they take") + " is not in the prediction";
+}
+
 std::vector<OpenSize> OpenSizes(const std::vector<ShapeValues::OpenNode>& nodes, const ImportedGraph& imported,
                                 int64_t activations) {
   const double least_bytes = kLeastAssumedShare * static_cast<double>(activations);
   const double assumed = AssumedBytes(imported);
   const double times = assumed > least_bytes ? 0 : std::sqrt(least_bytes / std::max(assumed, 1.0));
+  // What rests on elements that cannot be counted: as many floats as their square in each tensor without a size.
+  const auto unranked = static_cast<double>(std::max<size_t>(1, Unranked(imported).size()) * sizeof(float));
+  const double least_unranked = std::sqrt(least_bytes / unranked);
   std::vector<OpenSize> sizes;
   for (const ShapeValues::OpenNode& node : nodes) {
     OpenSize size;
     size.node = node.name;
-    const double least = node.elements < 0 ? least_bytes / sizeof(float) : times * static_cast<double>(node.elements);
+    const double least = node.elements < 0 ? least_unranked : times * static_cast<double>(node.elements);
     if (!node.recorded) size.least = static_cast<int64_t>(std::min(least, 1e18));
     sizes.push_back(std::move(size));
   }

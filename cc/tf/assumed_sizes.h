@@ -24,6 +24,13 @@ using AssumptionNames = std::vector<std::vector<std::string>>;
 std::string AssumptionWarning(const ImportedGraph& imported, const AssumptionNames& names, int64_t assumed_dim,
                               const std::vector<std::string>& strange);
 
+// Why a buffer stays of which nothing is known, not even how many dimensions it has.
+inline constexpr char kSizeUnknown[] = "size unknown";
+
+// "of PyFunc:0 not even the number of dimensions is known: …": of all such buffers; "" where there is none. Linear in
+// the buffers.
+std::string UnrankedWarning(const ImportedGraph& imported);
+
 // "images:0 is 32 (assumed: 97% of the predicted activations rest on it; set unknown_dim)", of what is held at the
 // peak; "" where that is less than kLeastAssumedShare of it, what is resident and known left out. `profile` and
 // `record` belong to the imported graph. Linear in the record.
@@ -33,7 +40,8 @@ std::string AssumptionAtPeak(const ImportedGraph& imported, const MemoryProfile&
 
 // What is to be recorded of these nodes. Sizes that were recorded before always matter. Others do where what rests on
 // assumptions, if it grew as the square of what they turn out to be, would be kLeastAssumedShare of the step's
-// `activations` (bytes). Linear in the buffers.
+// `activations` (bytes). Where not even the number of dimensions is known nothing that rests on it is counted: each tensor
+// without a size is taken to grow so, from one float. Linear in the buffers.
 std::vector<OpenSize> OpenSizes(const std::vector<ShapeValues::OpenNode>& nodes, const ImportedGraph& imported,
                                 int64_t activations);
 

@@ -129,6 +129,10 @@ bool DevicePass::Read() {
 void DevicePass::NoteAssumptions() {
   const int64_t activations = report_.peak_before_bytes - report_.resident_bytes;
   report_.open_sizes = OpenSizes(sizes_.OpenNodes(), imported_, activations);
+  if (const std::string unranked = UnrankedWarning(imported_); !unranked.empty()) {
+    const bool recorded = !options_.record_sizes || !sizes_.RecordedLines().empty();
+    report_.warnings.push_back(unranked + (recorded ? "" : kRecorded));
+  }
   if (options_.unknown_dim.everywhere != 0) return;
   // What matters little now, and is recorded, is told when it turns out to matter.
   if (options_.record_sizes && report_.assumption.empty()) return;

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "cc/tf/assumed_sizes.h"
 #include "cc/tf/op_traits.h"
 #include "tensorflow/core/framework/types.h"
 
@@ -70,7 +71,7 @@ class BufferMaker {
       } else if (!IsPlain(types.outputs[port])) {
         facts.keep_reason = "type " + tensorflow::DataTypeString(types.outputs[port]);
       } else if (!size.known) {
-        facts.keep_reason = "size unknown";
+        facts.keep_reason = kSizeUnknown;
       }
       if (here) state_.out.assumptions_of_buffer[id] = size.assumptions;
     }

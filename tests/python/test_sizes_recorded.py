@@ -84,6 +84,28 @@ def test_the_second_call_is_planned_with_what_the_first_has_shown(way):
     assert measured_peak(step, x, 1024) <= second.budget_bytes - second.resident_bytes
 
 
+def by_places(x, count):
+    """Small numbers of which not even the rank is known, and the large rows that they choose."""
+    (places,) = tf.numpy_function(np.arange, [tf.cast(count, tf.int64)], [tf.int64])
+    return tf.gather(tf.concat([x, tf.sin(x)], 0), places)
+
+
+def test_what_has_no_rank_is_said_and_recorded():
+    x = numbered()
+    stock = make_pruned_step(by_places)
+    expected = [stock(x, 1024).numpy() for _ in range(3)]
+    taken = measured_peak(stock, x, 1024)
+    lms.enable("60%")
+    step = make_pruned_step(by_places)
+    assert [step(x, 1024).numpy() for _ in range(3)] == expected
+    first, second = reports_on(step)
+    assert any("not even the number of dimensions is known" in text for text in first.warnings)
+    assert second.warnings == () and second.status == "rewritten"
+    predicted = second.peak_before_bytes - second.resident_bytes
+    assert -0.02 * taken < predicted - taken <= 2 * 1024 * WIDTH * 4 + 0.02 * taken
+    assert measured_peak(step, x, 1024) <= second.budget_bytes - second.resident_bytes
+
+
 def test_more_rows_than_before_are_planned_for():
     x = numbered()
     lms.enable("60%")
