@@ -258,11 +258,11 @@ void PlanState::Retain(BufferId buffer, OpId before) {
 
 bool PlanState::DropUnread() {
   // What goes may have been the last reader of something else, so until nothing goes any more. touched_ grows
-  // meanwhile.
+  // meanwhile. From its end, as most readers were touched after what they read.
   bool any = false;
   for (bool again = true; again;) {
     again = false;
-    for (size_t t = 0; t < touched_.size(); ++t) {
+    for (size_t t = touched_.size(); t-- > 0;) {
       const BufferId b = touched_[t];
       const Life& life = lives_[b];
       for (size_t i = 0; i < life.starts.size(); ++i) {
