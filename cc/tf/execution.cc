@@ -28,6 +28,15 @@ std::vector<RunEvent> OneByOne(const MemGraph& graph) {
   return run;
 }
 
+// The ops in the order in which they begin.
+std::vector<OpId> Begun(const std::vector<RunEvent>& run) {
+  std::vector<OpId> order;
+  for (const RunEvent& event : run) {
+    if (!event.ends) order.push_back(event.op);
+  }
+  return order;
+}
+
 MemoryProfile Highest(const tensorflow::GraphDef& graph, const GraphIndex& index, const ImportedGraph& imported,
                       const MemGraph& memory, int threads, const Deadline& deadline, RunRecord* record = nullptr) {
   const ExecutorModel model(graph, index, tensorflow::IsMKLEnabled());
@@ -47,6 +56,10 @@ MemoryProfile Highest(const tensorflow::GraphDef& graph, const GraphIndex& index
       readers_late[i] = std::max(readers_late[i], kLongCallUs);
     }
   }
+  // What results hold that lie among rows depends on the order.
+  const bool moving = !imported.takeovers.empty();
+  MemGraph of_run = moving ? memory : MemGraph();
+  MemGraph of_highest;
   MemoryProfile highest;
   std::vector<RunEvent> highest_run;
   const std::vector<std::vector<bool>> outcomes = DeadByOutcome(index, imported);
@@ -62,16 +75,20 @@ MemoryProfile Highest(const tensorflow::GraphDef& graph, const GraphIndex& index
       if (record != nullptr) RecordRun(memory, OneByOne(memory), {}, record);
       return Simulate(memory, Plan());
     }
+    if (moving) ApplyTakeovers(imported.takeovers, Begun(run), &of_run);
     for (const std::vector<bool>& dead : outcomes) {
-      MemoryProfile profile = SimulateRun(memory, run, imported.held_reads, dead);
+      MemoryProfile profile = SimulateRun(moving ? of_run : memory, run, imported.held_reads, dead);
       if (profile.peak_bytes <= highest.peak_bytes) continue;
       highest = std::move(profile);
       if (record == nullptr) continue;
+      if (moving) of_highest = of_run;
       highest_run = run;
       highest_dead = dead;
     }
   }
-  if (record != nullptr) RecordRun(memory, highest_run, imported.held_reads, record, highest_dead);
+  if (record != nullptr) {
+    RecordRun(moving ? of_highest : memory, highest_run, imported.held_reads, record, highest_dead);
+  }
   return highest;
 }
 

@@ -15,6 +15,14 @@
 
 namespace lms {
 
+int ImportedGraph::SharedInput(const tensorflow::NodeDef& node, const TensorRef& tensor) const {
+  return rows_of[tensor.node] >= 0 ? rows_of[tensor.node] : lms::SharedInput(node, tensor.port);
+}
+
+bool ImportedGraph::IsViewOfInput(const tensorflow::NodeDef& node, int index, int input) const {
+  return rows_of[index] == input || lms::IsViewOfInput(node, input);
+}
+
 absl::Status ImportRegions(const tensorflow::grappler::GrapplerItem& item, const GraphIndex& index,
                            const TensorSizes& sizes, const std::vector<int>& regions, bool hold,
                            ImportedGraph* imported, const Deadline& deadline, const std::string& device) {
@@ -36,6 +44,7 @@ absl::Status ImportRegions(const tensorflow::grappler::GrapplerItem& item, const
   deadline.Check();
   AddReads(&state);
   deadline.Check();
+  AddTakeovers(&state);
   AddLoopReads(&state);
   deadline.Check();
   AddVariableWrites(&state);

@@ -17,6 +17,7 @@
 #include "cc/core/mem_graph.h"
 #include "cc/core/overlap.h"
 #include "cc/core/swap_link.h"
+#include "cc/core/takeovers.h"
 #include "cc/tf/graph_index.h"
 #include "cc/tf/loops.h"
 #include "cc/tf/sum_holders.h"
@@ -38,6 +39,7 @@ struct ImportedGraph {
   std::vector<int> node_of_op;                        // index into the GraphDef's nodes
   std::vector<OpId> op_of_node;                       // kNone for nodes that never run
   std::vector<std::vector<BufferId>> buffer_of_port;  // per node and output port; kNone for ports without storage
+  std::vector<int> rows_of;                           // per node: the input that its outputs are rows of; -1: none
   std::vector<tensorflow::DataType> dtype_of_buffer;  // of the tensor that owns it; DT_INVALID where several do
   std::vector<HeldRead> held_reads;                   // of variables that the step changes
   std::vector<BufferId> overlaps;                     // what iterations of loops may hold beyond one of them
@@ -52,7 +54,12 @@ struct ImportedGraph {
   int hidden_ops = 0;                                // in loops that hold tensor lists of unknown size
   std::string hidden_example;                        // of an op that makes such a list
   std::vector<AssumptionSet> assumptions_of_buffer;  // that its size rests on
+  std::vector<Takeover> takeovers;                   // in the graph as they are in its own order
   bool one_lane = false;                             // SwapLink::one_lane(), of the link that its swaps take
+
+  // As of op_traits.h, for nodes of the graph, and with rows that lie in the storage of what they are rows of.
+  int SharedInput(const tensorflow::NodeDef& node, const TensorRef& tensor) const;
+  bool IsViewOfInput(const tensorflow::NodeDef& node, int index, int input) const;
 };
 
 // `index` belongs to the item's graph. Fails, and says why, where the graph cannot be put in order or is unsound.

@@ -24,8 +24,9 @@ class BufferMaker {
     buffers.assign(types.outputs.size(), kNone);
     const std::string& type = state_.Node(node).op();
     CountCopyOfUpdate(node);
+    FindRows(node);
     for (int port = 0; port < static_cast<int>(types.outputs.size()); ++port) {
-      const int shared = SharedInput(state_.Node(node), port);
+      const int shared = state_.SharedInput({node, port});
       const int element_of = state_.lists.GroupOfElement({node, port});
       if (element_of >= 0) {
         buffers[port] = GroupBuffer(element_of, node, port);
@@ -41,7 +42,9 @@ class BufferMaker {
       } else if (IsExit(state_.Node(node)) && state_.loops.Changes(node) && !IsHandle(types.outputs[port])) {
         // What the last iteration made, of which the first one's storage tells only the size.
       } else if (shared >= 0 && shared < static_cast<int>(state_.index[node].inputs.size())) {
-        buffers[port] = state_.BufferOf(state_.index[node].inputs[shared]);
+        const TensorRef& input = state_.index[node].inputs[shared];
+        buffers[port] = state_.BufferOf(input);
+        if (state_.part[input.node] && buffers[port] != kNone) state_.part[node] = true;
       } else if (tensorflow::IsRefType(types.outputs[port]) && !state_.index[node].inputs.empty() &&
                  tensorflow::IsRefType(types.inputs[0])) {
         buffers[port] = state_.BufferOf(state_.index[node].inputs[0]);  // the variable that the op has changed
@@ -78,6 +81,25 @@ class BufferMaker {
   }
 
  private:
+  // Are the node's results rows in the storage of an input? What a variable holds is left out: who holds that, and in
+  // which version, is known for whole tensors only. So is what is not on the device, and what loops hand on.
+  void FindRows(int node) {
+    const int input = state_.sizes.Of(state_.Node(node).name()).rows_of;
+    if (input < 0 || input >= static_cast<int>(state_.index[node].inputs.size()) || !state_.OnDevice(node)) return;
+    const TensorRef& whole = state_.index[node].inputs[input];
+    const NodeTypes& types = state_.types[whole.node];
+    if (whole.port >= static_cast<int>(types.outputs.size()) || !IsPlain(types.outputs[whole.port])) return;
+    if (types.output_on_host[whole.port] || state_.types[node].output_on_host[0]) return;
+    const BufferId b = state_.BufferOf(whole);
+    if (b == kNone || !state_.OnDevice(state_.out.node_of_op[state_.out.graph.buffers[b].producer])) return;
+    const MemBuffer& buffer = state_.out.graph.buffers[b];
+    const std::string& maker = state_.out.graph.ops[buffer.producer].type;
+    const bool argument = maker == "Const" || maker == "_Arg" || maker == "Placeholder";
+    if (buffer.resident && (!argument || state_.out.dtype_of_buffer[b] != types.outputs[whole.port])) return;
+    state_.out.rows_of[node] = input;
+    state_.part[node] = true;
+  }
+
   BufferId NewList(int node, int port, int64_t bytes) {
     const BufferId id = state_.NewBuffer(node, port, state_.OnDevice(node) ? bytes : 0, false);
     state_.facts[id].keep_reason = "a tensor list";

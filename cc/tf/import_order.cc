@@ -136,7 +136,8 @@ absl::Status AddOps(ImportState* state) {
   AddBarriers(collectives, op_of, &unordered);
   std::vector<OpId> order;
   // Waits that keep bits come first; where some close a cycle together, the order goes without them.
-  state->out.sum_waits = FindSumWaits(state->graph, state->index, tensorflow::IsMKLEnabled(), state->deadline);
+  state->out.sum_waits =
+      FindSumWaits(state->graph, state->index, state->sizes, tensorflow::IsMKLEnabled(), state->deadline);
   state->out.variable_waits = FindVariableWaits(state->graph, state->index, state->deadline, state->out.before_data);
   if (state->one_of_several || !collectives.instances.empty()) {
     const auto of_sum = [](const SumWait& wait) { return std::make_pair(wait.node, wait.waits_for); };

@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <cstddef>
 #include <map>
+#include <numeric>
 #include <string>
 #include <unordered_set>
 #include <utility>
 #include <vector>
 
+#include "cc/core/takeovers.h"
 #include "cc/tf/op_traits.h"
 #include "cc/tf/variable_reads.h"
 #include "tensorflow/core/framework/types.h"
@@ -25,6 +27,25 @@ bool HasDataReader(const ImportState& state, int node) {
            return state.index[reader].live &&
                   std::any_of(inputs.begin(), inputs.end(), [node](const TensorRef& in) { return in.node == node; });
          });
+}
+
+// `may_hold_more`: per buffer, whether it might be a result that was put where rows are.
+void AddTakeoverOf(int node, std::vector<bool>* may_hold_more, ImportState* state) {
+  const MemOp& op = state->Op(node);
+  const std::vector<TensorRef>& inputs = state->index[node].inputs;
+  Takeover takeover = {state->out.op_of_node[node], state->SizeOf(node, 0).bytes, {}};
+  bool rows = false;
+  for (const TensorRef& input : inputs) {
+    const BufferId b = state->BufferOf(input);
+    if (b == kNone || state->SizeOf(input.node, input.port).bytes != takeover.bytes) continue;
+    const auto same = [&](const TensorRef& other) { return state->BufferOf(other) == b; };
+    if (std::count_if(inputs.begin(), inputs.end(), same) != 1) continue;
+    takeover.inputs.push_back({b, state->part[input.node]});
+    rows = rows || state->part[input.node] || (*may_hold_more)[b];
+  }
+  if (!rows) return;
+  (*may_hold_more)[op.outputs[0]] = true;
+  state->out.takeovers.push_back(std::move(takeover));
 }
 
 // In another region than that of the node?
@@ -53,7 +74,7 @@ void AddReadsOf(int node, std::vector<int>* read_by, Pace* pace, ImportState* st
       facts.keep_reason = "used inside control flow or on another device";
     }
     // A view is no read: those who read through it are.
-    if (IsViewOfInput(state->Node(node), static_cast<int>(i)) && HasDataReader(*state, node)) {
+    if (state->IsViewOfInput(node, static_cast<int>(i)) && HasDataReader(*state, node)) {
       const std::string why_not = WhyNotRecomputable(state->Node(node), *state->types[node].op_def);
       if (!why_not.empty()) facts.keep_reason = "read through " + op.type + ": " + why_not;
       continue;
@@ -61,7 +82,8 @@ void AddReadsOf(int node, std::vector<int>* read_by, Pace* pace, ImportState* st
     const bool again = (*read_by)[b] == node;
     (*read_by)[b] = node;
     if (!again) op.inputs.push_back(b);
-    if (!MayForwardInput(op.type) || buffer.resident) continue;
+    // Of rows: see AddTakeovers().
+    if (!MayForwardInput(op.type) || buffer.resident || state->part[maker]) continue;
     // Read twice by one op, storage has two holders: neither gives it up.
     if (again) {
       pace->Step(static_cast<int64_t>(op.forwardable.size()));
@@ -168,7 +190,7 @@ void AddHeldReadsOf(int node, ReadFinder* reads, ImportState* state) {
     if (b == kNone) continue;
     const MemBuffer& variable = state->out.graph.buffers[b];
     if (!variable.resident || variable.overwritten_by.empty()) continue;
-    if (IsViewOfInput(state->Node(node), static_cast<int>(i))) continue;
+    if (state->IsViewOfInput(node, static_cast<int>(i))) continue;
     const int read = reads->ReadBehind(state->index[node].inputs[i]);
     if (read < 0 || read == node) continue;
     // In a loop, those of one iteration: they are in one place.
@@ -196,7 +218,7 @@ class VersionMaker {
     std::vector<std::pair<BufferId, BufferId>> versions;
     for (size_t i = 0; i < inputs.size(); ++i) {
       const BufferId b = state_.BufferOf(inputs[i]);
-      if (b == kNone || IsViewOfInput(state_.Node(node), static_cast<int>(i))) continue;
+      if (b == kNone || state_.IsViewOfInput(node, static_cast<int>(i))) continue;
       const BufferId version = VersionOf(b, inputs[i]);
       if (version == kNone) {
         as_it_came.push_back(b);
@@ -269,6 +291,19 @@ void AddReads(ImportState* state) {
   std::vector<int> read_by(state->out.graph.buffers.size(), -1);
   Pace pace(state->deadline);
   for (const int node : state->order) AddReadsOf(node, &read_by, &pace, state);
+}
+
+void AddTakeovers(ImportState* state) {
+  std::vector<bool> may_hold_more(state->out.graph.buffers.size(), false);
+  for (const int node : state->order) {
+    const MemOp& op = state->Op(node);
+    const bool own = op.outputs.size() == 1 && state->Slots(node)[0] == op.outputs[0];
+    const bool takes = MayForwardInput(op.type) && state->fused_into[node] == node && state->OnDevice(node);
+    if (own && takes) AddTakeoverOf(node, &may_hold_more, state);
+  }
+  std::vector<OpId> order(state->out.graph.ops.size());
+  std::iota(order.begin(), order.end(), 0);
+  ApplyTakeovers(state->out.takeovers, order, &state->out.graph);
 }
 
 void AddVariableWrites(ImportState* state) {

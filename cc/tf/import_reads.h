@@ -15,6 +15,10 @@ namespace lms {
 // read says against its eviction.
 void AddReads(ImportState* state);
 
+// Which ops may put their results where rows of a larger tensor are (cc/core/takeovers.h), and what these hold in the
+// order of the ops.
+void AddTakeovers(ImportState* state);
+
 // Which ops change a variable in place, of those that copies must or might wait to be before.
 void AddVariableWrites(ImportState* state);
 

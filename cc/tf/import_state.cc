@@ -32,6 +32,8 @@ ImportState::ImportState(const tensorflow::grappler::GrapplerItem& item, const G
     if (noted_by[i] >= 0) notes[noted_by[i]] = true;
   }
   may_be_fused = MayBeFused(graph, index, tensorflow::IsMKLEnabled());
+  part.assign(index.size(), false);
+  out.rows_of.assign(index.size(), -1);
   out.regions = regions;
   for (const int region : regions) planned[region] = true;
   if (!hold) return;

@@ -50,6 +50,11 @@ struct ImportState {
   // kNone where the tensor has no storage, or none yet.
   BufferId BufferOf(const TensorRef& tensor) const;
 
+  // As of op_traits.h, and with rows that lie in the storage of what they are rows of: those of earlier nodes, while
+  // the buffers are made.
+  int SharedInput(const TensorRef& tensor) const { return out.SharedInput(Node(tensor.node), tensor); }
+  bool IsViewOfInput(int node, int input) const { return out.IsViewOfInput(Node(node), node, input); }
+
   // Allocated by the node's op.
   BufferId NewBuffer(int node, int port, int64_t bytes, bool resident);
 
@@ -69,6 +74,7 @@ struct ImportState {
   std::vector<bool> notes;         // per node: it hands on what it notes beside its result
   std::vector<int> noted_by;       // per node: who hands it that, or -1
   std::vector<bool> may_be_fused;  // per node: into any other
+  std::vector<bool> part;          // per node: its results lie in larger storage, as rows of it
   std::vector<int> order;          // nodes in execution order
   std::vector<BufferFacts> facts;  // per buffer
 };

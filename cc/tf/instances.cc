@@ -39,7 +39,8 @@ std::string Instances::Name(const Instance& instance, const std::string& origina
 std::string Instances::Resolve(const TensorRef& wanted) {
   // Views that are to be copied, from the tensor towards its storage: as many as the graph has nodes, maybe.
   struct View {
-    int node;
+    TensorRef tensor;
+    int shared;  // input
     const std::string* name;
   };
   std::vector<View> views;
@@ -52,7 +53,7 @@ std::string Instances::Resolve(const TensorRef& wanted) {
       break;
     }
     const Instance instance = newest_[b];
-    const int shared = SharedInput(node, tensor.port);
+    const int shared = imported_.SharedInput(node, tensor);
     if (shared < 0) {
       name = TensorName(Name(instance, node.name()), instance.kind == Kind::kStep ? tensor.port : 0);
       break;
@@ -64,23 +65,23 @@ std::string Instances::Resolve(const TensorRef& wanted) {
     }
     const auto [view, is_new] = views_.insert(Name(instance, node.name()));
     if (!is_new) {
-      name = *view;
+      name = TensorName(*view, tensor.port);
       break;
     }
-    views.push_back({tensor.node, &*view});
-    tensor = inputs[0];
+    views.push_back({tensor, shared, &*view});
+    tensor = inputs[shared];
   }
   for (auto view = views.rbegin(); view != views.rend(); ++view) {
-    const std::vector<TensorRef>& inputs = index_[view->node].inputs;
-    NodeDef copy = graph_->node(view->node);
+    const std::vector<TensorRef>& inputs = index_[view->tensor.node].inputs;
+    NodeDef copy = graph_->node(view->tensor.node);
     copy.set_name(*view->name);
     copy.clear_input();
-    copy.add_input(name);
-    for (size_t i = 1; i < inputs.size(); ++i) {
-      copy.add_input(TensorName(graph_->node(inputs[i].node).name(), inputs[i].port));
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      const std::string original = TensorName(graph_->node(inputs[i].node).name(), inputs[i].port);
+      copy.add_input(static_cast<int>(i) == view->shared ? name : original);
     }
     *graph_->add_node() = std::move(copy);
-    name = *view->name;
+    name = TensorName(*view->name, view->tensor.port);
   }
   return name;
 }
@@ -90,7 +91,10 @@ void Instances::Redirect(int node_index) {
   const std::vector<TensorRef>& inputs = index_[node_index].inputs;
   for (size_t i = 0; i < inputs.size(); ++i) {
     const BufferId b = BufferOf(inputs[i]);
-    if (b == kNone || newest_[b].kind == Kind::kOriginal || IsViewOfInput(*node, static_cast<int>(i))) continue;
+    if (b == kNone || newest_[b].kind == Kind::kOriginal ||
+        imported_.IsViewOfInput(*node, node_index, static_cast<int>(i))) {
+      continue;
+    }
     node->set_input(static_cast<int>(i), Resolve(inputs[i]));
   }
 }

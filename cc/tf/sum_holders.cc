@@ -8,6 +8,7 @@
 #include "cc/tf/executor_model.h"
 #include "cc/tf/layout_fusions.h"
 #include "cc/tf/op_traits.h"
+#include "cc/tf/row_slices.h"
 
 namespace lms {
 namespace {
@@ -18,8 +19,9 @@ constexpr size_t kMostPairs = 2000000;
 
 class Holders {
  public:
-  Holders(const tensorflow::GraphDef& graph, const GraphIndex& index, bool onednn, const Deadline& deadline)
-      : graph_(graph), index_(index), onednn_(onednn), deadline_(deadline), pace_(deadline) {}
+  Holders(const tensorflow::GraphDef& graph, const GraphIndex& index, const TensorSizes& sizes, bool onednn,
+          const Deadline& deadline)
+      : graph_(graph), index_(index), sizes_(sizes), onednn_(onednn), deadline_(deadline), pace_(deadline) {}
 
   std::vector<SumWait> Find() {
     FindPairs();
@@ -72,11 +74,30 @@ class Holders {
                              [&usual](const auto& a, const auto& b) { return usual(a) < usual(b); });
   }
 
+  // The data input in whose storage the tensor lies, whole or as rows of it; -1: it has its own.
+  int StorageInput(const TensorRef& tensor) const {
+    const tensorflow::NodeDef& node = graph_.node(tensor.node);
+    const int rows_of = MaySliceRows(node) ? sizes_.Of(node.name()).rows_of : -1;
+    return rows_of >= 0 ? rows_of : SharedInput(node, tensor.port);
+  }
+
+  // Results of the node that others read, in whatever order.
+  std::vector<TensorRef> ReadResults(int node) {
+    std::vector<TensorRef> results;
+    for (const int reader : index_[node].readers) {
+      pace_.Step(static_cast<int64_t>(index_[reader].inputs.size()));
+      for (const TensorRef& input : index_[reader].inputs) {
+        if (input.node == node) results.push_back(input);
+      }
+    }
+    return results;
+  }
+
   // The tensor that allocated the storage.
   TensorRef Root(TensorRef tensor) {
     for (int steps = 0; steps < index_.size(); ++steps) {
       pace_.Step();
-      const int shared = SharedInput(graph_.node(tensor.node), tensor.port);
+      const int shared = StorageInput(tensor);
       if (shared < 0 || shared >= static_cast<int>(index_[tensor.node].inputs.size())) break;
       tensor = index_[tensor.node].inputs[shared];
     }
@@ -97,11 +118,14 @@ class Holders {
         for (size_t i = 0; i < inputs.size(); ++i) {
           if (!(inputs[i] == tensor)) continue;
           const int port = IsPassThrough(graph_.node(reader)) ? static_cast<int>(i) : 0;
-          const TensorRef view{reader, port};
-          if (SharedInput(graph_.node(reader), port) != static_cast<int>(i)) {
+          std::vector<TensorRef> views{{reader, port}};
+          if (StorageInput(views[0]) != static_cast<int>(i)) {
             found.push_back(reader);
-          } else if (seen.emplace(view.node, view.port).second) {
-            tensors.push_back(view);
+            continue;
+          }
+          if (MaySliceRows(graph_.node(reader))) views = ReadResults(reader);
+          for (const TensorRef& view : views) {
+            if (seen.emplace(view.node, view.port).second) tensors.push_back(view);
           }
         }
       }
@@ -148,6 +172,7 @@ class Holders {
 
   const tensorflow::GraphDef& graph_;
   const GraphIndex& index_;
+  const TensorSizes& sizes_;
   const bool onednn_;
   const Deadline deadline_;
   Pace pace_;
@@ -157,9 +182,9 @@ class Holders {
 
 }  // namespace
 
-std::vector<SumWait> FindSumWaits(const tensorflow::GraphDef& graph, const GraphIndex& index, bool onednn,
-                                  const Deadline& deadline) {
-  return Holders(graph, index, onednn, deadline).Find();
+std::vector<SumWait> FindSumWaits(const tensorflow::GraphDef& graph, const GraphIndex& index, const TensorSizes& sizes,
+                                  bool onednn, const Deadline& deadline) {
+  return Holders(graph, index, sizes, onednn, deadline).Find();
 }
 
 }  // namespace lms

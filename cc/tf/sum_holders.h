@@ -11,6 +11,7 @@
 
 #include "cc/core/deadline.h"
 #include "cc/tf/graph_index.h"
+#include "cc/tf/tensor_sizes.h"
 #include "tensorflow/core/framework/graph.pb.h"
 
 namespace lms {
@@ -25,8 +26,8 @@ struct SumWait {
 // come from one run, so they agree with each other and with the graph. Only between nodes of one region that may carry
 // edges. Linear in the graph, for each run; nothing is run where there is no such sum. Throws TooMuch where the
 // deadline passes, or there are millions of waits.
-std::vector<SumWait> FindSumWaits(const tensorflow::GraphDef& graph, const GraphIndex& index, bool onednn,
-                                  const Deadline& deadline = Deadline());
+std::vector<SumWait> FindSumWaits(const tensorflow::GraphDef& graph, const GraphIndex& index, const TensorSizes& sizes,
+                                  bool onednn, const Deadline& deadline = Deadline());
 
 }  // namespace lms
 

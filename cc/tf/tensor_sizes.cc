@@ -6,6 +6,7 @@
 #include "cc/tf/loops.h"
 #include "cc/tf/node_names.h"
 #include "cc/tf/op_key.h"
+#include "cc/tf/row_slices.h"
 #include "cc/tf/tensor_lists.h"
 #include "cc/tf/workspace.h"
 #include "tensorflow/core/framework/types.h"
@@ -319,6 +320,10 @@ absl::Status TensorSizes::ReadSizes() {
     NodeFigures& figures = figures_[node.name()];
     figures.outputs.clear();
     figures.workspace_bytes = WorkspaceOf(node);
+    figures.rows_of =
+        MaySliceRows(node) && BodyOf(node.name()) == nullptr
+            ? RowsOf(node, BoundInputsOf(node.name()), Bound(values_->OutputsOf(node.name()), unknown_dim_))
+            : -1;
     for (const auto& output : OutputsOf(node.name(), &made)) {
       figures.outputs.push_back(SizeOfOutput(node.name(), figures.outputs.size(), output));
       lost |= output.shape().unknown_rank() && tensorflow::DataTypeSize(tensorflow::BaseType(output.dtype())) > 0;

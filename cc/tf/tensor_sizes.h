@@ -39,6 +39,7 @@ struct TensorSize {
 struct NodeFigures {
   std::vector<TensorSize> outputs;
   int64_t workspace_bytes = 0;  // on a CPU (workspace.h)
+  int rows_of = -1;             // the input in whose storage the outputs lie (row_slices.h); -1: none
   double cost_us = 0;
   bool profiled = false;  // the cost was measured
   std::string op_key;     // "" where costs are estimated without a profile

@@ -153,6 +153,7 @@ def optimise_prepared(
             setattr(rewrite, name, rewrite.OFF)
     rewrite.memory_optimization = rewrite.NO_MEM_OPT
     rewrite.disable_model_pruning = True
+    rewrite.disable_tfg_optimizer = True
     rewrite.meta_optimizer_iterations = rewrite.ONE
     rewrite.min_graph_nodes = -1
     return _run(prepared.name, prepared.meta, prepared.cluster, config, options)

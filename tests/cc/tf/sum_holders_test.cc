@@ -35,8 +35,10 @@ Names Waits(GraphBuilder* b) {
   const tensorflow::grappler::GrapplerItem& item = b->item();
   GraphIndex index;
   EXPECT_TRUE(index.Build(item).ok());
+  TensorSizes sizes(item, /*unknown_dim=*/32);
+  EXPECT_TRUE(sizes.Infer().ok());
   Names waits;
-  for (const SumWait& wait : FindSumWaits(item.graph, index, /*onednn=*/false)) {
+  for (const SumWait& wait : FindSumWaits(item.graph, index, sizes, /*onednn=*/false)) {
     waits.emplace(item.graph.node(wait.node).name(), item.graph.node(wait.waits_for).name());
   }
   return waits;
@@ -45,6 +47,22 @@ Names Waits(GraphBuilder* b) {
 TEST(SumHolders, ReadersStayOnTheirSideOfTheSum) {
   GraphBuilder b = Sum();
   EXPECT_EQ(Waits(&b), Names({{"sum", "early"}, {"late", "sum"}}));
+}
+
+TEST(SumHolders, RowsOfATensorHoldAllOfIt) {
+  GraphBuilder b;
+  b.Feed("x", {2, 64});
+  b.Float("whole", "Exp", {"x"});
+  b.Float("rows", "Unpack", {"whole"}, {testing::Int("num", 2), testing::Int("axis", 0)});
+  b.Float("early", "Neg", {"rows:1"});
+  b.Float("b", "Tanh", {"early"});
+  b.Float("other", "Neg", {"b"});
+  b.Float("c", "Neg", {"other"});
+  b.Float("sum", "AddN", {"rows", "b", "c"}, {testing::Int("N", 3)});
+  b.Float("after", "Neg", {"sum"});
+  b.Float("late", "Mul", {"rows:1", "after"});
+  b.Fetch("late");
+  EXPECT_EQ(Waits(&b), Names({{"sum", "early"}, {"sum", "other"}, {"late", "sum"}}));
 }
 
 TEST(SumHolders, ATermOfItsOwnDecidesAndTwoTermsHaveOneOrder) {
