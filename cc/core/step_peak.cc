@@ -103,6 +103,16 @@ std::optional<bool> Handed(std::vector<int64_t> sizes, const std::vector<Allocat
   return noted ? std::make_optional(sizes.empty()) : std::nullopt;
 }
 
+// The highest sum on the way from `sum` on.
+int64_t HighestOf(int64_t sum, const std::vector<int64_t>& changes) {
+  int64_t highest = sum;
+  for (const int64_t change : changes) {
+    sum += change;
+    highest = std::max(highest, sum);
+  }
+  return highest;
+}
+
 }  // namespace
 
 StepPeak PeakOfStep(const std::vector<AllocationEvent>& events, const std::vector<int64_t>& batch) {
@@ -138,12 +148,20 @@ StepPeak PeakOfStep(const std::vector<AllocationEvent>& events, const std::vecto
     }
     if (block.end != kStays) change[block.end] -= block.bytes;
   }
-  peak.bytes = now;
-  for (const int64_t step : change) {
-    now += step;
-    peak.bytes = std::max(peak.bytes, now);
-  }
+  peak.bytes = HighestOf(now, change);
   return peak;
+}
+
+int64_t PeakBesideOthers(const std::vector<AllocationEvent>& events) {
+  const int64_t own = OwnRun(events);
+  std::vector<int64_t> change(events.size(), 0);
+  for (const Block& block : Blocks(events)) {
+    const bool before = block.begin == kBefore;
+    if (own != 0 && !before && block.run != own && block.end == kStays) continue;
+    if (!before) change[block.begin] += block.bytes;
+    if (block.end != kStays) change[block.end] -= block.bytes;
+  }
+  return HighestOf(0, change);
 }
 
 }  // namespace lms

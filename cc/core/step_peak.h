@@ -37,6 +37,10 @@ struct StepPeak {
 // The step's own run is the one that is handed a batch, else the one that asks for most.
 StepPeak PeakOfStep(const std::vector<AllocationEvent>& events, const std::vector<int64_t>& batch);
 
+// The same of a step that takes nothing from iterators, in a loop of its program's own: by how much the bytes in use
+// rise, but for what others (a pipeline that fills its buffers again) make meanwhile and keep.
+int64_t PeakBesideOthers(const std::vector<AllocationEvent>& events);
+
 }  // namespace lms
 
 #endif  // LMS_CC_CORE_STEP_PEAK_H_

@@ -549,6 +549,7 @@ PYBIND11_MODULE(_native, m) {
         return std::make_tuple(peak.bytes, peak.complete);
       },
       py::arg("batch"));
+  m.def("end_peak_scope_beside_others", &lms::EndPeakScopeBesideOthers);
   m.def("memory_error", &lms::StartCounting);
   m.def("memory_reset_peak", [] {
     lms::StartCounting();

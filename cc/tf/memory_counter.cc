@@ -366,6 +366,15 @@ StepPeak EndPeakScopeOfStep(const std::vector<int64_t>& batch) {
   return counter.events_lost ? whole : PeakOfStep(events, batch);
 }
 
+int64_t EndPeakScopeBesideOthers() {
+  Counter& counter = GetCounter();
+  const int64_t whole = EndPeakScope();
+  std::vector<AllocationEvent> events;
+  const std::lock_guard<std::mutex> lock(counter.events_mutex);
+  events.swap(counter.events);
+  return counter.events_lost ? whole : PeakBesideOthers(events);
+}
+
 void NoteTaken(const void* block, int64_t bytes, int64_t run) { NoteEvent(GetCounter(), {block, 0, run, bytes}); }
 
 int64_t BytesInUse() { return GetCounter().in_use.load(std::memory_order_relaxed); }

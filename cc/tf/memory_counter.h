@@ -64,6 +64,9 @@ std::vector<HeldBlock> EndPeakScopeWithHolders();
 // its iterators (cc/core/step_peak.h).
 StepPeak EndPeakScopeOfStep(const std::vector<int64_t>& batch);
 
+// The same of a step that takes nothing from iterators.
+int64_t EndPeakScopeBesideOthers();
+
 // Where a scope is open: the run `run` of a graph has been handed a tensor of so many bytes, which is in the block that
 // begins at `block`.
 void NoteTaken(const void* block, int64_t bytes, int64_t run);

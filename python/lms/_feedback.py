@@ -6,8 +6,9 @@ confirms it; the lower figure counts. Then the function's entry carries the erro
 makes TensorFlow have it optimised anew.
 
 Of a step that takes its batch from iterators, what the step itself asks for is measured, and the
-batch; of others, the rise of the memory in use (cc/core/step_peak.h). A step on several CPU devices
-is measured as a whole, and the figure shared out as predicted.
+batch; of others, the rise of the memory in use but for what others make meanwhile and keep
+(cc/core/step_peak.h). A step on several CPU devices is measured as a whole, and the figure shared
+out as predicted.
 """
 
 from __future__ import annotations
@@ -113,7 +114,7 @@ class Step:
     def _end_scope(self) -> tuple[int, bool]:
         """What the step took, and whether it had a whole batch."""
         if self._batch is None:
-            return _native.end_peak_scope(), True
+            return _native.end_peak_scope_beside_others(), True
         return _native.end_peak_scope_of_step(self._batch)
 
     @staticmethod

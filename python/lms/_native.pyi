@@ -86,6 +86,7 @@ def end_holder_scope() -> list[tuple[int, str]]:
     """What was allocated in the scope and is held at its peak, largest first: bytes, operation."""
 
 def end_peak_scope() -> int: ...
+def end_peak_scope_beside_others() -> int: ...
 def end_peak_scope_of_step(batch: list[int]) -> tuple[int, bool]:
     """The peak of the step alone that ran in the scope, and whether its whole batch was seen.
 

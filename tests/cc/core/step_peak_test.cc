@@ -20,6 +20,17 @@ AllocationEvent Taken(intptr_t pointer, int64_t bytes) {
   return {reinterpret_cast<const void*>(pointer), 0, kStep, bytes};
 }
 
+TEST(StepPeakTest, WithoutABatchWhatOthersMakeAndKeepDoesNotCount) {
+  // A pipeline makes two batches, with scratch memory; the step replaces a variable.
+  EXPECT_EQ(PeakBesideOthers({New(2, 10000, kStep), New(4, kBatch, 0), New(5, kBatch, kPipeline), New(6, 300, 0),
+                              New(3, 500, kStep), Gone(6, 300), Gone(1, 500), Gone(2, 10000)}),
+            10000 + 300 + 500);
+}
+
+TEST(StepPeakTest, WithoutABatchAllCountsWhereNobodySaysWhoseItIs) {
+  EXPECT_EQ(PeakBesideOthers({New(2, 1000, 0), New(4, kBatch, 0), Gone(2, 1000)}), 1000 + kBatch);
+}
+
 TEST(StepPeakTest, WhatTheGraphSaysItWasHandedIsTheBatch) {
   // 8 is older and goes, too; 1 was there before; 4 is made meanwhile.
   const StepPeak peak =

@@ -18,7 +18,8 @@ from zoo.values import digest
 class Watch:
     """Measures the steps of one training, and keeps what they computed as digests.
 
-    peaks: bytes above those in use before, of each step. A step that raises is not measured.
+    peaks: bytes above those in use before, of each step, which begins when its input pipeline has
+      filled its buffers. A step that raises is not measured.
     """
 
     def __init__(self) -> None:
@@ -29,6 +30,7 @@ class Watch:
     @contextlib.contextmanager
     def step(self) -> Iterator[None]:
         """Encloses one step of a loop of one's own."""
+        _settle()
         lms.memory.reset_peak()
         before, began = lms.memory.bytes_in_use(), time.perf_counter()
         yield
@@ -55,6 +57,16 @@ class Watch:
                 watch.loss({name: np.asarray(value) for name, value in (logs or {}).items()})
 
         return Steps()
+
+
+def _settle(quiet_s: float = 0.01, most_s: float = 0.5) -> None:
+    """Waits until nobody has allocated anything for a while."""
+    began = changed = time.perf_counter()
+    in_use = lms.memory.bytes_in_use()
+    while (now := time.perf_counter()) - changed < quiet_s and now - began < most_s:
+        time.sleep(quiet_s / 5)
+        if lms.memory.bytes_in_use() != in_use:
+            in_use, changed = lms.memory.bytes_in_use(), time.perf_counter()
 
 
 @dataclasses.dataclass(frozen=True)
