@@ -137,7 +137,7 @@ class BufferMaker {
     return size;
   }
 
-  // A variable with sparse updates is copied by each dense one as well, which lets go of the old one last.
+  // A variable that is copied on read is copied by each dense update as well, which lets go of the old one last.
   void CountCopyOfUpdate(int node) {
     const std::string& type = state_.Node(node).op();
     if ((type != "AssignAddVariableOp" && type != "AssignSubVariableOp") || state_.index[node].inputs.empty()) return;
@@ -147,13 +147,15 @@ class BufferMaker {
     }
   }
 
-  // A variable with sparse updates is copied by each read: its kernels change it in place.
+  // A variable that is gathered from, or has sparse updates, is copied by each read: from then on its kernels change it
+  // in place.
   bool CopiedOnRead(int handle) {
     if (copied_on_read_.empty()) {
       copied_on_read_.assign(state_.index.size(), false);
       for (int node = 0; node < state_.index.size(); ++node) {
         const std::string& type = state_.Node(node).op();
-        const bool sparse = type.rfind("ResourceScatter", 0) == 0 || type.rfind("ResourceSparseApply", 0) == 0;
+        const auto is = [&type](const char* kind) { return type.rfind(kind, 0) == 0; };
+        const bool sparse = is("ResourceGather") || is("ResourceScatter") || is("ResourceSparseApply");
         if (sparse && state_.index[node].live && !state_.index[node].inputs.empty()) {
           copied_on_read_[state_.index[node].inputs[0].node] = true;
         }

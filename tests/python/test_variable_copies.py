@@ -34,6 +34,21 @@ def test_a_dense_update_beside_sparse_ones():
     assert found >= 2 * 4096 * 64 * 4  # the product, and the copy
 
 
+@pytest.mark.parametrize("gather", [tf.gather, lambda table, where: tf.gather_nd(table, where[:, None])])
+def test_reads_of_what_is_gathered_from(gather):
+    table = tf.Variable(tf.eye(WIDTH))
+
+    @tf.function
+    def tied_step(where):
+        found = gather(table, where)
+        decayed = 0.9 * table
+        return tf.reduce_sum(tf.tanh(tf.matmul(found, table, transpose_b=True))), decayed
+
+    found, taken = predicted(tied_step, tf.range(64))
+    assert found == pytest.approx(taken, rel=0.02)
+    assert found >= 2 * WIDTH * WIDTH * 4  # what is decayed, and a copy for the product
+
+
 @pytest.mark.parametrize("rounds", [1, 3])
 def test_an_update_in_a_loop_while_the_weight_is_held(rounds):
     weights = [tf.Variable(tf.eye(WIDTH)) for _ in range(4)]
