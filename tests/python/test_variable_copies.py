@@ -34,7 +34,9 @@ def test_a_dense_update_beside_sparse_ones():
     assert found >= 2 * 4096 * 64 * 4  # the product, and the copy
 
 
-@pytest.mark.parametrize("gather", [tf.gather, lambda table, where: tf.gather_nd(table, where[:, None])])
+@pytest.mark.parametrize(
+    "gather", [tf.gather, lambda table, where: tf.gather_nd(table, where[:, None])]
+)
 def test_reads_of_what_is_gathered_from(gather):
     table = tf.Variable(tf.eye(WIDTH))
 

@@ -59,7 +59,7 @@ def test_a_program_of_others_is_run_as_a_whole_at_each_budget(tmp_path):
         part = verdict.final(found)
         assert found["differing"] == 0
         assert len(part["peaks"]) == len(row["stock_peaks"]) >= 8
-        assert part["judged"] == max(part["peaks"][-3:])
+        assert part["judged"] in part["peaks"][1:]
         assert part["status"] in ("rewritten", "infeasible")
 
 

@@ -58,7 +58,9 @@ of bytes that leaves 75% of the predicted activations. "predicted MB" and "stock
 activations' peak of the step as stock runs it, by the last plan that was made for it, and the
 highest that the four took. "MB" are a budget's
 activations: budget_bytes less resident_bytes. "measured/budget": the allocator's peak above what
-was in use before, the highest of the last three steps, over that; up to 1.02 counts as kept.
+was in use before, the highest of the steps after the last plan, but for those in which a function
+is called for the first time, over that; up to 1.02 counts as kept. A step begins when its input
+pipeline has filled its buffers.
 "measured/predicted": the same over the predicted peak. "warned": the report says that sizes are
 not known. Options are the default ones, feedback included.
 """

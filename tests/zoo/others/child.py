@@ -7,7 +7,9 @@ by bit. Stock runs several times, as other instances of the same functions: wher
 is compared with itself; and its peak is the highest of theirs.
 
 What is predicted is that of the function with the highest peak, by the last plan that was made for
-it; what is measured is the rise of the allocator's bytes over each step of the program.
+it; what is measured is the rise of the allocator's bytes over each step of the program. Judged are
+the steps after that plan in which no other was made: a function's first call allocates what it
+keeps, and TensorFlow's passes allocate, too.
 """
 
 from __future__ import annotations
@@ -29,7 +31,6 @@ BUDGETS = ("60%", "min", IN_BYTES)
 SHARE = 0.75  # of the activations, of the budget in bytes
 LIMIT = 1.02  # of a budget that is said to be kept
 INSTANCES = 4  # of stock's program: which of two ops runs first differs from one to the next
-LAST = 3  # steps that are judged: feedback has done what it does
 FIELDS = ("status", "reason", "stage", "warnings", "budget_bytes", "resident_bytes")
 FIELDS += ("peak_before_bytes", "peak_after_bytes", "min_budget_bytes", "nodes_before")
 FIELDS += ("measured_peak_bytes", "optimizer_seconds", "predicted_time_overhead", "sizes")
@@ -42,6 +43,7 @@ class Run:
     values: Values
     peaks: list[int]
     seconds: list[float]
+    reports: list[int]
 
 
 class Program:
@@ -67,7 +69,7 @@ class Program:
         held = [variable.numpy() for variable in variables]
         self.variable_bytes = sum(getattr(value, "nbytes", 0) for value in held)
         values.update((f"variable {i}", digest(value)) for i, value in enumerate(held))
-        return Run(values, watch.peaks, watch.seconds)
+        return Run(values, watch.peaks, watch.seconds, watch.reports)
 
     def _same_start(self, variables: list[Any]) -> None:
         if not self.start:
@@ -144,10 +146,21 @@ def largest(reports: tuple[lms.Report, ...]) -> lms.Report | None:
     return own[-1] if own else None
 
 
+def _judged(ours: Run, reports: tuple[lms.Report, ...], last: lms.Report | None) -> int:
+    """The highest peak of the steps after the report `last` in which no plan was made."""
+    place = next((i for i, report in enumerate(reports) if report is last), -1)
+    quiet = [
+        peak
+        for peak, before, after in zip(ours.peaks, [0, *ours.reports], ours.reports)
+        if before == after > place
+    ]
+    return max(quiet or ours.peaks[-1:])
+
+
 def _part(reports: tuple[lms.Report, ...], ours: Run, wrong: list[str]) -> dict[str, Any]:
     row: dict[str, Any] = {"peaks": ours.peaks, "seconds": ours.seconds, "differing": len(wrong)}
-    row["judged"] = max(ours.peaks[-LAST:])
     report = largest(reports)
+    row["judged"] = _judged(ours, reports, report)
     if report is None:
         return {**row, "status": "unseen", "reason": "lms was asked about no step", "warnings": []}
     row.update((field, getattr(report, field)) for field in FIELDS)

@@ -20,12 +20,14 @@ class Watch:
 
     peaks: bytes above those in use before, of each step, which begins when its input pipeline has
       filled its buffers. A step that raises is not measured.
+    reports: how many lms had made when each of them ended.
     """
 
     def __init__(self) -> None:
         self.values: dict[str, str] = {}
         self.peaks: list[int] = []
         self.seconds: list[float] = []
+        self.reports: list[int] = []
 
     @contextlib.contextmanager
     def step(self) -> Iterator[None]:
@@ -36,6 +38,7 @@ class Watch:
         yield
         self.seconds.append(time.perf_counter() - began)
         self.peaks.append(lms.memory.peak_bytes() - before)
+        self.reports.append(len(lms.reports()))
 
     def loss(self, *losses: Any) -> None:
         """Called with all that a step returned, or with what should be compared of it."""
