@@ -105,19 +105,32 @@ int64_t Convolution(const SizedOp& op, const CpuKernels& kernels) {
   return BytesOf(op.inputs[0]) + BytesOf(op.outputs[0]);
 }
 
+bool IsTrue(const NodeDef& node, const char* name) {
+  const auto found = node.attr().find(name);
+  return found != node.attr().end() && found->second.b();
+}
+
 // Products of half and bfloat16 are computed in float.
 int64_t MatrixProduct(const SizedOp& op, const CpuKernels& kernels) {
   if (!Has(op, 2, 1)) return 0;
   const DataType type = op.inputs[0].dtype();
   const bool short_floats = type == tensorflow::DT_HALF || type == tensorflow::DT_BFLOAT16;
-  if (!short_floats || op.inputs[1].dtype() != type) return 0;
-  if (kernels.OneDnn(type)) {
-    const auto& shape = op.outputs[0].shape();
-    if (shape.unknown_rank() || shape.dim_size() < 2) return 0;
-    int64_t matrices = 1;
-    for (int i = 0; i + 2 < shape.dim_size(); ++i) matrices = Product(matrices, shape.dim(i).size());
-    return ProductSums(type, ElementsOf(op.outputs[0]), matrices, kernels);
+  const bool batched = op.node->op() == "BatchMatMul" || op.node->op() == "BatchMatMulV2";
+  if (op.inputs[1].dtype() != type) return 0;
+  if (kernels.OneDnn(type) && (short_floats || batched)) {
+    const auto& result = op.outputs[0].shape();
+    const auto& first = op.inputs[0].shape();
+    if (result.unknown_rank() || result.dim_size() < 2 || first.unknown_rank() || first.dim_size() < 2) return 0;
+    MatrixShape shape;
+    for (int i = 0; i + 2 < result.dim_size(); ++i) shape.matrices = Product(shape.matrices, result.dim(i).size());
+    shape.rows = result.dim(result.dim_size() - 2).size();
+    shape.columns = result.dim(result.dim_size() - 1).size();
+    shape.first_transposed = IsTrue(*op.node, batched ? "adj_x" : "transpose_a");
+    shape.second_transposed = IsTrue(*op.node, batched ? "adj_y" : "transpose_b");
+    shape.inner = first.dim(first.dim_size() - (shape.first_transposed ? 2 : 1)).size();
+    return ProductSums(type, ElementsOf(op.outputs[0]), shape.matrices, kernels) + ProductBlocks(type, shape, kernels);
   }
+  if (!short_floats) return 0;
   const int64_t elements = ElementsOf(op.inputs[0]) + ElementsOf(op.inputs[1]) + ElementsOf(op.outputs[0]);
   return Product(elements, sizeof(float));
 }
@@ -271,6 +284,45 @@ int64_t ProductSums(DataType type, int64_t elements, int64_t matrices, const Cpu
   if (!kernels.SumsInFloat(type) || matrices < 1) return 0;
   const int64_t held = std::min<int64_t>(std::max(kernels.threads, 1), matrices);
   return Product(Product(elements / matrices, held), sizeof(float));
+}
+
+int64_t ProductBlocks(DataType type, const MatrixShape& shape, const CpuKernels& kernels) {
+  if (!kernels.OneDnn(type) || kernels.SumsInFloat(type)) return 0;
+  if (shape.matrices < 1 || shape.rows < 1 || shape.inner < 1 || shape.columns < 1) return 0;
+  constexpr int64_t kMostRows = 256, kColumns = 64, kMostInner = 512;
+  constexpr int64_t kLine = 128;  // beside each copy
+  const auto up = [](int64_t value, int64_t by) { return (value + by - 1) / by; };
+  const bool in_float = type == tensorflow::DT_FLOAT;
+  const int64_t element = in_float ? 4 : 2;
+  const int64_t step = 64 / element;
+  const int64_t row_blocks = up(shape.rows, kMostRows);
+  const int64_t rows = up(shape.rows, row_blocks);
+  const int64_t inner = std::min(up(shape.inner, step) * step, kMostInner);
+  const bool long_inner = shape.inner > 2 * kMostInner;
+  const int64_t tasks = Product(Product(shape.matrices, row_blocks), up(shape.columns, kColumns));
+  const int64_t threads = std::min<int64_t>(std::max(kernels.threads, 1), tasks);
+  const bool copies_first = shape.first_transposed && shape.rows > 1 && shape.inner > 1;
+  // Long rows of a power of two, or nearly one, are in each other's way in the cache.
+  const bool crowded = in_float && shape.columns % 512 == 0 && shape.inner > 1;
+  const bool strided = shape.second_transposed && shape.columns > 1 && shape.inner > 1;
+  const bool copies_second = !in_float || crowded || strided;
+  int64_t each = 5 * kLine;
+  int64_t once = kLine;
+  if (copies_first) {
+    each += rows * (inner == kMostInner ? inner + step : inner) * element;
+    once += kLine;
+  }
+  if (copies_second) {
+    const int64_t depth = long_inner && !copies_first ? 2 * kMostInner : inner;
+    const bool all_columns = !in_float && copies_first && shape.inner > kMostInner;
+    each += (all_columns ? std::min<int64_t>(shape.columns, 1024) : kColumns) * depth * element;
+    once += kLine;
+  }
+  if (!in_float && shape.inner > kMostInner) {
+    each += rows * kColumns * static_cast<int64_t>(sizeof(float));
+    once += kLine;
+  }
+  return Product(each, threads) + once;
 }
 
 bool HasKernelWorkspace(const std::string& op) { return Rules().count(op) > 0; }

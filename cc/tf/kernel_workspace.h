@@ -8,9 +8,9 @@
 //
 // oneDNN's kernels ask TensorFlow's allocator for scratch in forward convolutions and in products alone; what its other
 // kernels take, gradients of convolutions too, comes from malloc. Where it has no instructions for bfloat16 it adds up
-// in float what a thread computes, a whole matrix or image. Everything else that it takes are blocks that fit caches,
-// which count nothing here: for each thread up to 0.7 MB, and of a product whose first operand comes transposed, as in
-// gradients of weights, up to 1.3 MB.
+// in float what a thread computes, a whole matrix or image. Otherwise its products hold copies of blocks of their
+// operands, for each thread up to 0.7 MB in float and 1.4 MB in bfloat16 (ProductBlocks); those of convolutions count
+// nothing here, up to 0.7 MB. MatMul of floats is another kernel, which takes nothing.
 //
 // The rules were read from the kernels (2.21), and measured op by op with lms.memory (benchmarks/workspace.py): on an
 // AMD EPYC with AVX-512 and avx512_bf16 (Zen 5), there also with oneDNN off, and held to AVX512_CORE, AVX2, AVX and
@@ -57,7 +57,22 @@ bool HasKernelWorkspace(const std::string& op);
 // Bytes that the op's kernel allocates besides its outputs, and holds to its end.
 int64_t KernelWorkspace(const SizedOp& op, const CpuKernels& kernels);
 
-// Of that, what a product of this type holds whose result has so many elements, in as many matrices.
+// A product of matrices [rows, inner] and [inner, columns], as many of each.
+struct MatrixShape {
+  int64_t matrices = 1;
+  int64_t rows = 0;
+  int64_t inner = 0;
+  int64_t columns = 0;
+  bool first_transposed = false;  // in memory
+  bool second_transposed = false;
+};
+
+// Of what oneDNN's product of this type takes, the copies of blocks of its operands (2.21, AVX-512 with avx512_bf16;
+// 1 and 2 threads; exact in float, and in bfloat16 where `inner` is 512 at most, else 0.93 to 1.5 of what was seen).
+int64_t ProductBlocks(tensorflow::DataType type, const MatrixShape& shape, const CpuKernels& kernels);
+
+// Of what KernelWorkspace() says, what a product of this type holds whose result has so many elements, in as many
+// matrices.
 int64_t ProductSums(tensorflow::DataType type, int64_t elements, int64_t matrices, const CpuKernels& kernels);
 
 }  // namespace lms

@@ -51,16 +51,10 @@ class Equation {
   }
 
   // Is the operand taken as it is? So too where the product only has to be told that it comes transposed.
-  bool InOrder(const Labels& labels) const {
-    const auto sorted = [&](Role free, Role contract) {
-      const auto rank = [&](int label) {
-        const Role role = RoleOf(label);
-        return std::make_tuple(role == kFree ? free : role == kContract ? contract : role, label);
-      };
-      return std::is_sorted(labels.begin(), labels.end(), [&](int a, int b) { return rank(a) < rank(b); });
-    };
-    return sorted(kFree, kContract) || sorted(kContract, kFree);
-  }
+  bool InOrder(const Labels& labels) const { return Sorted(labels, kFree, kContract) || Swapped(labels); }
+
+  // Is it taken with what is contracted first?
+  bool Swapped(const Labels& labels) const { return Sorted(labels, kContract, kFree); }
 
   // The product: batch, what is left of the first operand, what is left of the second one.
   bool ResultInOrder() const {
@@ -74,6 +68,15 @@ class Equation {
   Labels result;
 
  private:
+  // `free` and `contract`: the places that they have.
+  bool Sorted(const Labels& labels, Role free, Role contract) const {
+    const auto rank = [&](int label) {
+      const Role role = RoleOf(label);
+      return std::make_tuple(role == kFree ? free : role == kContract ? contract : role, label);
+    };
+    return std::is_sorted(labels.begin(), labels.end(), [&](int a, int b) { return rank(a) < rank(b); });
+  }
+
   static bool Has(const Labels& labels, int label) {
     return std::find(labels.begin(), labels.end(), label) != labels.end();
   }
@@ -89,6 +92,27 @@ class Equation {
 
   std::unordered_map<char, int> numbers_;
 };
+
+// Of the product that the equation becomes; empty where the operands are not as it says.
+MatrixShape ShapeOf(const Equation& equation, const SizedOp& op, int64_t matrices) {
+  MatrixShape shape = {matrices, 1, 1, 1, false, false};
+  for (size_t i = 0; i < 2; ++i) {
+    const auto& dims = op.inputs[i].shape();
+    const Labels& labels = equation.operands[i];
+    if (dims.unknown_rank() || dims.dim_size() != static_cast<int>(labels.size())) return {};
+    for (int axis = 0; axis < dims.dim_size(); ++axis) {
+      const Role role = equation.RoleOf(labels[axis]);
+      int64_t* extent = nullptr;
+      if (role == kFree) extent = i == 0 ? &shape.rows : &shape.columns;
+      if (role == kContract && i == 0) extent = &shape.inner;
+      if (extent != nullptr) *extent = Product(*extent, dims.dim(axis).size());
+    }
+  }
+  // The kernel hands both to its product with what is left of them first, unless they come the other way round.
+  shape.first_transposed = equation.Swapped(equation.operands[0]);
+  shape.second_transposed = !equation.Swapped(equation.operands[1]);
+  return shape;
+}
 
 // Of two operands (2.21, by the allocator, with and without oneDNN): a transposed copy of each operand whose axes are
 // not in order, and the product where the output has other axes' order; all are held to the kernel's end. And what the
@@ -108,7 +132,8 @@ int64_t Einsum(const SizedOp& op, const CpuKernels& kernels) {
   for (size_t i = 0; i < equation.result.size(); ++i) {
     if (equation.RoleOf(equation.result[i]) == kBatch) matrices = Product(matrices, result.shape().dim(i).size());
   }
-  return bytes + ProductSums(result.dtype(), ElementsOf(result), matrices, kernels);
+  return bytes + ProductSums(result.dtype(), ElementsOf(result), matrices, kernels) +
+         ProductBlocks(result.dtype(), ShapeOf(equation, op, matrices), kernels);
 }
 
 }  // namespace

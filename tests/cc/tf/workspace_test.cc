@@ -88,6 +88,16 @@ TEST(Workspace, EinsumOfBfloat16TakesWhatItsProductDoes) {
   EXPECT_EQ(einsum("abc,cd->abd", {4, 75, 500}, 4), 4 * 75 * 500 * 4);
 }
 
+// Measured with AVX-512 and one thread: 541,568 beside the result.
+TEST(Workspace, EinsumTakesTheBlocksOfItsProduct) {
+  tensorflow::NodeDef node;
+  node.set_op("Einsum");
+  (*node.mutable_attr())["equation"].set_s("tec,td->ecd");
+  const SizedOp op{&node, {Floats({512, 4, 128}), Floats({512, 64})}, {Floats({4, 128, 64})}};
+  EXPECT_EQ(OpWorkspace(op, {1, true, true, false, true, false}), 541568);
+  EXPECT_EQ(OpWorkspace(op, {1, false, false, false, false, false}), 0);
+}
+
 TEST(Workspace, WhatIsNotKnownCountsNothing) {
   EXPECT_EQ(Einsum("...bc,...cd->...bd", {{4, 5, 6}, {4, 6, 7}}, {4, 5, 7}), 0);
   EXPECT_EQ(Einsum("ab->ba", {{4, 5}}, {5, 4}), 0);
