@@ -25,11 +25,11 @@ MemGraph Rows() {
   return graph;
 }
 
-const std::vector<Takeover> kTakeovers = {{1, 10, {{0, true}}}, {2, 10, {{0, true}}}};
+std::vector<Takeover> Both() { return {{1, 10, {{0, true}}}, {2, 10, {{0, true}}}}; }
 
 TEST(Takeovers, TheLastReaderHoldsAllOfTheStorage) {
   MemGraph graph = Rows();
-  ApplyTakeovers(kTakeovers, {0, 1, 2, 3}, &graph);
+  ApplyTakeovers(Both(), {0, 1, 2, 3}, &graph);
   EXPECT_EQ(graph.buffers[1].bytes, 10);
   EXPECT_EQ(graph.buffers[2].bytes, 30);
   EXPECT_EQ(Simulate(graph, Plan()).op_bytes, (std::vector<int64_t>{30, 40, 40, 40}));
@@ -37,8 +37,8 @@ TEST(Takeovers, TheLastReaderHoldsAllOfTheStorage) {
 
 TEST(Takeovers, AnotherOrderHasAnotherLastReader) {
   MemGraph graph = Rows();
-  ApplyTakeovers(kTakeovers, {0, 1, 2, 3}, &graph);
-  ApplyTakeovers(kTakeovers, {0, 2, 1, 3}, &graph);
+  ApplyTakeovers(Both(), {0, 1, 2, 3}, &graph);
+  ApplyTakeovers(Both(), {0, 2, 1, 3}, &graph);
   EXPECT_EQ(graph.buffers[1].bytes, 30);
   EXPECT_EQ(graph.buffers[2].bytes, 10);
 }
@@ -47,7 +47,7 @@ TEST(Takeovers, WhatStaysIsNotTakenOver) {
   for (const bool resident : {true, false}) {
     MemGraph graph = Rows();
     (resident ? graph.buffers[0].resident : graph.buffers[0].escapes) = true;
-    ApplyTakeovers(kTakeovers, {0, 1, 2, 3}, &graph);
+    ApplyTakeovers(Both(), {0, 1, 2, 3}, &graph);
     EXPECT_EQ(graph.buffers[2].bytes, 10);
     EXPECT_TRUE(graph.ops[2].forwardable.empty());
   }
@@ -55,7 +55,7 @@ TEST(Takeovers, WhatStaysIsNotTakenOver) {
 
 TEST(Takeovers, WhatHoldsAllIsHandedOn) {
   MemGraph graph = Rows();
-  std::vector<Takeover> takeovers = kTakeovers;
+  std::vector<Takeover> takeovers = Both();
   takeovers.push_back({3, 10, {{1, false}, {2, false}}});
   ApplyTakeovers(takeovers, {0, 1, 2, 3}, &graph);
   EXPECT_EQ(graph.buffers[3].bytes, 10);  // in the place of the first result
