@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 #include <optional>
 #include <utility>
 
@@ -74,7 +75,7 @@ class Rewriter {
       }
       size_t end = next;
       while (end < plan_.steps.size() && plan_.steps[end].before == op) ++end;
-      if (end > next) OpenClosure(op, plan_.steps[end - 1].op);
+      FindTriggers(op, next, end);
       for (; next < end; ++next) AddStep(static_cast<int>(next));
       if (!moved_[op]) {
         NoteReads(op);
@@ -158,32 +159,43 @@ class Rewriter {
     return kNone;
   }
 
-  // Finds what the recomputations before `before` wait for; `latest_op` is the last op among them.
-  // False where there is nothing: all between belongs to other loops or branches.
-  bool OpenClosure(OpId before, OpId latest_op) {
-    const int region = RegionOf(latest_op);
-    trigger_ = Trigger(before, region);
-    // Where the op's other inputs have long been there, take its place in the schedule instead.
-    for (OpId op = before - 1; trigger_ <= latest_op && op > latest_op; --op) {
-      pace_.Step();
-      if (CanTrigger(op, region) && !imported_.graph.ops[op].inputs.empty()) trigger_ = op;
+  // Finds what the steps from `first` up to `end` wait for, which are all those before the op `before`: one op for each
+  // region that they run in. None where all between belongs to other loops or branches.
+  void FindTriggers(OpId before, size_t first, size_t end) {
+    triggers_.clear();
+    for (size_t i = end; i > first; --i) {
+      const OpId latest_op = plan_.steps[i - 1].op;  // of its region, where it is the first that is met
+      const int region = RegionOf(latest_op);
+      const auto [found, is_new] = triggers_.emplace(region, kNone);
+      if (!is_new) continue;
+      OpId& trigger = found->second;
+      trigger = Trigger(before, region);
+      // Where the op's other inputs have long been there, take its place in the schedule instead.
+      for (OpId op = before - 1; trigger <= latest_op && op > latest_op; --op) {
+        pace_.Step();
+        if (CanTrigger(op, region) && !imported_.graph.ops[op].inputs.empty()) trigger = op;
+      }
     }
-    return trigger_ != kNone;
   }
+
+  OpId TriggerOf(const RecomputeStep& step) const { return triggers_.at(RegionOf(step.op)); }
 
   void FindUntimed() {
     for (size_t first = 0, end = 0; first < plan_.steps.size(); first = end) {
       while (end < plan_.steps.size() && plan_.steps[end].before == plan_.steps[first].before) ++end;
-      if (OpenClosure(plan_.steps[first].before, plan_.steps[end - 1].op)) continue;
-      for (size_t i = first; i < end; ++i) out_.untimed.push_back(plan_.steps[i].op);
+      FindTriggers(plan_.steps[first].before, first, end);
+      for (size_t i = first; i < end; ++i) {
+        if (TriggerOf(plan_.steps[i]) == kNone) out_.untimed.push_back(plan_.steps[i].op);
+      }
     }
   }
 
   // Lets the node of a step wait for the trigger and for what order asks for.
   void AddWaits(int step_index, NodeDef* node) {
-    AddControl(NameOf(trigger_), node);
+    const OpId trigger = TriggerOf(plan_.steps[step_index]);
+    AddControl(NameOf(trigger), node);
     if (!order_) return;
-    KeepOrder(order_->EventOfStep(step_index), trigger_, node);
+    KeepOrder(order_->EventOfStep(step_index), trigger, node);
   }
 
   void KeepOrder(OrderKeeper::EventId event, OpId trigger, NodeDef* node) {
@@ -288,7 +300,7 @@ class Rewriter {
     const RecomputeStep& step = plan_.steps[step_index];
     const int original = imported_.node_of_op[step.op];
     NoteReads(step.op);
-    out_.step_triggers.push_back(NameOf(trigger_));
+    out_.step_triggers.push_back(NameOf(TriggerOf(step)));
     std::vector<std::string> inputs;
     for (const TensorRef& input : index_[original].inputs) inputs.push_back(instances_.Resolve(input));
     if (step.moves) {
@@ -354,7 +366,7 @@ class Rewriter {
   std::vector<bool> moved_;       // per op: runs at a step's place, not at its own
   std::vector<bool> late_;        // moved, or a view of something moved: nothing earlier may wait for it
   std::vector<int> triggers_in_;  // per op: a region, or kNone
-  OpId trigger_ = kNone;          // of the closure that is being added
+  std::map<int, OpId> triggers_;  // by region: of the steps that are being added
   std::vector<int> swapped_out_;  // per buffer: its swap-out, once that is there
   std::vector<int> swap_in_at_;   // per swap-in that is there: its node's index
   std::vector<bool> due_;         // per swap-in: it has a reader

@@ -196,6 +196,13 @@ class Imported {
     if (status_.ok()) status_ = sizes_.Infer();
     if (status_.ok()) status_ = ImportGraph(item_, index_, sizes_, &imported_);
   }
+  // To be planned: the regions that these nodes are in.
+  Imported(tensorflow::grappler::GrapplerItem item, const std::vector<std::string>& in_regions)
+      : Imported(std::move(item)) {
+    std::vector<int> regions;
+    for (const std::string& node : in_regions) regions.push_back(index_[index_.Find(node)].region);
+    if (status_.ok()) status_ = ImportRegions(item_, index_, sizes_, regions, /*hold=*/false, &imported_);
+  }
 
   const absl::Status& status() const { return status_; }
   const tensorflow::grappler::GrapplerItem& item() const { return item_; }

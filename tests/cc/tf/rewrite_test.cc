@@ -165,6 +165,32 @@ TEST(Rewrite, AnIdentityNIsPassedOverPortByPort) {
   EXPECT_TRUE(out.Has("early", "both:1"));
 }
 
+TEST(Rewrite, CopiesOfARegionWaitForOpsOfTheirOwnRegion) {
+  // The last op of a branch runs right after copies of an op in the branch and of one outside, which all runs need.
+  GraphBuilder b;
+  b.Feed("x", {256, 64});
+  b.Constant("yes", {}, tensorflow::DT_BOOL);
+  b.Float("outside", "Tanh", {"x"});
+  b.Float("outside_reader", "Exp", {"outside"});
+  b.Float("fork", "Switch", {"outside_reader", "yes"});
+  b.Float("inside", "Sigmoid", {"fork:1"});
+  b.Float("inside_reader", "Exp", {"inside"});
+  b.Float("last", "Mul", {"inside_reader", "inside"});
+  b.Float("join", "Merge", {"fork", "last"}, {testing::Int("N", 2)});
+  b.Float("after", "Mul", {"join", "outside"});
+  b.Fetch("after");
+  const Imported step(b.item(), {"outside", "inside"});
+  ASSERT_TRUE(step.status().ok()) << step.status().message();
+  ASSERT_EQ(step.imported().regions.size(), 2U);
+  const Rewritten out(step, {{"outside", "last"}, {"inside", "last"}});
+  ASSERT_TRUE(out.status.ok()) << out.status.message();
+  EXPECT_TRUE(out.Has(RecomputeName(0, "outside"), "^outside_reader"));
+  EXPECT_TRUE(out.Has(RecomputeName(1, "inside"), "^inside_reader"));
+  EXPECT_FALSE(out.Has(RecomputeName(0, "outside"), "^inside_reader"));  // it would not run without the branch
+  EXPECT_TRUE(out.Has("last", RecomputeName(1, "inside")));
+  EXPECT_TRUE(out.Has("after", RecomputeName(0, "outside")));
+}
+
 TEST(Rewrite, AMovedOpKeepsItsNameAndWaits) {
   GraphBuilder b;
   b.Feed("x", {256, 64});
