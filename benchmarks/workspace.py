@@ -206,6 +206,17 @@ def others(dtype: str) -> Iterator[Case]:
         lambda g, a: raw.ResizeBilinearGrad(grads=g, original_image=a),
         [big, x],
     )
+    logits, labels = normal([40000, 3], dtype), tf.zeros([40000], tf.int32)
+    yield (
+        "SparseSoftmaxCrossEntropyWithLogits",
+        lambda a: raw.SparseSoftmaxCrossEntropyWithLogits(features=a, labels=labels),
+        [logits],
+    )
+    yield (
+        "SoftmaxCrossEntropyWithLogits",
+        lambda a, b: raw.SoftmaxCrossEntropyWithLogits(features=a, labels=b),
+        [logits, tf.nn.softmax(logits)],
+    )
     yield "Cholesky", lambda a: tf.linalg.cholesky(a), [square]
     yield "Svd", lambda a: tf.linalg.svd(a), [m]
     yield "Qr", lambda a: tf.linalg.qr(a), [m]

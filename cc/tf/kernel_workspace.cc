@@ -197,6 +197,11 @@ int64_t CopyOfInput(const SizedOp& op, const CpuKernels& /*kernels*/) {
   return Has(op, 1, 1) ? BytesOf(op.inputs[0]) : 0;
 }
 
+// A number for each example, beside its loss.
+int64_t CrossEntropy(const SizedOp& op, const CpuKernels& /*kernels*/) {
+  return Has(op, 2, 2) ? BytesOf(op.outputs[0]) : 0;
+}
+
 using Rule = int64_t (*)(const SizedOp&, const CpuKernels&);
 
 const std::unordered_map<std::string, Rule>& Rules() {
@@ -226,6 +231,8 @@ const std::unordered_map<std::string, Rule>& Rules() {
       {"All", Reduction},
       {"Any", Reduction},
       {"MirrorPadGrad", CopyOfInput},
+      {"SoftmaxCrossEntropyWithLogits", CrossEntropy},
+      {"SparseSoftmaxCrossEntropyWithLogits", CrossEntropy},
   };
   return *rules;
 }

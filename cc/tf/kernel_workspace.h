@@ -1,5 +1,5 @@
 // What TensorFlow's CPU kernels allocate for themselves: convolutions, matrix products, pooling, batch norm,
-// reductions.
+// reductions, cross-entropy.
 //
 // Which kernel runs depends on the machine. TensorFlow takes oneDNN's for float, and for bfloat16 and half where the
 // processor has instructions of a kind for them (it says so itself); other types, and all of them with

@@ -348,6 +348,15 @@ TEST(KernelWorkspace, ReductionsOfMoreThanThreeRunsOfAxesAreTransposedFirst) {
   EXPECT_EQ(Op("Sum").In(kFloat, five).In(tensorflow::DT_INT32, {2}).Out(kFloat, {}).Workspace(), 0);
 }
 
+TEST(KernelWorkspace, CrossEntropyTakesANumberForEachExample) {
+  Op sparse("SparseSoftmaxCrossEntropyWithLogits");
+  sparse.In(kFloat, {4096, 3}).In(tensorflow::DT_INT32, {4096}).Out(kFloat, {4096}).Out(kFloat, {4096, 3});
+  EXPECT_EQ(sparse.Workspace(), 4096 * 4);
+  Op dense("SoftmaxCrossEntropyWithLogits");
+  dense.In(kHalf, {4096, 3}).In(kHalf, {4096, 3}).Out(kHalf, {4096}).Out(kHalf, {4096, 3});
+  EXPECT_EQ(dense.Workspace(), 4096 * 2);
+}
+
 TEST(KernelWorkspace, OfOtherOpsAndTypesNothingIsKnown) {
   EXPECT_EQ(CpuKernels::Here(3).threads, 3);
   EXPECT_FALSE(CpuKernels::Here(3).OneDnn(kDouble));
