@@ -1,0 +1,133 @@
+#include "cc/tf/edge_order.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace lms {
+namespace {
+
+constexpr uint64_t kEdgeBytes = 32;
+constexpr uint64_t kPieceBytes = 8192;
+constexpr uint64_t kNone = 0;  // no address
+
+// An open hash table of addresses. It grows where four fifths are taken, which moves all in the order of their slots.
+class Table {
+ public:
+  Table() { Resize(1); }
+
+  void Insert(uint64_t address) {
+    if (taken_ >= static_cast<size_t>(static_cast<double>(slots_.size()) * kMostTaken)) {
+      std::vector<uint64_t> old;
+      old.swap(slots_);
+      Resize(taken_ + 1);
+      taken_ = 0;
+      for (const uint64_t other : old) {
+        if (other != kNone) Put(other);
+      }
+    }
+    Put(address);
+  }
+
+  const std::vector<uint64_t>& slots() const { return slots_; }
+
+ private:
+  static constexpr double kMostTaken = 0.8;
+  static constexpr size_t kWidth = 8;
+
+  void Resize(size_t count) {
+    size_t size = kWidth;
+    while (static_cast<double>(count) >= kMostTaken * static_cast<double>(size)) size *= 2;
+    slots_.assign(size, kNone);
+  }
+
+  void Put(uint64_t address) {
+    const uint64_t hash = address + (address >> 6);
+    size_t slot = (hash >> 8) & (slots_.size() - 1);
+    for (size_t probes = 1; slots_[slot] != kNone; ++probes) slot = (slot + probes) & (slots_.size() - 1);
+    slots_[slot] = address;
+    ++taken_;
+  }
+
+  std::vector<uint64_t> slots_;
+  size_t taken_ = 0;
+};
+
+}  // namespace
+
+std::vector<int> InTableOrder(const std::vector<uint64_t>& addresses) {
+  Table table;
+  for (const uint64_t address : addresses) table.Insert(address);
+  std::vector<std::pair<uint64_t, int>> indices;
+  for (size_t i = 0; i < addresses.size(); ++i) indices.emplace_back(addresses[i], static_cast<int>(i));
+  std::sort(indices.begin(), indices.end());
+  std::vector<int> order;
+  for (const uint64_t address : table.slots()) {
+    if (address == kNone) continue;
+    order.push_back(std::lower_bound(indices.begin(), indices.end(), std::make_pair(address, 0))->second);
+  }
+  return order;
+}
+
+EdgeOrder::EdgeOrder(int edges, std::mt19937* random) {
+  // Memory is given out in multiples of 16 bytes; in the first piece nodes come before the edges, in steps of 8.
+  const auto somewhere = [random] { return (uint64_t{1} + (*random)() % (1 << 20)) * 2 * kPieceBytes; };
+  begin_ = (*random)() % (kPieceBytes / 8) * 8;
+  first_ = somewhere() + (*random)() % (kPieceBytes / 8) * 8;
+  const uint64_t pieces = (begin_ + static_cast<uint64_t>(edges) * kEdgeBytes) / kPieceBytes + 1;
+  for (uint64_t i = 0; i < pieces; ++i) pieces_.push_back(somewhere() + (*random)() % (kPieceBytes / 16) * 16);
+}
+
+uint64_t EdgeOrder::AddressOf(int number) const {
+  const uint64_t at = begin_ + static_cast<uint64_t>(number) * kEdgeBytes;
+  return pieces_[at / kPieceBytes] + at % kPieceBytes;
+}
+
+void EdgeOrder::Sort(const std::vector<ReaderEdge>& data, const std::vector<ReaderEdge>& control,
+                     std::vector<int>* data_readers, std::vector<int>* control_readers) const {
+  data_readers->clear();
+  control_readers->clear();
+  if (data.size() + control.size() <= kOrderedEdges) {
+    for (const ReaderEdge& edge : data) data_readers->push_back(edge.reader);
+    for (const ReaderEdge& edge : control) control_readers->push_back(edge.reader);
+    return;
+  }
+  std::vector<uint64_t> addresses;
+  std::vector<std::pair<int, bool>> readers;  // and is it one of data?
+  for (size_t d = 0, c = 0; d < data.size() || c < control.size();) {
+    const bool of_data = c == control.size() || (d < data.size() && data[d].number < control[c].number);
+    const ReaderEdge& edge = of_data ? data[d++] : control[c++];
+    addresses.push_back(AddressOf(edge.number));
+    readers.emplace_back(edge.reader, of_data);
+  }
+  for (const int i : InTableOrder(addresses)) {
+    (readers[i].second ? data_readers : control_readers)->push_back(readers[i].first);
+  }
+}
+
+std::vector<int> EdgeOrder::Sort(const std::vector<ReaderEdge>& readers) const {
+  std::vector<int> sorted;
+  std::vector<int> none;
+  Sort(readers, {}, &sorted, &none);
+  return sorted;
+}
+
+std::vector<int> EdgeOrder::SortRoots(const std::vector<ReaderEdge>& roots) const {
+  std::vector<uint64_t> addresses{first_};
+  std::vector<int> nodes(1 + kSinkEdges, -1);
+  for (int number = 0; number < kSinkEdges; ++number) addresses.push_back(AddressOf(number));
+  for (const ReaderEdge& edge : roots) {
+    addresses.push_back(AddressOf(edge.number));
+    nodes.push_back(edge.reader);
+  }
+  std::vector<int> sorted;
+  if (addresses.size() <= kOrderedEdges) {
+    for (const ReaderEdge& edge : roots) sorted.push_back(edge.reader);
+    return sorted;
+  }
+  for (const int i : InTableOrder(addresses)) {
+    if (nodes[i] >= 0) sorted.push_back(nodes[i]);
+  }
+  return sorted;
+}
+
+}  // namespace lms
