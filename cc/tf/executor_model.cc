@@ -2,16 +2,12 @@
 
 #include <algorithm>
 #include <deque>
-#include <functional>
-#include <iterator>
-#include <queue>
 #include <random>
-#include <string>
-#include <unordered_set>
 #include <utility>
 
 #include "cc/tf/layout_fusions.h"
 #include "cc/tf/loops.h"
+#include "cc/tf/node_numbers.h"
 #include "cc/tf/node_types.h"
 #include "cc/tf/op_traits.h"
 #include "cc/tf/swap_ops.h"
@@ -21,177 +17,6 @@ namespace {
 
 // Ways to number the nodes that are drawn, where there are several.
 constexpr int kNumberings = 4;
-
-bool ClosesLoop(const std::string& op_type) { return op_type == "NextIteration" || op_type == "RefNextIteration"; }
-
-// Ops that oneDNN's layout pass replaces by nodes of its own.
-bool Replaced(const std::string& op_type) {
-  static const auto* const names = new std::unordered_set<std::string>{"AvgPool",
-                                                                       "AvgPoolGrad",
-                                                                       "BatchMatMul",
-                                                                       "BatchMatMulV2",
-                                                                       "Conv2D",
-                                                                       "Conv2DBackpropFilter",
-                                                                       "Conv2DBackpropInput",
-                                                                       "Conv3D",
-                                                                       "Conv3DBackpropFilterV2",
-                                                                       "Conv3DBackpropInputV2",
-                                                                       "DepthwiseConv2dNative",
-                                                                       "DepthwiseConv2dNativeBackpropFilter",
-                                                                       "DepthwiseConv2dNativeBackpropInput",
-                                                                       "Einsum",
-                                                                       "FusedBatchNormGradV3",
-                                                                       "FusedBatchNormV3",
-                                                                       "MatMul",
-                                                                       "MaxPool",
-                                                                       "MaxPoolGrad",
-                                                                       "Softmax",
-                                                                       "_FusedBatchNormEx",
-                                                                       "_FusedConv2D",
-                                                                       "_FusedDepthwiseConv2dNative",
-                                                                       "_FusedMatMul",
-                                                                       "_MklSwish"};
-  return names->count(op_type) != 0;
-}
-
-// Numbers of nodes, as the executor has them.
-class Numbers {
- public:
-  Numbers(const tensorflow::GraphDef& graph, const GraphIndex& index, const std::vector<int>& fused, bool onednn)
-      : index_(index),
-        fused_(fused),
-        closes_loop_(index.size()),
-        replaced_(index.size(), false),
-        inputs_(index.size()) {
-    for (int i = 0; i < index.size(); ++i) closes_loop_[i] = ClosesLoop(graph.node(i).op());
-    for (int i = 0; i < index.size(); ++i) {
-      for (const TensorRef& input : index[i].inputs) inputs_[i] += closes_loop_[input.node] ? 0 : 1;
-      inputs_[i] += static_cast<int>(index[i].controls.size());
-      if (graph.node(i).op() == "_Arg") arguments_.push_back(i);
-      replaced_[i] = onednn && Replaced(graph.node(i).op());
-      any_replaced_ = any_replaced_ || replaced_[i];
-    }
-    const auto number = [&graph](int node) {
-      const auto attr = graph.node(node).attr().find("index");
-      return attr == graph.node(node).attr().end() ? 0 : attr->second.i();
-    };
-    std::stable_sort(arguments_.begin(), arguments_.end(), [&](int a, int b) { return number(a) < number(b); });
-    SortFirstComeFirstServed();
-    if (any_replaced_) AddEdges();
-  }
-
-  // Is there one order of them alone?
-  bool Fixed() const { return !any_replaced_; }
-
-  // Grappler's topological sort takes nodes first come, first served. Where oneDNN's layout pass has put nodes of its
-  // own at the end, they are then sorted again: of those that are ready, the first. Arguments of functions come before
-  // all.
-  std::vector<int> Draw(std::mt19937* random) const { return ArgumentsFirst(Fixed() ? order_ : Replace(random)); }
-
- private:
-  std::vector<int> ArgumentsFirst(const std::vector<int>& order) const {
-    std::vector<bool> argument(index_.size(), false);
-    for (const int node : arguments_) argument[node] = true;
-    std::vector<int> all = arguments_;
-    std::copy_if(order.begin(), order.end(), std::back_inserter(all), [&](int node) { return !argument[node]; });
-    return all;
-  }
-
-  std::vector<int> Replace(std::mt19937* random) const {
-    const std::vector<int> search = ReversePostOrder(EdgeOrder(edges_, random));
-    std::vector<int> order = order_;
-    const auto own = std::stable_partition(order.begin(), order.end(), [this](int node) { return !replaced_[node]; });
-    std::sort(own, order.end(), [&search](int a, int b) { return search[a] < search[b]; });
-    std::vector<int> place(index_.size(), 0);
-    for (size_t i = 0; i < order.size(); ++i) place[order[i]] = static_cast<int>(i);
-    std::vector<std::vector<int>> fused_here(index_.size());
-    for (int i = 0; i < index_.size(); ++i) {
-      if (fused_[i] != i) fused_here[fused_[i]].push_back(i);
-    }
-    std::vector<int> waiting = inputs_;
-    std::priority_queue<int, std::vector<int>, std::greater<int>> ready;
-    for (const int node : order) {
-      if (waiting[node] == 0) ready.push(place[node]);
-    }
-    const auto pass = [&](int node) {
-      for (const int reader : index_[node].readers) {
-        if (--waiting[reader] == 0 && fused_[reader] == reader) ready.push(place[reader]);
-      }
-    };
-    std::vector<int> sorted;
-    while (!ready.empty()) {
-      const int node = order[ready.top()];
-      ready.pop();
-      sorted.push_back(node);
-      sorted.insert(sorted.end(), fused_here[node].begin(), fused_here[node].end());
-      if (closes_loop_[node]) continue;
-      pass(node);
-      for (const int other : fused_here[node]) pass(other);
-    }
-    return sorted;
-  }
-
-  void SortFirstComeFirstServed() {
-    std::vector<int> waiting = inputs_;
-    for (int i = 0; i < index_.size(); ++i) {
-      if (waiting[i] == 0) order_.push_back(i);
-    }
-    for (size_t next = 0; next < order_.size(); ++next) {
-      if (closes_loop_[order_[next]]) continue;  // its readers did not wait for it
-      for (const int reader : index_[order_[next]].readers) {
-        if (--waiting[reader] == 0) order_.push_back(reader);
-      }
-    }
-  }
-
-  void AddEdges() {
-    readers_.resize(index_.size());
-    for (const int to : order_) {
-      for (const TensorRef& input : index_[to].inputs) readers_[input.node].push_back({edges_++, to});
-      for (const int from : index_[to].controls) readers_[from].push_back({edges_++, to});
-    }
-    for (const int to : order_) {
-      if (index_[to].inputs.empty() && index_[to].controls.empty()) roots_.push_back({edges_++, to});
-    }
-  }
-
-  // The layout pass goes through the nodes in the order of a depth-first search, counted from its end: each node's
-  // place.
-  std::vector<int> ReversePostOrder(const EdgeOrder& edges) const {
-    std::vector<std::pair<int, bool>> stack;  // and has all behind it been visited?
-    for (const int root : edges.SortRoots(roots_)) stack.emplace_back(root, false);
-    std::vector<int> place(index_.size(), 0);
-    std::vector<bool> visited(index_.size(), false);
-    int next = index_.size();
-    while (!stack.empty()) {
-      const auto [node, left] = stack.back();
-      stack.pop_back();
-      if (left) {
-        place[node] = --next;
-        continue;
-      }
-      if (visited[node]) continue;
-      visited[node] = true;
-      stack.emplace_back(node, true);
-      for (const int reader : edges.Sort(readers_[node])) {
-        if (!visited[reader]) stack.emplace_back(reader, false);
-      }
-    }
-    return place;
-  }
-
-  const GraphIndex& index_;
-  const std::vector<int>& fused_;
-  std::vector<bool> closes_loop_;
-  std::vector<bool> replaced_;  // by nodes of the layout pass
-  std::vector<int> inputs_;     // that a node waits for
-  std::vector<int> arguments_;  // by their number
-  bool any_replaced_ = false;
-  std::vector<int> order_;  // as Grappler has sorted them
-  std::vector<std::vector<ReaderEdge>> readers_;
-  std::vector<ReaderEdge> roots_;
-  int edges_ = kSinkEdges;
-};
 
 }  // namespace
 
@@ -279,7 +104,7 @@ class ExecutorModel::Execution {
 
 ExecutorModel::ExecutorModel(const tensorflow::GraphDef& graph, const GraphIndex& index, bool onednn)
     : graph_(graph), index_(index), fused_(FusedInto(graph, index, onednn)) {
-  const Numbers numbers(graph, index, fused_, onednn);
+  const NodeNumbers numbers(graph, index, fused_, onednn);
   std::mt19937 random(index.size());
   for (int i = 0; i < (numbers.Fixed() ? 1 : kNumberings); ++i) numbered_.push_back(Nodes(numbers.Draw(&random)));
 }

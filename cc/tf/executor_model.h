@@ -14,12 +14,10 @@
 // Swaps (swap_ops.cc) are started on the spot and go on beside the threads: each direction of the link carries one at a
 // time, or both together do, the most urgent first. What waits for one is handed to the pool when it has ended.
 //
-// oneDNN's layout pass, which comes after Grappler, has its part in it: the nodes that it replaces get higher numbers,
-// in the order in which it goes through the graph, and it fuses gradients of biases into those of filters. It searches
-// depth first, along the same tables of edges, so that numbers differ from one instance to the next: some ways to
-// number the nodes are drawn. Left out: constants folded later, other kernels that complete elsewhere, branches not
-// taken, and that the executor treats a kernel as cheap, too, once it has measured some ninety times that it takes less
-// than a few microseconds.
+// oneDNN's layout pass, which comes after Grappler, has its part in it: it numbers nodes anew (node_numbers.h), and it
+// fuses gradients of biases into those of filters. Some ways to number the nodes are drawn. Left out: constants folded
+// later, other kernels that complete elsewhere, branches not taken, and that the executor treats a kernel as cheap, too,
+// once it has measured some ninety times that it takes less than a few microseconds.
 
 #ifndef LMS_CC_TF_EXECUTOR_MODEL_H_
 #define LMS_CC_TF_EXECUTOR_MODEL_H_

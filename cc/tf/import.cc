@@ -45,6 +45,7 @@ absl::Status ImportRegions(const tensorflow::grappler::GrapplerItem& item, const
   AddReads(&state);
   deadline.Check();
   AddTakeovers(&state);
+  deadline.Check();
   AddLoopReads(&state);
   deadline.Check();
   AddVariableWrites(&state);

@@ -218,10 +218,14 @@ def test_cross_entropy_takes_a_number_for_each_example():
     logits = normal([65536, 3], "float32")
     labels = tf.zeros([65536], tf.int32)
     sparse = tf.raw_ops.SparseSoftmaxCrossEntropyWithLogits
-    assert predicted_well(lambda x, y: sparse(features=x, labels=y), logits, labels) >= 5 * 65536 * 4
+    assert (
+        predicted_well(lambda x, y: sparse(features=x, labels=y), logits, labels) >= 5 * 65536 * 4
+    )
     dense = tf.raw_ops.SoftmaxCrossEntropyWithLogits
     targets = tf.nn.softmax(logits)
-    assert predicted_well(lambda x, y: dense(features=x, labels=y), logits, targets) >= 5 * 65536 * 4
+    assert (
+        predicted_well(lambda x, y: dense(features=x, labels=y), logits, targets) >= 5 * 65536 * 4
+    )
 
 
 # With one thread of each kind; with more the gradients of two filters may run at a time, or not.
