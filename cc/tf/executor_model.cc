@@ -15,8 +15,8 @@
 namespace lms {
 namespace {
 
-// Ways to number the nodes that are drawn, where there are several.
-constexpr int kNumberings = 4;
+// Ways to number the nodes that are drawn, where there are several: as many as predictions draw orders.
+constexpr int kNumberings = 8;
 
 }  // namespace
 
@@ -26,7 +26,7 @@ class ExecutorModel::Execution {
   Execution(const ExecutorNodes& nodes, std::mt19937 random)
       : nodes_(nodes.nodes), edges_(nodes.edges, &random), waiting_(nodes_.size()) {
     for (size_t i = 0; i < nodes_.size(); ++i) waiting_[i] = nodes_[i].waits_for;
-    Schedule(edges_.SortRoots(nodes.roots));
+    Schedule(nodes.Roots(edges_));
   }
 
   std::vector<int> Run() {
@@ -103,23 +103,40 @@ class ExecutorModel::Execution {
 };
 
 ExecutorModel::ExecutorModel(const tensorflow::GraphDef& graph, const GraphIndex& index, bool onednn)
-    : graph_(graph), index_(index), fused_(FusedInto(graph, index, onednn)) {
+    : index_(index),
+      fused_(FusedInto(graph, index, onednn)),
+      devices_(DeviceNumbers(graph)),
+      alone_(index.size()),
+      closes_loop_(index.size()) {
+  for (int i = 0; i < index.size(); ++i) {
+    const tensorflow::NodeDef& node = graph.node(i);
+    closes_loop_[i] = ClosesLoop(node.op());
+    // Kernels on other devices cost the executor's thread nothing but the launch.
+    alone_[i].runs_inline = RunsInline(node.op()) || DeviceType(node.device()) != "CPU";
+    if (node.op() != kSwapOutOp && node.op() != kSwapInOp) continue;
+    alone_[i].direction = node.op() == kSwapOutOp ? 0 : 1;
+    const auto deadline = node.attr().find("deadline");
+    if (deadline != node.attr().end()) alone_[i].deadline = deadline->second.i();
+  }
   const NodeNumbers numbers(graph, index, fused_, onednn);
   std::mt19937 random(index.size());
-  for (int i = 0; i < (numbers.Fixed() ? 1 : kNumberings); ++i) numbered_.push_back(Nodes(numbers.Draw(&random)));
+  for (int i = 0; i < (numbers.Fixed() ? 1 : kNumberings); ++i) {
+    numbered_.push_back(Connected(graph, numbers.Draw(&random)));
+  }
 }
 
-ExecutorNodes ExecutorModel::Nodes(const std::vector<int>& order) const {
-  ExecutorNodes all{std::vector<ExecutorNode>(index_.size()), {}, kSinkEdges};
+ExecutorNodes ExecutorModel::Connected(const tensorflow::GraphDef& graph, const std::vector<int>& order) const {
+  ExecutorNodes all{alone_, {}, 0};
+  EdgeNumbers edges;
   std::vector<ExecutorNode>& nodes = all.nodes;
   const auto connect = [&](int from, int to) {
-    nodes[fused_[from]].control.push_back({all.edges++, fused_[to]});
+    nodes[fused_[from]].control.push_back({edges.Next(devices_[to]), fused_[to]});
     ++nodes[fused_[to]].waits_for;
   };
   // What leaves a loop runs when the loop has ended: after all that its iterations take in.
   const auto wait_for_loop = [&](int from, int to) {
     if (index_[to].frame > 0) {
-      if (!IsExit(graph_.node(to))) return;  // within the iteration
+      if (!IsExit(graph.node(to))) return;  // within the iteration
       for (const int end : index_.frame(index_[to].frame).ends) {
         if (index_[end].live) connect(end, to);
       }
@@ -134,8 +151,8 @@ ExecutorNodes ExecutorModel::Nodes(const std::vector<int>& order) const {
   for (const int to : order) {
     if (!index_[to].live) continue;
     for (const TensorRef& input : index_[to].inputs) {
-      if (fused_[to] != to || ClosesLoop(graph_.node(input.node).op())) continue;
-      nodes[fused_[input.node]].data.push_back({all.edges++, to});
+      if (fused_[to] != to || closes_loop_[input.node]) continue;
+      nodes[fused_[input.node]].data.push_back({edges.Next(devices_[to]), to});
       ++nodes[to].waits_for;
       wait_for_loop(input.node, to);
     }
@@ -144,19 +161,15 @@ ExecutorNodes ExecutorModel::Nodes(const std::vector<int>& order) const {
       wait_for_loop(from, to);
     }
     if (fused_[to] != to) nodes[fused_[to]].fused.push_back(to);
-    // Kernels on other devices cost the executor's thread nothing but the launch.
-    nodes[to].runs_inline = RunsInline(graph_.node(to).op()) || DeviceType(graph_.node(to).device()) != "CPU";
-    const tensorflow::NodeDef& node = graph_.node(to);
-    if (node.op() != kSwapOutOp && node.op() != kSwapInOp) continue;
-    nodes[to].direction = node.op() == kSwapOutOp ? 0 : 1;
-    const auto deadline = node.attr().find("deadline");
-    if (deadline != node.attr().end()) nodes[to].deadline = deadline->second.i();
   }
   for (const int node : order) {
     if (!index_[node].live || fused_[node] != node) continue;
-    if (nodes[node].waits_for == 0) all.roots.push_back({all.edges++, node});
-    if (nodes[node].data.empty() && nodes[node].control.empty()) ++all.edges;  // to the sink
+    const int device = devices_[node];
+    if (device >= static_cast<int>(all.roots.size())) all.roots.resize(device + 1);
+    if (nodes[node].waits_for == 0) all.roots[device].push_back({edges.Next(device), node});
+    if (nodes[node].data.empty() && nodes[node].control.empty()) edges.Next(device);  // to the sink
   }
+  all.edges = edges.most();
   return all;
 }
 

@@ -16,8 +16,8 @@
 //
 // oneDNN's layout pass, which comes after Grappler, has its part in it: it numbers nodes anew (node_numbers.h), and it
 // fuses gradients of biases into those of filters. Some ways to number the nodes are drawn. Left out: constants folded
-// later, other kernels that complete elsewhere, branches not taken, and that the executor treats a kernel as cheap, too,
-// once it has measured some ninety times that it takes less than a few microseconds.
+// later, other kernels that complete elsewhere, branches not taken, and that the executor treats a kernel as cheap,
+// too, once it has measured some ninety times that it takes less than a few microseconds.
 
 #ifndef LMS_CC_TF_EXECUTOR_MODEL_H_
 #define LMS_CC_TF_EXECUTOR_MODEL_H_
@@ -33,7 +33,7 @@ namespace lms {
 
 class ExecutorModel {
  public:
-  // `index` belongs to the graph; both outlive this. `onednn`: is oneDNN in use? O(n log n) in nodes and inputs.
+  // `index` belongs to the graph and outlives this. `onednn`: is oneDNN in use? O(n log n) in nodes and inputs.
   ExecutorModel(const tensorflow::GraphDef& graph, const GraphIndex& index, bool onednn);
 
   // The live nodes in an order in which they may run; the same seed gives the same order. Shorter than the live nodes
@@ -49,11 +49,14 @@ class ExecutorModel {
  private:
   class Execution;
 
-  ExecutorNodes Nodes(const std::vector<int>& order) const;
+  // The nodes with their edges, where they have these numbers.
+  ExecutorNodes Connected(const tensorflow::GraphDef& graph, const std::vector<int>& order) const;
 
-  const tensorflow::GraphDef& graph_;
   const GraphIndex& index_;
   const std::vector<int> fused_;
+  const std::vector<int> devices_;
+  std::vector<ExecutorNode> alone_;  // without edges
+  std::vector<bool> closes_loop_;
   std::vector<ExecutorNodes> numbered_;  // by ways to number them
 };
 

@@ -4,8 +4,11 @@
 #include <functional>
 #include <iterator>
 #include <queue>
+#include <unordered_map>
 #include <unordered_set>
 #include <utility>
+
+#include "cc/tf/node_types.h"
 
 namespace lms {
 namespace {
@@ -44,15 +47,29 @@ bool Replaced(const std::string& op_type) {
 
 bool ClosesLoop(const std::string& op_type) { return op_type == "NextIteration" || op_type == "RefNextIteration"; }
 
+std::vector<int> DeviceNumbers(const tensorflow::GraphDef& graph) {
+  std::unordered_map<std::string, int> known;
+  std::vector<int> numbers;
+  for (const auto& node : graph.node()) {
+    numbers.push_back(known.emplace(node.device(), static_cast<int>(known.size())).first->second);
+  }
+  return numbers;
+}
+
 NodeNumbers::NodeNumbers(const tensorflow::GraphDef& graph, const GraphIndex& index, const std::vector<int>& fused,
                          bool onednn)
-    : index_(index), fused_(fused), closes_loop_(index.size()), replaced_(index.size(), false), inputs_(index.size()) {
+    : index_(index),
+      fused_(fused),
+      closes_loop_(index.size()),
+      replaced_(index.size(), false),
+      devices_(DeviceNumbers(graph)),
+      inputs_(index.size()) {
   for (int i = 0; i < index.size(); ++i) closes_loop_[i] = ClosesLoop(graph.node(i).op());
   for (int i = 0; i < index.size(); ++i) {
     for (const TensorRef& input : index[i].inputs) inputs_[i] += closes_loop_[input.node] ? 0 : 1;
     inputs_[i] += static_cast<int>(index[i].controls.size());
     if (graph.node(i).op() == "_Arg") arguments_.push_back(i);
-    replaced_[i] = onednn && Replaced(graph.node(i).op());
+    replaced_[i] = onednn && Replaced(graph.node(i).op()) && DeviceType(graph.node(i).device()) == "CPU";
     any_replaced_ = any_replaced_ || replaced_[i];
   }
   const auto number = [&graph](int node) {
@@ -83,19 +100,23 @@ void NodeNumbers::SortFirstComeFirstServed() {
 
 void NodeNumbers::AddEdges() {
   readers_.resize(index_.size());
+  roots_.resize(*std::max_element(devices_.begin(), devices_.end()) + 1);
   for (const int to : order_) {
-    for (const TensorRef& input : index_[to].inputs) readers_[input.node].push_back({edges_++, to});
-    for (const int from : index_[to].controls) readers_[from].push_back({edges_++, to});
+    for (const TensorRef& input : index_[to].inputs) readers_[input.node].push_back({edges_.Next(devices_[to]), to});
+    for (const int from : index_[to].controls) readers_[from].push_back({edges_.Next(devices_[to]), to});
   }
   for (const int to : order_) {
-    if (index_[to].inputs.empty() && index_[to].controls.empty()) roots_.push_back({edges_++, to});
+    if (!index_[to].inputs.empty() || !index_[to].controls.empty()) continue;
+    roots_[devices_[to]].push_back({edges_.Next(devices_[to]), to});
   }
 }
 
 // Each node's place in the search, counted from its end.
 std::vector<int> NodeNumbers::ReversePostOrder(const EdgeOrder& edges) const {
   std::vector<std::pair<int, bool>> stack;  // and has all behind it been visited?
-  for (const int root : edges.SortRoots(roots_)) stack.emplace_back(root, false);
+  for (const std::vector<ReaderEdge>& of_device : roots_) {
+    for (const int root : edges.SortRoots(of_device)) stack.emplace_back(root, false);
+  }
   std::vector<int> place(index_.size(), 0);
   std::vector<bool> visited(index_.size(), false);
   int next = index_.size();
@@ -117,7 +138,7 @@ std::vector<int> NodeNumbers::ReversePostOrder(const EdgeOrder& edges) const {
 }
 
 std::vector<int> NodeNumbers::Replace(std::mt19937* random) const {
-  const std::vector<int> search = ReversePostOrder(EdgeOrder(edges_, random));
+  const std::vector<int> search = ReversePostOrder(EdgeOrder(edges_.most(), random));
   std::vector<int> order = order_;
   const auto own = std::stable_partition(order.begin(), order.end(), [this](int node) { return !replaced_[node]; });
   std::sort(own, order.end(), [&search](int a, int b) { return search[a] < search[b]; });

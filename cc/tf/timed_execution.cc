@@ -15,12 +15,21 @@ constexpr double kSpread = 3;
 
 }  // namespace
 
+std::vector<int> ExecutorNodes::Roots(const EdgeOrder& order) const {
+  std::vector<int> all;
+  for (const std::vector<ReaderEdge>& of_device : roots) {
+    const std::vector<int> sorted = order.SortRoots(of_device);
+    all.insert(all.end(), sorted.begin(), sorted.end());
+  }
+  return all;
+}
+
 TimedExecution::TimedExecution(const ExecutorNodes& nodes, uint32_t seed, int threads,
                                const std::vector<double>& microseconds, bool one_lane)
     : nodes_(nodes.nodes),
       random_(seed),
       edges_(nodes.edges, &random_),
-      roots_(edges_.SortRoots(nodes.roots)),
+      roots_(nodes.Roots(edges_)),
       microseconds_(microseconds),
       waiting_(nodes_.size()),
       workers_(threads),
@@ -50,11 +59,12 @@ std::vector<ExecutorEvent> TimedExecution::Run() {
     for (Lane& lane : lanes_) {
       if (lane.node >= 0 && (transfer == nullptr || lane.ends < transfer->ends)) transfer = &lane;
     }
-    if (next == workers_.size() && transfer == nullptr) return std::move(events_);
-    if (next == workers_.size() || (transfer != nullptr && transfer->ends < workers_[next].ends)) {
+    if (transfer != nullptr && (next == workers_.size() || transfer->ends < workers_[next].ends)) {
       FinishTransfer(transfer);
-    } else {
+    } else if (next < workers_.size()) {
       Finish(next);
+    } else {
+      return std::move(events_);
     }
   }
 }

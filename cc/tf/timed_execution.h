@@ -32,11 +32,14 @@ struct ExecutorEvent {
   bool ends;
 };
 
-// All nodes, and the number of edges between them; `roots`: from the source to those that wait for nothing.
+// All nodes; `edges`: so many at most has one device's graph.
 struct ExecutorNodes {
   std::vector<ExecutorNode> nodes;
-  std::vector<ReaderEdge> roots;
+  std::vector<std::vector<ReaderEdge>> roots;  // by device: from the source to nodes that wait for nothing
   int edges = 0;
+
+  // The nodes that wait for nothing, in the order in which the executor comes to them.
+  std::vector<int> Roots(const EdgeOrder& order) const;
 };
 
 class TimedExecution {

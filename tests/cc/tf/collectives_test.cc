@@ -149,8 +149,7 @@ TEST_F(ReplicasTest, EachDeviceHasAPlanAndTheSameOne) {
     devices.insert(report.device);
   }
   EXPECT_EQ(devices.size(), 2U);
-  // Each peak is the highest of some drawn orders, in which a gradient of a weight may stay for another one's time.
-  EXPECT_NEAR(reports[0].peak_after_bytes, reports[1].peak_after_bytes, 64 * 64 * 4 + 16);
+  EXPECT_NEAR(reports[0].peak_after_bytes, reports[1].peak_after_bytes, 16);  // a constant that both read
   // Copies of the same nodes.
   std::multiset<std::string> copied[2];
   for (const auto& node : output_.node()) {
