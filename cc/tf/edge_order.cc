@@ -1,6 +1,7 @@
 #include "cc/tf/edge_order.h"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 namespace lms {
@@ -68,7 +69,7 @@ std::vector<int> InTableOrder(const std::vector<uint64_t>& addresses) {
   return order;
 }
 
-EdgeOrder::EdgeOrder(int edges, std::mt19937* random) {
+EdgeOrder::EdgeOrder(int edges, bool any, std::mt19937* random) : seed_((*random)()), any_(any) {
   // Memory is given out in multiples of 16 bytes; in the first piece nodes come before the edges, in steps of 8.
   const auto somewhere = [random] { return (uint64_t{1} + (*random)() % (1 << 20)) * 2 * kPieceBytes; };
   begin_ = (*random)() % (kPieceBytes / 8) * 8;
@@ -82,6 +83,21 @@ uint64_t EdgeOrder::AddressOf(int number) const {
   return pieces_[at / kPieceBytes] + at % kPieceBytes;
 }
 
+std::vector<int> EdgeOrder::Order(const std::vector<int>& numbers) const {
+  if (!any_) {
+    std::vector<uint64_t> addresses;
+    addresses.reserve(numbers.size());
+    for (const int number : numbers) addresses.push_back(number < 0 ? first_ : AddressOf(number));
+    return InTableOrder(addresses);
+  }
+  std::vector<int> order(numbers.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::mt19937 random(seed_ + static_cast<uint32_t>(numbers.back()));
+  // Not std::shuffle, whose result differs between standard libraries.
+  for (size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[random() % i]);
+  return order;
+}
+
 void EdgeOrder::Sort(const std::vector<ReaderEdge>& data, const std::vector<ReaderEdge>& control,
                      std::vector<int>* data_readers, std::vector<int>* control_readers) const {
   data_readers->clear();
@@ -91,15 +107,15 @@ void EdgeOrder::Sort(const std::vector<ReaderEdge>& data, const std::vector<Read
     for (const ReaderEdge& edge : control) control_readers->push_back(edge.reader);
     return;
   }
-  std::vector<uint64_t> addresses;
+  std::vector<int> numbers;
   std::vector<std::pair<int, bool>> readers;  // and is it one of data?
   for (size_t d = 0, c = 0; d < data.size() || c < control.size();) {
     const bool of_data = c == control.size() || (d < data.size() && data[d].number < control[c].number);
     const ReaderEdge& edge = of_data ? data[d++] : control[c++];
-    addresses.push_back(AddressOf(edge.number));
+    numbers.push_back(edge.number);
     readers.emplace_back(edge.reader, of_data);
   }
-  for (const int i : InTableOrder(addresses)) {
+  for (const int i : Order(numbers)) {
     (readers[i].second ? data_readers : control_readers)->push_back(readers[i].first);
   }
 }
@@ -112,19 +128,19 @@ std::vector<int> EdgeOrder::Sort(const std::vector<ReaderEdge>& readers) const {
 }
 
 std::vector<int> EdgeOrder::SortRoots(const std::vector<ReaderEdge>& roots) const {
-  std::vector<uint64_t> addresses{first_};
+  std::vector<int> numbers{-1};  // the edge with which the graph began
   std::vector<int> nodes(1 + kSinkEdges, -1);
-  for (int number = 0; number < kSinkEdges; ++number) addresses.push_back(AddressOf(number));
+  for (int number = 0; number < kSinkEdges; ++number) numbers.push_back(number);
   for (const ReaderEdge& edge : roots) {
-    addresses.push_back(AddressOf(edge.number));
+    numbers.push_back(edge.number);
     nodes.push_back(edge.reader);
   }
   std::vector<int> sorted;
-  if (addresses.size() <= kOrderedEdges) {
+  if (numbers.size() <= kOrderedEdges) {
     for (const ReaderEdge& edge : roots) sorted.push_back(edge.reader);
     return sorted;
   }
-  for (const int i : InTableOrder(addresses)) {
+  for (const int i : Order(numbers)) {
     if (nodes[i] >= 0) sorted.push_back(nodes[i]);
   }
   return sorted;

@@ -35,8 +35,9 @@ std::vector<int> InTableOrder(const std::vector<uint64_t>& addresses);
 
 class EdgeOrder {
  public:
-  // Draws where the memory of that many edges lies.
-  EdgeOrder(int edges, std::mt19937* random);
+  // Draws where the memory of that many edges lies. `any`: any order may come, as where several devices' graphs, each
+  // with memory and an executor of its own, are seen as one.
+  EdgeOrder(int edges, bool any, std::mt19937* random);
 
   // The readers of a node: of its tensors, and those that only wait for it. All lists of edges are by number.
   void Sort(const std::vector<ReaderEdge>& data, const std::vector<ReaderEdge>& control, std::vector<int>* data_readers,
@@ -51,6 +52,11 @@ class EdgeOrder {
  private:
   uint64_t AddressOf(int number) const;
 
+  // Indices of the edges, of which there are more than keep their order.
+  std::vector<int> Order(const std::vector<int>& numbers) const;
+
+  uint32_t seed_;
+  bool any_;
   uint64_t begin_;  // of the first edge, in its piece of memory
   uint64_t first_;  // the edge with which the graph began, from the source to the sink
   std::vector<uint64_t> pieces_;

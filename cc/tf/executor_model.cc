@@ -24,7 +24,7 @@ constexpr int kNumberings = 8;
 class ExecutorModel::Execution {
  public:
   Execution(const ExecutorNodes& nodes, std::mt19937 random)
-      : nodes_(nodes.nodes), edges_(nodes.edges, &random), waiting_(nodes_.size()) {
+      : nodes_(nodes.nodes), edges_(nodes.Drawn(&random)), waiting_(nodes_.size()) {
     for (size_t i = 0; i < nodes_.size(); ++i) waiting_[i] = nodes_[i].waits_for;
     Schedule(nodes.Roots(edges_));
   }

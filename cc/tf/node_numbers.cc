@@ -68,7 +68,8 @@ NodeNumbers::NodeNumbers(const tensorflow::GraphDef& graph, const GraphIndex& in
   for (int i = 0; i < index.size(); ++i) {
     for (const TensorRef& input : index[i].inputs) inputs_[i] += closes_loop_[input.node] ? 0 : 1;
     inputs_[i] += static_cast<int>(index[i].controls.size());
-    if (graph.node(i).op() == "_Arg") arguments_.push_back(i);
+    const std::string& op = graph.node(i).op();
+    if (op == "_Arg" || op == "Placeholder" || op == "VarHandleOp") arguments_.push_back(i);
     replaced_[i] = onednn && Replaced(graph.node(i).op()) && DeviceType(graph.node(i).device()) == "CPU";
     any_replaced_ = any_replaced_ || replaced_[i];
   }
@@ -138,10 +139,12 @@ std::vector<int> NodeNumbers::ReversePostOrder(const EdgeOrder& edges) const {
 }
 
 std::vector<int> NodeNumbers::Replace(std::mt19937* random) const {
-  const std::vector<int> search = ReversePostOrder(EdgeOrder(edges_.most(), random));
   std::vector<int> order = order_;
   const auto own = std::stable_partition(order.begin(), order.end(), [this](int node) { return !replaced_[node]; });
-  std::sort(own, order.end(), [&search](int a, int b) { return search[a] < search[b]; });
+  if (roots_.size() == 1) {  // of several devices' graphs as one, a search would say nothing
+    const std::vector<int> search = ReversePostOrder(EdgeOrder(edges_.most(), false, random));
+    std::sort(own, order.end(), [&search](int a, int b) { return search[a] < search[b]; });
+  }
   return SortAgain(order);
 }
 

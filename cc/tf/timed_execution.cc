@@ -28,7 +28,7 @@ TimedExecution::TimedExecution(const ExecutorNodes& nodes, uint32_t seed, int th
                                const std::vector<double>& microseconds, bool one_lane)
     : nodes_(nodes.nodes),
       random_(seed),
-      edges_(nodes.edges, &random_),
+      edges_(nodes.Drawn(&random_)),
       roots_(nodes.Roots(edges_)),
       microseconds_(microseconds),
       waiting_(nodes_.size()),

@@ -38,6 +38,8 @@ struct ExecutorNodes {
   std::vector<std::vector<ReaderEdge>> roots;  // by device: from the source to nodes that wait for nothing
   int edges = 0;
 
+  EdgeOrder Drawn(std::mt19937* random) const { return {edges, roots.size() > 1, random}; }
+
   // The nodes that wait for nothing, in the order in which the executor comes to them.
   std::vector<int> Roots(const EdgeOrder& order) const;
 };

@@ -46,7 +46,7 @@ TEST(EdgeOrder, ATableListsWhatADebuggerSaw) {
 
 TEST(EdgeOrder, EightKeepTheirOrderAndMoreDoNot) {
   std::mt19937 random(1);
-  const EdgeOrder order(100, &random);
+  const EdgeOrder order(100, false, &random);
   EXPECT_EQ(Sorted(order, Edges(8)), Counted(8));
   std::vector<int> data;
   std::vector<int> control;
@@ -56,7 +56,7 @@ TEST(EdgeOrder, EightKeepTheirOrderAndMoreDoNot) {
   std::set<std::vector<int>> seen;
   for (uint32_t seed = 0; seed < 20; ++seed) {
     std::mt19937 drawn(seed);
-    seen.insert(Sorted(EdgeOrder(100, &drawn), Edges(40)));
+    seen.insert(Sorted(EdgeOrder(100, false, &drawn), Edges(40)));
   }
   EXPECT_GT(seen.size(), 10U);
 }
@@ -64,7 +64,7 @@ TEST(EdgeOrder, EightKeepTheirOrderAndMoreDoNot) {
 TEST(EdgeOrder, NobodyIsLostWhereMemoryLiesInSeveralPieces) {
   for (uint32_t seed = 0; seed < 8; ++seed) {
     std::mt19937 random(seed);
-    const EdgeOrder order(5000, &random);
+    const EdgeOrder order(5000, seed % 2 == 1, &random);
     std::vector<int> data;
     std::vector<int> control;
     order.Sort(Edges(1000), Edges(500, 3000), &data, &control);
@@ -85,7 +85,7 @@ TEST(EdgeOrder, NeighboursStayInOrder) {
   int later = 0;
   constexpr int kDraws = 200;
   for (int draw = 0; draw < kDraws; ++draw) {
-    const std::vector<int> sorted = Sorted(EdgeOrder(100, &random), Edges(60));
+    const std::vector<int> sorted = Sorted(EdgeOrder(100, false, &random), Edges(60));
     const auto at = [&sorted](int reader) { return std::find(sorted.begin(), sorted.end(), reader); };
     later += at(30) < at(31) ? 1 : 0;
   }
@@ -94,7 +94,7 @@ TEST(EdgeOrder, NeighboursStayInOrder) {
 
 TEST(EdgeOrder, TheSourceHasEdgesToTheSinkAsWell) {
   std::mt19937 random(5);
-  const EdgeOrder order(50, &random);
+  const EdgeOrder order(50, false, &random);
   EXPECT_EQ(order.SortRoots(Edges(5)), Counted(5));
   EXPECT_EQ(order.SortRoots({}), std::vector<int>());
 }
