@@ -2,12 +2,16 @@
 
 #include <algorithm>
 #include <deque>
+#include <functional>
+#include <numeric>
+#include <queue>
 #include <random>
+#include <string>
+#include <unordered_set>
 #include <utility>
 
 #include "cc/tf/layout_fusions.h"
 #include "cc/tf/loops.h"
-#include "cc/tf/node_numbers.h"
 #include "cc/tf/node_types.h"
 #include "cc/tf/op_traits.h"
 #include "cc/tf/swap_ops.h"
@@ -15,26 +19,108 @@
 namespace lms {
 namespace {
 
-// Ways to number the nodes that are drawn, where there are several: as many as predictions draw orders.
-constexpr int kNumberings = 8;
+bool ClosesLoop(const std::string& op_type) { return op_type == "NextIteration" || op_type == "RefNextIteration"; }
+
+// Ops that oneDNN's layout pass replaces by nodes of its own.
+bool Replaced(const std::string& op_type) {
+  static const auto* const names = new std::unordered_set<std::string>{"AvgPool",
+                                                                       "AvgPoolGrad",
+                                                                       "BatchMatMul",
+                                                                       "BatchMatMulV2",
+                                                                       "Conv2D",
+                                                                       "Conv2DBackpropFilter",
+                                                                       "Conv2DBackpropInput",
+                                                                       "Conv3D",
+                                                                       "Conv3DBackpropFilterV2",
+                                                                       "Conv3DBackpropInputV2",
+                                                                       "DepthwiseConv2dNative",
+                                                                       "DepthwiseConv2dNativeBackpropFilter",
+                                                                       "DepthwiseConv2dNativeBackpropInput",
+                                                                       "Einsum",
+                                                                       "FusedBatchNormGradV3",
+                                                                       "FusedBatchNormV3",
+                                                                       "MatMul",
+                                                                       "MaxPool",
+                                                                       "MaxPoolGrad",
+                                                                       "Softmax",
+                                                                       "_FusedBatchNormEx",
+                                                                       "_FusedConv2D",
+                                                                       "_FusedDepthwiseConv2dNative",
+                                                                       "_FusedMatMul",
+                                                                       "_MklSwish"};
+  return names->count(op_type) != 0;
+}
+
+// Nodes as the executor numbers them. Grappler's topological sort takes them first come, first served. Where the layout
+// pass has put nodes of its own at the end, they are then sorted again: of those that are ready, the first.
+std::vector<int> Numbered(const tensorflow::GraphDef& graph, const GraphIndex& index, const std::vector<int>& fused,
+                          bool onednn) {
+  std::vector<int> waiting(index.size(), 0);
+  std::vector<int> order;
+  for (int i = 0; i < index.size(); ++i) {
+    for (const TensorRef& input : index[i].inputs) waiting[i] += ClosesLoop(graph.node(input.node).op()) ? 0 : 1;
+    waiting[i] += static_cast<int>(index[i].controls.size());
+  }
+  std::vector<int> inputs = waiting;
+  for (int i = 0; i < index.size(); ++i) {
+    if (waiting[i] == 0) order.push_back(i);
+  }
+  for (size_t next = 0; next < order.size(); ++next) {
+    if (ClosesLoop(graph.node(order[next]).op())) continue;  // its readers did not wait for it
+    for (const int reader : index[order[next]].readers) {
+      if (--waiting[reader] == 0) order.push_back(reader);
+    }
+  }
+  if (!onednn) return order;
+  std::stable_partition(order.begin(), order.end(), [&graph](int node) { return !Replaced(graph.node(node).op()); });
+  std::vector<int> place(index.size(), 0);
+  for (size_t i = 0; i < order.size(); ++i) place[order[i]] = static_cast<int>(i);
+  std::vector<std::vector<int>> fused_here(index.size());
+  for (int i = 0; i < index.size(); ++i) {
+    if (fused[i] != i) fused_here[fused[i]].push_back(i);
+  }
+  std::priority_queue<int, std::vector<int>, std::greater<int>> ready;
+  for (const int node : order) {
+    if (inputs[node] == 0) ready.push(place[node]);
+  }
+  const auto pass = [&](int node) {
+    for (const int reader : index[node].readers) {
+      if (--inputs[reader] == 0 && fused[reader] == reader) ready.push(place[reader]);
+    }
+  };
+  std::vector<int> sorted;
+  while (!ready.empty()) {
+    const int node = order[ready.top()];
+    ready.pop();
+    sorted.push_back(node);
+    sorted.insert(sorted.end(), fused_here[node].begin(), fused_here[node].end());
+    if (ClosesLoop(graph.node(node).op())) continue;
+    pass(node);
+    for (const int other : fused_here[node]) pass(other);
+  }
+  return sorted;
+}
 
 }  // namespace
 
 // One run: the queue at hand, and the pool.
 class ExecutorModel::Execution {
  public:
-  Execution(const ExecutorNodes& nodes, std::mt19937 random)
-      : nodes_(nodes.nodes), edges_(nodes.Drawn(&random)), waiting_(nodes_.size()) {
-    for (size_t i = 0; i < nodes_.size(); ++i) waiting_[i] = nodes_[i].waits_for;
-    Schedule(nodes.Roots(edges_));
+  Execution(const std::vector<ExecutorNode>& nodes, uint32_t seed)
+      : nodes_(nodes), random_(seed), waiting_(nodes.size()) {
+    for (size_t i = 0; i < nodes.size(); ++i) waiting_[i] = nodes[i].waits_for;
   }
 
-  std::vector<int> Run() {
+  std::vector<int> Run(std::vector<int> roots) {
+    if (roots.size() > kOrderedEdges) Shuffle(&random_, &roots);
+    Schedule(roots);
     DrainQueue();
     while (!pool_.empty() || !transfers_.empty()) {
       if (!transfers_.empty()) {
         // How long it takes is not known here: it has ended by the time that nothing is at hand.
-        const std::vector<int> ready = ReadyBehind(nodes_[transfers_.front()]);
+        std::vector<int> ready;
+        Fire(nodes_[transfers_.front()].data, &ready);
+        Fire(nodes_[transfers_.front()].control, &ready);
         transfers_.pop_front();
         for (const int node : ready) pool_.insert(pool_.begin(), node);
         continue;
@@ -58,20 +144,26 @@ class ExecutorModel::Execution {
         transfers_.push_back(begun);
         continue;
       }
-      Schedule(ReadyBehind(node));
+      std::vector<int> ready;
+      if (node.data.size() + node.control.size() <= kOrderedEdges) {
+        Fire(node.data, &ready);
+        Fire(node.control, &ready);
+      } else {
+        std::vector<int> data = node.data;
+        std::vector<int> control = node.control;
+        Shuffle(&random_, &data);
+        Shuffle(&random_, &control);
+        Fire(data, &ready);
+        Fire(control, &ready);
+      }
+      Schedule(ready);
     }
   }
 
-  // What waits for nothing more now that the node has run.
-  std::vector<int> ReadyBehind(const ExecutorNode& node) {
-    edges_.Sort(node.data, node.control, &data_, &control_);
-    std::vector<int> ready;
-    for (const std::vector<int>* readers : {&data_, &control_}) {
-      for (const int reader : *readers) {
-        if (--waiting_[reader] == 0) ready.push_back(reader);
-      }
+  void Fire(const std::vector<int>& readers, std::vector<int>* ready) {
+    for (const int reader : readers) {
+      if (--waiting_[reader] == 0) ready->push_back(reader);
     }
-    return ready;
   }
 
   void Schedule(const std::vector<int>& ready) {
@@ -92,9 +184,7 @@ class ExecutorModel::Execution {
   }
 
   const std::vector<ExecutorNode>& nodes_;
-  const EdgeOrder edges_;
-  std::vector<int> data_;  // readers of the node that has run
-  std::vector<int> control_;
+  std::mt19937 random_;
   std::vector<int> waiting_;
   std::deque<int> queue_;
   std::vector<int> pool_;
@@ -103,84 +193,59 @@ class ExecutorModel::Execution {
 };
 
 ExecutorModel::ExecutorModel(const tensorflow::GraphDef& graph, const GraphIndex& index, bool onednn)
-    : index_(index),
-      fused_(FusedInto(graph, index, onednn)),
-      devices_(DeviceNumbers(graph)),
-      alone_(index.size()),
-      closes_loop_(index.size()) {
-  for (int i = 0; i < index.size(); ++i) {
-    const tensorflow::NodeDef& node = graph.node(i);
-    closes_loop_[i] = ClosesLoop(node.op());
-    // Kernels on other devices cost the executor's thread nothing but the launch.
-    alone_[i].runs_inline = RunsInline(node.op()) || DeviceType(node.device()) != "CPU";
-    if (node.op() != kSwapOutOp && node.op() != kSwapInOp) continue;
-    alone_[i].direction = node.op() == kSwapOutOp ? 0 : 1;
-    const auto deadline = node.attr().find("deadline");
-    if (deadline != node.attr().end()) alone_[i].deadline = deadline->second.i();
-  }
-  const NodeNumbers numbers(graph, index, fused_, onednn);
-  std::mt19937 random(index.size());
-  for (int i = 0; i < (numbers.Fixed() ? 1 : kNumberings); ++i) {
-    numbered_.push_back(Connected(graph, numbers.Draw(&random)));
-  }
-}
-
-ExecutorNodes ExecutorModel::Connected(const tensorflow::GraphDef& graph, const std::vector<int>& order) const {
-  ExecutorNodes all{alone_, {}, 0};
-  EdgeNumbers edges;
-  std::vector<ExecutorNode>& nodes = all.nodes;
+    : nodes_(index.size()) {
+  const std::vector<int> fused = FusedInto(graph, index, onednn);
   const auto connect = [&](int from, int to) {
-    nodes[fused_[from]].control.push_back({edges.Next(devices_[to]), fused_[to]});
-    ++nodes[fused_[to]].waits_for;
+    nodes_[fused[from]].control.push_back(fused[to]);
+    ++nodes_[fused[to]].waits_for;
   };
   // What leaves a loop runs when the loop has ended: after all that its iterations take in.
   const auto wait_for_loop = [&](int from, int to) {
-    if (index_[to].frame > 0) {
+    if (index[to].frame > 0) {
       if (!IsExit(graph.node(to))) return;  // within the iteration
-      for (const int end : index_.frame(index_[to].frame).ends) {
-        if (index_[end].live) connect(end, to);
+      for (const int end : index.frame(index[to].frame).ends) {
+        if (index[end].live) connect(end, to);
       }
       return;
     }
-    const int cycle = index_[from].cycle;
-    if (cycle < 0 || cycle == index_[to].cycle) return;
-    for (const int end : index_.CycleEnds(cycle)) {
-      if (index_[end].live) connect(end, to);
+    const int cycle = index[from].cycle;
+    if (cycle < 0 || cycle == index[to].cycle) return;
+    for (const int end : index.CycleEnds(cycle)) {
+      if (index[end].live) connect(end, to);
     }
   };
+  const std::vector<int> order = Numbered(graph, index, fused, onednn);
   for (const int to : order) {
-    if (!index_[to].live) continue;
-    for (const TensorRef& input : index_[to].inputs) {
-      if (fused_[to] != to || closes_loop_[input.node]) continue;
-      nodes[fused_[input.node]].data.push_back({edges.Next(devices_[to]), to});
-      ++nodes[to].waits_for;
+    if (!index[to].live) continue;
+    for (const TensorRef& input : index[to].inputs) {
+      if (fused[to] != to || ClosesLoop(graph.node(input.node).op())) continue;
+      nodes_[fused[input.node]].data.push_back(to);
+      ++nodes_[to].waits_for;
       wait_for_loop(input.node, to);
     }
-    for (const int from : index_[to].controls) {
+    for (const int from : index[to].controls) {
       connect(from, to);
       wait_for_loop(from, to);
     }
-    if (fused_[to] != to) nodes[fused_[to]].fused.push_back(to);
+    if (fused[to] != to) nodes_[fused[to]].fused.push_back(to);
+    // Kernels on other devices cost the executor's thread nothing but the launch.
+    nodes_[to].runs_inline = RunsInline(graph.node(to).op()) || DeviceType(graph.node(to).device()) != "CPU";
+    const tensorflow::NodeDef& node = graph.node(to);
+    if (node.op() != kSwapOutOp && node.op() != kSwapInOp) continue;
+    nodes_[to].direction = node.op() == kSwapOutOp ? 0 : 1;
+    const auto deadline = node.attr().find("deadline");
+    if (deadline != node.attr().end()) nodes_[to].deadline = deadline->second.i();
   }
   for (const int node : order) {
-    if (!index_[node].live || fused_[node] != node) continue;
-    const int device = devices_[node];
-    if (device >= static_cast<int>(all.roots.size())) all.roots.resize(device + 1);
-    if (nodes[node].waits_for == 0) all.roots[device].push_back({edges.Next(device), node});
-    if (nodes[node].data.empty() && nodes[node].control.empty()) edges.Next(device);  // to the sink
+    if (index[node].live && fused[node] == node && nodes_[node].waits_for == 0) roots_.push_back(node);
   }
-  all.edges = edges.most();
-  return all;
 }
 
-std::vector<int> ExecutorModel::Run(uint32_t seed) const {
-  return Execution(numbered_[seed % numbered_.size()], std::mt19937(seed)).Run();
-}
+std::vector<int> ExecutorModel::Run(uint32_t seed) const { return Execution(nodes_, seed).Run(roots_); }
 
 std::vector<ExecutorEvent> ExecutorModel::RunOnThreads(uint32_t seed, int threads,
                                                        const std::vector<double>& microseconds, bool one_lane) const {
-  const ExecutorNodes& nodes = numbered_[seed % numbered_.size()];
-  return TimedExecution(nodes, seed, std::max(1, threads), microseconds, one_lane).Run();
+  return TimedExecution(nodes_, seed, std::max(1, threads), microseconds, one_lane).Run(roots_);
 }
 
 }  // namespace lms

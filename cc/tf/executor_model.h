@@ -4,9 +4,9 @@
 // first and then those that only wait for it, each in the order of the readers' numbers. What becomes ready and is
 // cheap (op_traits: RunsInline) joins the queue at hand; of the rest the last one goes there too if that queue is
 // empty, and the others to the pool, whose single thread takes the newest first. The exception: a node with more than
-// eight outgoing edges keeps them in a hash table of pointers (edge_order.h), whose order changes with every instance
-// of the graph, in one process too. One such node is the source, on which every constant and argument hangs. So a graph
-// has not one order but a set of them, and Run() draws one.
+// eight outgoing edges keeps them in a hash table of pointers, whose order changes with every instance of the graph, in
+// one process too. One such node is the source, on which every constant and argument hangs. So a graph has not one
+// order but a set of them, and Run() draws one.
 //
 // With several threads each has a pool of its own: it takes the newest of that, or where there is none the oldest of
 // another's. What runs beside what then depends on how long kernels take.
@@ -14,10 +14,10 @@
 // Swaps (swap_ops.cc) are started on the spot and go on beside the threads: each direction of the link carries one at a
 // time, or both together do, the most urgent first. What waits for one is handed to the pool when it has ended.
 //
-// oneDNN's layout pass, which comes after Grappler, has its part in it: it numbers nodes anew (node_numbers.h), and it
-// fuses gradients of biases into those of filters. Some ways to number the nodes are drawn. Left out: constants folded
-// later, other kernels that complete elsewhere, branches not taken, and that the executor treats a kernel as cheap,
-// too, once it has measured some ninety times that it takes less than a few microseconds.
+// oneDNN's layout pass, which comes after Grappler, has its part in it: the nodes that it replaces get higher numbers,
+// and it fuses gradients of biases into those of filters. Left out: constants folded later, other kernels that complete
+// elsewhere, branches not taken, and that the executor treats a kernel as cheap, too, once it has measured some ninety
+// times that it takes less than a few microseconds.
 
 #ifndef LMS_CC_TF_EXECUTOR_MODEL_H_
 #define LMS_CC_TF_EXECUTOR_MODEL_H_
@@ -33,7 +33,7 @@ namespace lms {
 
 class ExecutorModel {
  public:
-  // `index` belongs to the graph and outlives this. `onednn`: is oneDNN in use? O(n log n) in nodes and inputs.
+  // `index` belongs to the graph; `onednn`: is oneDNN in use? O(n log n) in nodes and inputs.
   ExecutorModel(const tensorflow::GraphDef& graph, const GraphIndex& index, bool onednn);
 
   // The live nodes in an order in which they may run; the same seed gives the same order. Shorter than the live nodes
@@ -49,15 +49,8 @@ class ExecutorModel {
  private:
   class Execution;
 
-  // The nodes with their edges, where they have these numbers.
-  ExecutorNodes Connected(const tensorflow::GraphDef& graph, const std::vector<int>& order) const;
-
-  const GraphIndex& index_;
-  const std::vector<int> fused_;
-  const std::vector<int> devices_;
-  std::vector<ExecutorNode> alone_;  // without edges
-  std::vector<bool> closes_loop_;
-  std::vector<ExecutorNodes> numbered_;  // by ways to number them
+  std::vector<ExecutorNode> nodes_;
+  std::vector<int> roots_;
 };
 
 }  // namespace lms

@@ -15,33 +15,28 @@ constexpr double kSpread = 3;
 
 }  // namespace
 
-std::vector<int> ExecutorNodes::Roots(const EdgeOrder& order) const {
-  std::vector<int> all;
-  for (const std::vector<ReaderEdge>& of_device : roots) {
-    const std::vector<int> sorted = order.SortRoots(of_device);
-    all.insert(all.end(), sorted.begin(), sorted.end());
-  }
-  return all;
+void Shuffle(std::mt19937* random, std::vector<int>* list) {
+  // Not std::shuffle, whose result differs between standard libraries.
+  for (size_t i = list->size(); i > 1; --i) std::swap((*list)[i - 1], (*list)[(*random)() % i]);
 }
 
-TimedExecution::TimedExecution(const ExecutorNodes& nodes, uint32_t seed, int threads,
+TimedExecution::TimedExecution(const std::vector<ExecutorNode>& nodes, uint32_t seed, int threads,
                                const std::vector<double>& microseconds, bool one_lane)
-    : nodes_(nodes.nodes),
+    : nodes_(nodes),
       random_(seed),
-      edges_(nodes.Drawn(&random_)),
-      roots_(nodes.Roots(edges_)),
       microseconds_(microseconds),
-      waiting_(nodes_.size()),
+      waiting_(nodes.size()),
       workers_(threads),
       lanes_(one_lane ? 1 : 2) {
-  for (size_t i = 0; i < nodes_.size(); ++i) waiting_[i] = nodes_[i].waits_for;
+  for (size_t i = 0; i < nodes.size(); ++i) waiting_[i] = nodes[i].waits_for;
   if (workers_.size() == 1) return;
   for (double& duration : microseconds_) duration *= std::pow(kSpread, (random_() % 2001) / 1000.0 - 1);
 }
 
-std::vector<ExecutorEvent> TimedExecution::Run() {
+std::vector<ExecutorEvent> TimedExecution::Run(std::vector<int> roots) {
+  if (roots.size() > kOrderedEdges) Shuffle(&random_, &roots);
   // Cheap ones run at once; the others are handed out as they come.
-  for (const int node : roots_) {
+  for (const int node : roots) {
     if (nodes_[node].runs_inline) {
       workers_[0].queue.push_back(node);
     } else {
@@ -59,12 +54,11 @@ std::vector<ExecutorEvent> TimedExecution::Run() {
     for (Lane& lane : lanes_) {
       if (lane.node >= 0 && (transfer == nullptr || lane.ends < transfer->ends)) transfer = &lane;
     }
-    if (transfer != nullptr && (next == workers_.size() || transfer->ends < workers_[next].ends)) {
+    if (next == workers_.size() && transfer == nullptr) return std::move(events_);
+    if (next == workers_.size() || (transfer != nullptr && transfer->ends < workers_[next].ends)) {
       FinishTransfer(transfer);
-    } else if (next < workers_.size()) {
-      Finish(next);
     } else {
-      return std::move(events_);
+      Finish(next);
     }
   }
 }
@@ -127,11 +121,19 @@ void TimedExecution::Finish(size_t w) {
       last = next;
     }
   };
-  std::vector<int> data;
-  std::vector<int> control;
-  edges_.Sort(nodes_[node].data, nodes_[node].control, &data, &control);
-  arrive(data);
-  arrive(control);
+  const std::vector<int>& data = nodes_[node].data;
+  const std::vector<int>& control = nodes_[node].control;
+  if (data.size() + control.size() <= kOrderedEdges) {
+    arrive(data);
+    arrive(control);
+  } else {
+    std::vector<int> shuffled_data = data;
+    std::vector<int> shuffled_control = control;
+    Shuffle(&random_, &shuffled_data);
+    Shuffle(&random_, &shuffled_control);
+    arrive(shuffled_data);
+    arrive(shuffled_control);
+  }
   if (last < 0) return;
   if (worker.queue.empty()) {
     worker.queue.push_back(last);
@@ -152,9 +154,9 @@ void TimedExecution::FinishTransfer(Lane* lane) {
   lane->node = -1;
   now_ = lane->ends;
   Note(node, true);
-  for (const std::vector<ReaderEdge>* edges : {&nodes_[node].data, &nodes_[node].control}) {
-    for (const ReaderEdge& edge : *edges) {
-      if (--waiting_[edge.reader] == 0) Hand(edge.reader);
+  for (const std::vector<int>* readers : {&nodes_[node].data, &nodes_[node].control}) {
+    for (const int reader : *readers) {
+      if (--waiting_[reader] == 0) Hand(reader);
     }
   }
 }

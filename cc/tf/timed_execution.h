@@ -12,16 +12,14 @@
 #include <tuple>
 #include <vector>
 
-#include "cc/tf/edge_order.h"
-
 namespace lms {
 
 // A node as the executor sees it.
 struct ExecutorNode {
-  std::vector<ReaderEdge> data;     // to readers of its tensors, one per input
-  std::vector<ReaderEdge> control;  // to nodes that only wait for it
-  std::vector<int> fused;           // nodes that run as a part of it
-  int waits_for = 0;                // edges that must have fired
+  std::vector<int> data;     // readers of its tensors, once per input
+  std::vector<int> control;  // nodes that only wait for it
+  std::vector<int> fused;    // nodes that run as a part of it
+  int waits_for = 0;         // edges that must have fired
   bool runs_inline = false;
   int direction = -1;    // of a swap: 0 out, 1 in; -1 for other nodes
   int64_t deadline = 0;  // of a swap
@@ -32,26 +30,19 @@ struct ExecutorEvent {
   bool ends;
 };
 
-// All nodes; `edges`: so many at most has one device's graph.
-struct ExecutorNodes {
-  std::vector<ExecutorNode> nodes;
-  std::vector<std::vector<ReaderEdge>> roots;  // by device: from the source to nodes that wait for nothing
-  int edges = 0;
+// Outgoing edges that tensorflow::EdgeSet keeps in the order in which they were added.
+inline constexpr size_t kOrderedEdges = 8;
 
-  EdgeOrder Drawn(std::mt19937* random) const { return {edges, roots.size() > 1, random}; }
-
-  // The nodes that wait for nothing, in the order in which the executor comes to them.
-  std::vector<int> Roots(const EdgeOrder& order) const;
-};
+void Shuffle(std::mt19937* random, std::vector<int>* list);
 
 class TimedExecution {
  public:
   // `nodes` outlives this.
-  TimedExecution(const ExecutorNodes& nodes, uint32_t seed, int threads, const std::vector<double>& microseconds,
-                 bool one_lane);
+  TimedExecution(const std::vector<ExecutorNode>& nodes, uint32_t seed, int threads,
+                 const std::vector<double>& microseconds, bool one_lane);
 
-  // Once.
-  std::vector<ExecutorEvent> Run();
+  // Once. `roots`: the nodes that wait for nothing.
+  std::vector<ExecutorEvent> Run(std::vector<int> roots);
 
  private:
   struct Worker {
@@ -77,8 +68,6 @@ class TimedExecution {
 
   const std::vector<ExecutorNode>& nodes_;
   std::mt19937 random_;
-  const EdgeOrder edges_;
-  const std::vector<int> roots_;
   std::vector<double> microseconds_;
   std::vector<int> waiting_;
   std::vector<Worker> workers_;
