@@ -20,7 +20,7 @@ from program import Step
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 STATUSES = {"rewritten", "fits", "infeasible", "skipped", "failed"}
-MOST_STEPS = 4  # more than the program has, for one that makes no plan
+MORE_STEPS = 4  # than the program has, at most, for one that makes no plan
 REPEATS = 12  # of stock, before a difference counts
 TOLERANCE = 1.02  # measured peak over budget, and by more than these bytes:
 WORKSPACE = 16 << 10  # kernels' own, which lms does not model
@@ -60,18 +60,18 @@ class Outcome:
 @dataclasses.dataclass
 class Run:
     """What a run of some steps has computed, by name; what it raised; by how much the bytes in
-    use rose in each step, and in those after the first in which no plan was made."""
+    use rose in each step, and (`quiet`) in those after the first in which no plan was made."""
 
     values: dict[str, np.ndarray]
     error: str = ""
     message: str = ""
     rises: list[int] = dataclasses.field(default_factory=list)
-    planned: list[int] = dataclasses.field(default_factory=list)
+    quiet: list[int] = dataclasses.field(default_factory=list)
 
 
-def run(step: Step, start: list[Any], steps: int, until_planned: int = 0) -> Run:
-    """`until_planned`: at most so many steps more, of which only the rise is looked at, until
-    one makes no plan. (A new plan's constants are made in the step that plans.)"""
+def run(step: Step, start: list[Any], steps: int, more: int = 0) -> Run:
+    """`more`: at most so many steps more, of which only the rise is looked at, until one makes no
+    plan. (A new plan's constants are made in the step that plans.)"""
     for variable, value in zip(step.variables, start):
         # Not numpy's own storage, which TensorFlow takes over where it is aligned.
         variable.assign(tf.raw_ops.DeepCopy(x=value))
@@ -89,22 +89,23 @@ def run(step: Step, start: list[Any], steps: int, until_planned: int = 0) -> Run
         return result
     for number, variable in enumerate(step.variables):
         result.values[f"variable {number} {variable.shape}"] = variable.numpy()
-    for index in range(steps, steps + until_planned):
-        if result.planned:
-            break
-        _measured(step, index, result)
+    with contextlib.suppress(tf.errors.OpError):
+        for index in range(steps, steps + more):
+            if result.quiet:
+                break
+            _measured(step, index, result)
     return result
 
 
 def _measured(step: Step, index: int, result: Run) -> Any:
     arguments = step.arguments(index)
-    known = lms.reports()
+    plans = [report.sequence for report in lms.reports()]
     lms.memory.reset_peak()
     before = lms.memory.bytes_in_use()
     returned = step.function(*arguments)
     result.rises.append(lms.memory.peak_bytes() - before)
-    if index > 0 and lms.reports() == known:
-        result.planned.append(result.rises[-1])
+    if index > 0 and [report.sequence for report in lms.reports()] == plans:
+        result.quiet.append(result.rises[-1])
     return returned
 
 
@@ -158,7 +159,7 @@ def check(spec: dict[str, Any]) -> list[Outcome]:
         lms.clear_reports()
         named = {name: value for name, value in options.items() if name != "again"}
         with _ready(named, stock, resident) as ready, lms.enabled(**ready):
-            ours = run(step, start, steps, MOST_STEPS)
+            ours = run(step, start, steps, MORE_STEPS)
         _judge_reports(step, ours, outcome)
         _compare(step, start, steps, stock, ours, outcome)
         del ours
@@ -226,8 +227,9 @@ def _judge_reports(step: Step, ours: Run, outcome: Outcome) -> None:
     if last.status == "infeasible" and last.min_budget_bytes < last.peak_before_bytes:
         outcome.least = last.min_budget_bytes
     judged = last.status in ("rewritten", "fits") and not ours.error
-    if judged and ours.planned and _as_planned_for(step.spec, outcome.options):
-        measured = last.resident_bytes + min(ours.planned)
+    rises = ours.quiet or ours.rises[1:]
+    if judged and rises and _as_planned_for(step.spec, outcome.options):
+        measured = last.resident_bytes + min(rises)
         outcome.excess = measured / last.budget_bytes
         if outcome.excess > TOLERANCE and measured - last.budget_bytes > WORKSPACE:
             outcome.found(
