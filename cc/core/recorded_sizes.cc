@@ -10,13 +10,19 @@
 namespace lms {
 namespace {
 
+constexpr int kMostDoublings = 16;
+
 int64_t Elements(const RecordedShape& shape) {
   int64_t elements = 1;
   for (const int64_t size : shape) elements = CappedProduct(elements, size);
   return elements;
 }
 
-int64_t WithRoom(int64_t size) { return size + size / 4; }
+// For the plan number `raises` among those with room.
+int64_t Room(int64_t least, int64_t most, int64_t times, int raises) {
+  const int64_t doubled = (most - least) << std::min(raises, kMostDoublings);
+  return std::min(most / 4, (doubled + times - 1) / times);
+}
 
 bool ParseShape(std::string_view text, RecordedShape* shape) {
   while (!text.empty()) {
@@ -53,6 +59,7 @@ void RecordedSizes::Note(const std::string& tensor, const RecordedShape& shape, 
     seen.strange = true;
     return;
   }
+  ++seen.times;
   for (size_t d = 0; d < shape.size(); ++d) {
     seen.least[d] = std::min(seen.least[d], shape[d]);
     seen.most[d] = std::max(seen.most[d], shape[d]);
@@ -64,15 +71,14 @@ std::string RecordedSizes::Text() {
   const std::lock_guard<std::mutex> lock(mutex_);
   if (!larger_) return text_;
   larger_ = false;
-  const bool exact = raises_++ <= kMostExactRaises;  // the first answer raises nothing
+  const int with_room = raises_++ - kMostExactRaises;  // the first answer raises nothing
   text_.clear();
   for (auto& [tensor, seen] : seen_) {
     if (seen.strange) continue;
     RecordedShape told = seen.most;
     for (size_t d = 0; d < told.size(); ++d) {
       const int64_t before = d < seen.told.size() ? seen.told[d] : 0;
-      const bool varies = seen.least[d] != seen.most[d];
-      if (!exact && varies && told[d] > before) told[d] = WithRoom(told[d]);
+      if (with_room > 0 && told[d] > before) told[d] += Room(seen.least[d], told[d], seen.times, with_room - 1);
       told[d] = std::max(told[d], before);
     }
     seen.told = std::move(told);

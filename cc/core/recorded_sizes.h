@@ -2,8 +2,9 @@
 // and which of them the next plan is made for.
 //
 // A plan is made for the largest sizes that were seen. A step that shows a larger one has the next plan made for it: as
-// it is for the first kMostExactRaises times, later for a quarter more of each size that varies, so that lengths that
-// grow a little with each step are not planned for in each.
+// it is for the first kMostExactRaises times, later with room above each size that varies. Room is what the largest of n
+// draws leaves on average to the largest of all, (largest - smallest) / n, doubled with each further plan, and a quarter
+// of the size at most: lengths drawn at random get little, those that grow with each step are not planned for in each.
 //
 // Sizes that are too small to matter are not told: nobody plans anew for a scalar that some Python code returns.
 //
@@ -42,6 +43,7 @@ class RecordedSizes {
     RecordedShape least;
     RecordedShape most;
     RecordedShape told;
+    int64_t times = 1;     // that it was made
     bool strange = false;  // its rank changes
   };
 

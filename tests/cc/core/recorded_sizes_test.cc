@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstdint>
 #include <string>
 
 namespace lms {
@@ -36,6 +38,28 @@ TEST(RecordedSizes, LeavesRoomForWhatGrowsAgainAndAgain) {
     EXPECT_EQ(shapes["fixed:0"], (RecordedShape{8, 2}));
   }
   EXPECT_LE(plans, 12);
+}
+
+TEST(RecordedSizes, LeavesLittleRoomForLengthsAtRandom) {
+  RecordedSizes sizes;
+  uint32_t random = 1;
+  int64_t most = 0;
+  int plans = 0;
+  std::string told;
+  for (int step = 0; step < 1000; ++step) {
+    random = random * 1664525 + 1013904223;
+    const int64_t length = 16 + (random >> 16) % 500;
+    most = std::max(most, length);
+    sizes.Note("text:0", {length});
+    const std::string now = sizes.Text();
+    plans += now != told;
+    told = now;
+  }
+  RecordedShapes shapes;
+  ASSERT_TRUE(ParseRecordedSizes(told, &shapes));
+  EXPECT_GE(shapes["text:0"][0], most);
+  EXPECT_LE(shapes["text:0"][0], most + most / 10);
+  EXPECT_LE(plans, 10);
 }
 
 TEST(RecordedSizes, TellsNothingOfATensorWhoseRankChanges) {

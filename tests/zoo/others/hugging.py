@@ -82,7 +82,7 @@ def tf_bert_classifier_padded() -> Training:
     signature = {"input_ids": word, "attention_mask": word}, tf.TensorSpec((), tf.int32)
     samples = list(texts())
     data = tf.data.Dataset.from_generator(lambda: iter(samples), output_signature=signature)
-    return fitted(tf_keras, model, data.padded_batch(16))
+    return fitted(tf_keras, model, data.padded_batch(16), epochs=2)
 
 
 def tf_distilbert_answers() -> Training:
