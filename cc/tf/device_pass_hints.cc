@@ -8,9 +8,9 @@
 #include "cc/core/hinted_plan.h"
 #include "cc/core/liveness.h"
 #include "cc/core/plan_state.h"
+#include "cc/core/strategy.h"
 #include "cc/core/words.h"
 #include "cc/tf/device_pass.h"
-#include "cc/tf/strategy.h"
 
 namespace lms {
 namespace {

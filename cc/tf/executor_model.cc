@@ -14,7 +14,7 @@
 #include "cc/tf/loops.h"
 #include "cc/tf/node_types.h"
 #include "cc/tf/op_traits.h"
-#include "cc/tf/swap_ops.h"
+#include "cc/tf/own_ops.h"
 
 namespace lms {
 namespace {

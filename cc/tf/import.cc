@@ -10,8 +10,9 @@
 #include "cc/tf/keep_reasons.h"
 #include "cc/tf/node_types.h"
 #include "cc/tf/op_traits.h"
+#include "cc/tf/own_ops.h"
+#include "cc/tf/planned_devices.h"
 #include "cc/tf/region_choice.h"
-#include "cc/tf/swap_ops.h"
 
 namespace lms {
 
@@ -84,6 +85,20 @@ void ImportCosts(const tensorflow::grappler::GrapplerItem& item, const TensorSiz
     for (const BufferId b : op.type == kSwapOutOp ? op.inputs : op.outputs) bytes += buffers[b].bytes;
     op.cost_us = !link.usable() ? 0 : op.type == kSwapOutOp ? link.OutUs(bytes) : link.InUs(bytes);
   }
+}
+
+ImportedGraph InOrder(const ImportedGraph& imported, const std::vector<OpId>& order) {
+  ImportedGraph result = imported;
+  result.graph = Reordered(imported.graph, order);
+  for (size_t i = 0; i < order.size(); ++i) {
+    result.node_of_op[i] = imported.node_of_op[order[i]];
+    result.op_of_node[result.node_of_op[i]] = static_cast<OpId>(i);
+  }
+  for (HeldRead& held : result.held_reads) {
+    held.read = result.op_of_node[imported.node_of_op[held.read]];
+    held.reader = result.op_of_node[imported.node_of_op[held.reader]];
+  }
+  return result;
 }
 
 }  // namespace lms

@@ -80,6 +80,9 @@ absl::Status ImportRegions(const tensorflow::grappler::GrapplerItem& item, const
 void ImportCosts(const tensorflow::grappler::GrapplerItem& item, const TensorSizes& sizes, const SwapLink& link,
                  ImportedGraph* imported);
 
+// The same graph with its ops in another order.
+ImportedGraph InOrder(const ImportedGraph& imported, const std::vector<OpId>& order);
+
 }  // namespace lms
 
 #endif  // LMS_CC_TF_IMPORT_H_

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "cc/tf/op_traits.h"
-#include "cc/tf/swap_ops.h"
+#include "cc/tf/own_ops.h"
 #include "tensorflow/core/framework/types.h"
 
 namespace lms {

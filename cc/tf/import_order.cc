@@ -12,8 +12,8 @@
 #include "cc/tf/collectives.h"
 #include "cc/tf/layout_fusions.h"
 #include "cc/tf/op_traits.h"
+#include "cc/tf/own_ops.h"
 #include "cc/tf/sum_holders.h"
-#include "cc/tf/swap_ops.h"
 #include "cc/tf/variable_waits.h"
 #include "tensorflow/core/util/util.h"
 

@@ -15,6 +15,7 @@
 #include "cc/tf/import.h"
 #include "cc/tf/loops.h"
 #include "cc/tf/node_types.h"
+#include "cc/tf/planned_devices.h"
 #include "cc/tf/tensor_lists.h"
 #include "cc/tf/tensor_sizes.h"
 #include "tensorflow/core/framework/function.h"

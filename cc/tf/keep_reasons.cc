@@ -9,7 +9,7 @@
 
 #include "cc/tf/import_reads.h"
 #include "cc/tf/op_traits.h"
-#include "cc/tf/swap_ops.h"
+#include "cc/tf/own_ops.h"
 #include "tensorflow/core/framework/types.h"
 
 namespace lms {

@@ -1,5 +1,4 @@
 // What each node takes and makes: its op, the types of its inputs and outputs, and which outputs are in host memory.
-// And, from that, the devices that may be planned.
 //
 // Linear in nodes and ports.
 
@@ -11,7 +10,6 @@
 
 #include "absl/status/status.h"
 #include "cc/tf/graph_index.h"
-#include "cc/tf/tensor_sizes.h"
 #include "tensorflow/core/framework/function.h"
 #include "tensorflow/core/framework/graph.pb.h"
 #include "tensorflow/core/framework/node_def.pb.h"
@@ -41,15 +39,6 @@ bool IsHandle(tensorflow::DataType type);
 // there.
 absl::Status ReadNodeTypes(const tensorflow::GraphDef& graph, const GraphIndex& index,
                            const tensorflow::FunctionLibraryDefinition& library, std::vector<NodeTypes>* types);
-
-// Of the node's output; not known where `sizes` has none. A swap's handle is on the host; what is swapped in is as
-// large as what was swapped out.
-TensorSize SizeOfPort(const tensorflow::GraphDef& graph, const GraphIndex& index, const TensorSizes& sizes, int node,
-                      int port);
-
-// The devices of the live nodes, those whose nodes make the most bytes first: GPUs alone, where there are any.
-std::vector<std::string> DevicesToPlan(const tensorflow::GraphDef& graph, const GraphIndex& index,
-                                       const TensorSizes& sizes, const std::vector<NodeTypes>& types);
 
 }  // namespace lms
 

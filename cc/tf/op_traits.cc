@@ -5,7 +5,7 @@
 #include <string_view>
 #include <unordered_set>
 
-#include "cc/tf/swap_ops.h"
+#include "cc/tf/own_ops.h"
 #include "tensorflow/core/framework/attr_value.pb.h"
 #include "tensorflow/core/framework/types.h"
 

@@ -12,7 +12,7 @@
 #include "cc/tf/node_names.h"
 #include "cc/tf/op_traits.h"
 #include "cc/tf/order_keeper.h"
-#include "cc/tf/swap_ops.h"
+#include "cc/tf/own_ops.h"
 #include "tensorflow/core/framework/attr_value.pb.h"
 #include "tensorflow/core/framework/node_def.pb.h"
 #include "tensorflow/core/util/util.h"

@@ -14,6 +14,7 @@
 #include "cc/tf/memory_counter.h"
 #include "cc/tf/node_types.h"
 #include "cc/tf/op_traits.h"
+#include "cc/tf/own_ops.h"
 #include "tensorflow/core/common_runtime/dma_helper.h"
 #include "tensorflow/core/framework/attr_value.pb.h"
 #include "tensorflow/core/framework/node_def_util.h"

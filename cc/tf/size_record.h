@@ -19,8 +19,6 @@
 
 namespace lms {
 
-inline constexpr char kSizeRecordOp[] = "LmsSizeRecord";
-
 // Registers the op and its kernel, once. False where they are there already. Called when the library is loaded.
 bool RegisterSizeRecord() noexcept;
 

@@ -8,7 +8,7 @@
 
 #include "cc/core/bytes.h"
 #include "cc/tf/node_names.h"
-#include "cc/tf/swap_ops.h"
+#include "cc/tf/own_ops.h"
 #include "tensorflow/core/framework/types.h"
 
 namespace lms {

@@ -7,8 +7,8 @@
 
 #include "cc/core/liveness.h"
 #include "cc/core/planner.h"
+#include "cc/core/strategy.h"
 #include "cc/tf/budget.h"
-#include "cc/tf/strategy.h"
 
 namespace lms {
 namespace {

@@ -1,6 +1,7 @@
 #include "cc/tf/swap_ops.h"
 
 #include "cc/tf/measure_link.h"
+#include "cc/tf/own_ops.h"
 #include "cc/tf/swap_device.h"
 #include "cc/tf/swap_disk.h"
 #include "cc/tf/swap_handle.h"

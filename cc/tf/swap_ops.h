@@ -17,15 +17,7 @@
 #ifndef LMS_CC_TF_SWAP_OPS_H_
 #define LMS_CC_TF_SWAP_OPS_H_
 
-#include <string>
-
 namespace lms {
-
-constexpr char kSwapOutOp[] = "LmsSwapOut";
-constexpr char kSwapInOp[] = "LmsSwapIn";
-constexpr char kMeasureLinkOp[] = "LmsMeasureLink";
-
-inline bool IsSwap(const std::string& op_type) { return op_type == kSwapOutOp || op_type == kSwapInOp; }
 
 // False where the ops were there already. Called once, when the library is loaded.
 bool RegisterSwapOps() noexcept;

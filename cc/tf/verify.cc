@@ -13,7 +13,7 @@
 #include "cc/tf/loops.h"
 #include "cc/tf/node_names.h"
 #include "cc/tf/op_traits.h"
-#include "cc/tf/swap_ops.h"
+#include "cc/tf/own_ops.h"
 #include "cc/tf/variable_waits.h"
 #include "cc/tf/verify_swaps.h"
 #include "tensorflow/core/framework/attr_value_util.h"

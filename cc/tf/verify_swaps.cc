@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "cc/tf/node_names.h"
-#include "cc/tf/swap_ops.h"
+#include "cc/tf/own_ops.h"
 #include "tensorflow/core/framework/function.h"
 #include "tensorflow/core/framework/node_def_util.h"
 #include "tensorflow/core/framework/op.h"

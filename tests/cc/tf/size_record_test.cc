@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "cc/tf/own_ops.h"
 #include "tensorflow/core/framework/node_def.pb.h"
 #include "tensorflow/core/util/util.h"
 #include "tests/cc/tf/graph_builder.h"

@@ -1,4 +1,4 @@
-#include "cc/tf/strategy.h"
+#include "cc/core/strategy.h"
 
 #include <gtest/gtest.h>
 

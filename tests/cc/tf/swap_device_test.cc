@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "cc/core/spill_store.h"
+#include "cc/tf/own_ops.h"
 #include "cc/tf/swap_handle.h"
 #include "cc/tf/swap_ops.h"
 #include "tests/cc/tf/fake_gpu.h"

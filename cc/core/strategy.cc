@@ -1,4 +1,4 @@
-#include "cc/tf/strategy.h"
+#include "cc/core/strategy.h"
 
 #include <algorithm>
 #include <utility>
@@ -102,20 +102,6 @@ Strategy ChooseForLeastPeak(const MemGraph& graph, const StrategyOptions& option
   PlannerResult other = PlanForLeastPeak(Reordered(graph, order.order), Most(options.planner));
   const bool is_better = other.peak_bytes < given.peak_bytes;
   return Taken(std::move(given), std::move(other), std::move(order), is_better, work);
-}
-
-ImportedGraph InOrder(const ImportedGraph& imported, const std::vector<OpId>& order) {
-  ImportedGraph result = imported;
-  result.graph = Reordered(imported.graph, order);
-  for (size_t i = 0; i < order.size(); ++i) {
-    result.node_of_op[i] = imported.node_of_op[order[i]];
-    result.op_of_node[result.node_of_op[i]] = static_cast<OpId>(i);
-  }
-  for (HeldRead& held : result.held_reads) {
-    held.read = result.op_of_node[imported.node_of_op[held.read]];
-    held.reader = result.op_of_node[imported.node_of_op[held.reader]];
-  }
-  return result;
 }
 
 }  // namespace lms

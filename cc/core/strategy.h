@@ -6,14 +6,13 @@
 //
 // Deterministic, as the planners are. Thread-safe: plain functions of their arguments.
 
-#ifndef LMS_CC_TF_STRATEGY_H_
-#define LMS_CC_TF_STRATEGY_H_
+#ifndef LMS_CC_CORE_STRATEGY_H_
+#define LMS_CC_CORE_STRATEGY_H_
 
 #include <cstdint>
 #include <vector>
 
 #include "cc/core/planner.h"
-#include "cc/tf/import.h"
 
 namespace lms {
 
@@ -34,9 +33,6 @@ Strategy ChooseForLimit(const MemGraph& graph, int64_t limit_bytes, const Strate
 // The lowest peak that was found by any way.
 Strategy ChooseForLeastPeak(const MemGraph& graph, const StrategyOptions& options);
 
-// The same graph with its ops in another order.
-ImportedGraph InOrder(const ImportedGraph& imported, const std::vector<OpId>& order);
-
 }  // namespace lms
 
-#endif  // LMS_CC_TF_STRATEGY_H_
+#endif  // LMS_CC_CORE_STRATEGY_H_
