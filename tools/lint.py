@@ -1,4 +1,4 @@
-"""Checks how the sources are written: clang-format, clang-tidy, ruff and mypy.
+"""Checks how the sources are written: clang-format, includes, ruff, mypy and clang-tidy.
 
 Use `./run lint` (or `./run format`, which passes --fix), which installs the tools. clang-tidy
 takes its flags from build/dev/compile_commands.json, and looks again only at the files that
@@ -91,6 +91,7 @@ def main() -> int:
     failed = []
     for name, check in (
         ("clang-format", lambda: run("clang-format", "--dry-run", "-Werror", *c_sources())),
+        ("includes between the folders of cc/", lambda: run("python", "tools/rooms.py")),
         ("ruff check", lambda: run("ruff", "check", *paths)),
         ("ruff format", lambda: run("ruff", "format", "--check", *paths)),
         ("mypy", lambda: run("mypy")),

@@ -1,4 +1,4 @@
-"""One training step as memory sees it, and plans for it: what cc/core/mem_graph.h and plan.h hold.
+"""One training step as memory sees it, and plans for it: what cc/core/graph/mem_graph.h and plan.h hold.
 
 Ids are positions in lists; ops are in execution order. A second writing of the simulator, of the
 rules of plans and of moves, apart from the C++ ones, for the oracle and for brute force.
@@ -119,7 +119,7 @@ def forwarded_bytes(graph: Graph, op: int, dying: Sequence[int]) -> int:
 
 
 def simulate(graph: Graph, plan: Plan) -> int:
-    """The peak in bytes, resident included, as cc/core/liveness.h defines it."""
+    """The peak in bytes, resident included, as cc/core/simulate/liveness.h defines it."""
     sequence = events(graph, plan)
     newest: dict[int, int] = {}  # buffer -> instance
     buffer_of: list[int] = []

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "cc/core/bytes.h"
+#include "cc/core/base/bytes.h"
 
 namespace lms::cli {
 namespace {

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "cc/core/options.h"
-#include "cc/core/swap_link.h"
+#include "cc/core/graph/swap_link.h"
+#include "cc/core/options/options.h"
 
 namespace lms::cli {
 

@@ -10,16 +10,16 @@
 #include <vector>
 
 #include "cc/cli/json.h"
-#include "cc/core/bytes.h"
-#include "cc/core/liveness.h"
-#include "cc/core/lower_bound.h"
-#include "cc/core/pareto.h"
-#include "cc/core/planner.h"
-#include "cc/core/report.h"
-#include "cc/core/text_file.h"
-#include "cc/core/text_format.h"
-#include "cc/core/text_reader.h"
-#include "cc/core/transfers.h"
+#include "cc/core/base/bytes.h"
+#include "cc/core/base/text_file.h"
+#include "cc/core/report/report.h"
+#include "cc/core/search/pareto.h"
+#include "cc/core/search/planner.h"
+#include "cc/core/simulate/liveness.h"
+#include "cc/core/simulate/lower_bound.h"
+#include "cc/core/simulate/transfers.h"
+#include "cc/core/text/text_format.h"
+#include "cc/core/text/text_reader.h"
 
 namespace lms::cli {
 namespace {

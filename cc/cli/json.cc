@@ -2,7 +2,7 @@
 
 #include <cstdio>
 
-#include "cc/core/text_reader.h"
+#include "cc/core/text/text_reader.h"
 
 namespace lms::cli {
 namespace {

@@ -28,7 +28,7 @@ class Contents:
 
     seeds: random operations with a seed. Their kernels keep where they are in their sequence,
       which begins anew where TensorFlow optimises the function anew: it must not, between two
-      calls, but where the optimizer keeps it (cc/tf/kept_state.h).
+      calls, but where the optimizer keeps it (cc/tf/stock/kept_state.h).
     python: Python code that it runs.
     """
 

@@ -1,4 +1,4 @@
-"""Hints on their way from Python to the optimizer (cc/tf/hints.h has their form).
+"""Hints on their way from Python to the optimizer (cc/tf/import/hints.h has their form).
 
 Relies on this:
 
@@ -42,7 +42,7 @@ _LAST_OF_FUSED = frozenset(
     )
 )
 _UNMARKED = frozenset(("Const", "NoOp", "Placeholder"))
-# As cc/tf/hints.cc has it: scopes of a tape and of tf.gradients.
+# As cc/tf/import/hints.cc has it: scopes of a tape and of tf.gradients.
 _OF_GRADIENTS = re.compile(r"(?:^|/)(?:gradient_tape|gradients)(?:_\d+)?(?:/|$)")
 _MOST_FUNCTIONS = 4096
 _MOST_NODES = 2000  # told of one function by name: the text goes with every call

@@ -326,7 +326,7 @@ def file_system(directory: pathlib.Path) -> str:
 
 
 def stored_links(directory: pathlib.Path) -> list[str]:
-    """In words, what the links were measured to carry (the format: cc/core/link_file.h)."""
+    """In words, what the links were measured to carry (the format: cc/core/profile/link_file.h)."""
     found = []
     for path in sorted(directory.glob("*.link")):
         try:

@@ -17,14 +17,14 @@
 #include <utility>
 #include <vector>
 
-#include "cc/core/profile_file.h"
-#include "cc/core/report_store.h"
-#include "cc/core/spill_store.h"
+#include "cc/core/profile/profile_file.h"
+#include "cc/core/report/report_store.h"
+#include "cc/core/spill/spill_store.h"
 
 #ifdef LMS_STRESS_TENSORFLOW
-#include "cc/tf/failure.h"
-#include "cc/tf/memory_counter.h"
-#include "cc/tf/optimizer.h"
+#include "cc/core/base/fault_injection.h"
+#include "cc/tf/pass/optimizer.h"
+#include "cc/tf/runtime/memory_counter.h"
 #include "tensorflow/core/framework/allocator.h"
 #include "tests/cc/tf/graph_builder.h"
 #endif

@@ -21,12 +21,12 @@
 #include <string>
 #include <vector>
 
-#include "cc/core/liveness.h"
-#include "cc/core/lower_bound.h"
-#include "cc/core/memory_order.h"
-#include "cc/core/order_space.h"
-#include "cc/core/planner.h"
-#include "cc/core/text_format.h"
+#include "cc/core/order/memory_order.h"
+#include "cc/core/order/order_space.h"
+#include "cc/core/search/planner.h"
+#include "cc/core/simulate/liveness.h"
+#include "cc/core/simulate/lower_bound.h"
+#include "cc/core/text/text_format.h"
 #include "tests/cc/core/random_graph.h"
 
 namespace lms {

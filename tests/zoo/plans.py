@@ -1,7 +1,7 @@
-"""Are plans what they were? A record of all plans for the zoo's models, and the comparison with one.
+"""Are plans what they were? Records all plans for the zoo's models, or compares with a record.
 
-python -m zoo.plans FILE [REGEX], in tests/ as ./run plans does it: each model's step is planned (not
-run) at 70% and "min" for two devices; the graph as lms read it and the plan that it made, as
+python -m zoo.plans FILE [REGEX], in tests/ as ./run plans does it: each model's step is planned
+(not run) at 70% and "min" for two devices; the graph as lms read it and the plan that it made, as
 dump_graphs writes them, go into the record as digests, beside the predicted peak and added time.
 Where FILE is there, it is compared with, and what differs is printed; where not, it is written.
 

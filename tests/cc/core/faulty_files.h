@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-#include "cc/core/spill_file.h"
+#include "cc/core/spill/spill_file.h"
 
 namespace lms {
 

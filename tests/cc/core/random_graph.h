@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "cc/core/mem_graph.h"
-#include "cc/core/random.h"
-#include "cc/core/schedule.h"
+#include "cc/core/base/random.h"
+#include "cc/core/graph/mem_graph.h"
+#include "cc/core/graph/schedule.h"
 
 namespace lms::testing {
 

@@ -8,14 +8,14 @@
 #include <utility>
 #include <vector>
 
-#include "cc/core/options.h"
-#include "cc/core/report_store.h"
-#include "cc/tf/dimensions.h"
-#include "cc/tf/graph_index.h"
-#include "cc/tf/optimizer.h"
-#include "cc/tf/sum_order.h"
-#include "cc/tf/tensor_sizes.h"
-#include "cc/tf/verify.h"
+#include "cc/core/options/options.h"
+#include "cc/core/report/report_store.h"
+#include "cc/tf/graph/graph_index.h"
+#include "cc/tf/pass/optimizer.h"
+#include "cc/tf/sizes/dimensions.h"
+#include "cc/tf/sizes/tensor_sizes.h"
+#include "cc/tf/stock/sum_order.h"
+#include "cc/tf/verify/verify.h"
 #include "tensorflow/core/common_runtime/device_set.h"
 #include "tensorflow/core/common_runtime/graph_constructor.h"
 #include "tensorflow/core/framework/node_def_util.h"

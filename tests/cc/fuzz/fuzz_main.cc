@@ -30,7 +30,7 @@
 #include <thread>
 #include <vector>
 
-#include "cc/tf/optimizer.h"
+#include "cc/tf/pass/optimizer.h"
 #include "tensorflow/core/framework/graph.pb.h"
 #include "tests/cc/fuzz/check_case.h"
 #include "tests/cc/fuzz/mutate.h"

@@ -19,8 +19,8 @@
 #include <string>
 #include <vector>
 
-#include "cc/core/report_store.h"
-#include "cc/tf/optimizer.h"
+#include "cc/core/report/report_store.h"
+#include "cc/tf/pass/optimizer.h"
 #include "tensorflow/core/protobuf/config.pb.h"
 #include "tensorflow/core/protobuf/rewriter_config.pb.h"
 #include "tests/cc/huge/graphs.h"

@@ -14,9 +14,9 @@
 #include <utility>
 #include <vector>
 
-#include "cc/tf/graph_index.h"
-#include "cc/tf/import.h"
-#include "cc/tf/tensor_sizes.h"
+#include "cc/tf/graph/graph_index.h"
+#include "cc/tf/import/import.h"
+#include "cc/tf/sizes/tensor_sizes.h"
 #include "tensorflow/core/framework/attr_value.pb.h"
 #include "tensorflow/core/framework/graph.pb.h"
 #include "tensorflow/core/framework/node_def_util.h"

@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "cc/core/plan.h"
-#include "cc/tf/rewrite.h"
+#include "cc/core/graph/plan.h"
+#include "cc/tf/rewrite/rewrite.h"
 #include "tests/cc/tf/graph_builder.h"
 
 namespace lms::testing {

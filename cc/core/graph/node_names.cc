@@ -1,0 +1,55 @@
+#include "cc/core/graph/node_names.h"
+
+#include <cctype>
+
+namespace lms {
+namespace {
+
+const char kRecompute[] = "lms/recompute/";
+const char kSwapOut[] = "lms/swap_out/";
+const char kSwapIn[] = "lms/swap_in/";
+const char kStrict[] = "lms/strict/";
+
+bool StartsWith(const std::string& text, const std::string& prefix) {
+  return text.compare(0, prefix.size(), prefix) == 0;
+}
+
+// Where the number stands in a name of one of these kinds; npos for other names. A user's model may be called "lms"
+// too: the whole prefix counts.
+size_t NumberIn(const std::string& name) {
+  for (const std::string prefix : {kRecompute, kSwapOut, kSwapIn}) {
+    if (StartsWith(name, prefix)) return prefix.size();
+  }
+  return std::string::npos;
+}
+
+}  // namespace
+
+std::string RecomputeName(int index, const std::string& original) {
+  return kRecompute + std::to_string(index) + "/" + original;
+}
+
+std::string SwapOutName(int index, const std::string& original) {
+  return kSwapOut + std::to_string(index) + "/" + original;
+}
+
+std::string SwapInName(int index, const std::string& original) {
+  return kSwapIn + std::to_string(index) + "/" + original;
+}
+
+std::string StrictName(const std::string& part) { return kStrict + part; }
+
+bool IsOwnName(const std::string& name) {
+  if (StartsWith(name, kStrict)) return true;
+  const size_t digit = NumberIn(name);
+  return digit < name.size() && std::isdigit(static_cast<unsigned char>(name[digit])) != 0;
+}
+
+std::string OriginalName(const std::string& name) {
+  const size_t number = NumberIn(name);
+  if (number == std::string::npos) return name;
+  const size_t slash = name.find('/', number);
+  return slash == std::string::npos ? name : name.substr(slash + 1);
+}
+
+}  // namespace lms

@@ -1,0 +1,290 @@
+#include "cc/core/options/options.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <optional>
+#include <utility>
+
+#include "cc/core/base/bytes.h"
+#include "cc/core/options/swap_options.h"
+
+namespace lms {
+namespace {
+
+std::string Show(const OptionValue& value) {
+  if (const bool* b = std::get_if<bool>(&value)) return *b ? "True" : "False";
+  if (const int64_t* i = std::get_if<int64_t>(&value)) return std::to_string(*i);
+  if (const double* d = std::get_if<double>(&value)) {
+    char text[32];
+    std::snprintf(text, sizeof(text), "%g", *d);
+    return text;
+  }
+  return "'" + std::get<std::string>(value) + "'";
+}
+
+// Why the budget could not be read; nothing when it could.
+std::optional<std::string> ParseBudget(const OptionValue& value, Budget* budget) {
+  if (std::holds_alternative<bool>(value)) return "is a truth value";
+  if (const int64_t* i = std::get_if<int64_t>(&value)) {
+    if (*i <= 0) return "is not a positive number of bytes";
+    budget->kind = Budget::Kind::kBytes;
+    budget->bytes = *i;
+    return std::nullopt;
+  }
+  if (const double* d = std::get_if<double>(&value)) {
+    if (*d < 1 || *d >= 9.2e18 || std::floor(*d) != *d) return "is not a whole, positive number of bytes";
+    budget->kind = Budget::Kind::kBytes;
+    budget->bytes = static_cast<int64_t>(*d);
+    return std::nullopt;
+  }
+  const std::string& text = std::get<std::string>(value);
+  if (text == "auto") {
+    budget->kind = Budget::Kind::kAuto;
+    return std::nullopt;
+  }
+  if (text == "min") {
+    budget->kind = Budget::Kind::kMin;
+    return std::nullopt;
+  }
+  if (!text.empty() && text.back() == '%') {
+    const std::optional<double> percent = ParseNumber(text.substr(0, text.size() - 1));
+    if (!percent || *percent <= 0 || *percent > 100) return "is not a percentage above 0 and up to 100";
+    budget->kind = Budget::Kind::kPercent;
+    budget->percent = *percent;
+    return std::nullopt;
+  }
+  const std::optional<int64_t> bytes = ParseBytes(text);
+  if (!bytes) return "is not a memory size";
+  if (*bytes <= 0) return "is not a positive number of bytes";
+  budget->kind = Budget::Kind::kBytes;
+  budget->bytes = *bytes;
+  return std::nullopt;
+}
+
+bool AsBool(const OptionValue& value, bool* out) {
+  const bool* b = std::get_if<bool>(&value);
+  if (b != nullptr) *out = *b;
+  return b != nullptr;
+}
+
+// Why the sizes could not be read; nothing when they could.
+std::optional<std::string> ParseDims(const OptionValue& value, UnknownDim* out) {
+  if (const int64_t* i = std::get_if<int64_t>(&value)) {
+    if (*i < 1) return "is not accepted";
+    *out = {*i, {}};
+    return std::nullopt;
+  }
+  const std::string* text = std::get_if<std::string>(&value);
+  return text == nullptr ? "is not accepted" : ParseUnknownDim(*text, out);
+}
+
+bool AsSeenSizes(const OptionValue& value, std::vector<SeenSize>* out) {
+  const std::string* text = std::get_if<std::string>(&value);
+  return text != nullptr && ParseSeenSizes(*text, out);
+}
+
+bool AsRecorded(const OptionValue& value, RecordedShapes* out) {
+  const std::string* text = std::get_if<std::string>(&value);
+  return text != nullptr && ParseRecordedSizes(*text, out);
+}
+
+bool AsDouble(const OptionValue& value, double least, double below, double* out) {
+  double number = 0;
+  if (const double* d = std::get_if<double>(&value)) {
+    number = *d;
+  } else if (const int64_t* i = std::get_if<int64_t>(&value)) {
+    number = static_cast<double>(*i);
+  } else {
+    return false;
+  }
+  if (!std::isfinite(number) || number < least || number >= below) return false;
+  *out = number;
+  return true;
+}
+
+bool AsDirectory(const OptionValue& value, std::string* out) {
+  const std::string* path = std::get_if<std::string>(&value);
+  if (path == nullptr || path->empty() || path->front() == '~' || path->find('\0') != std::string::npos) return false;
+  *out = *path;
+  return true;
+}
+
+// True, "auto" and nothing: the device's own. False and "none": none.
+bool AsProfile(const OptionValue& value, std::string* out) {
+  if (const bool* b = std::get_if<bool>(&value)) {
+    *out = *b ? "" : "none";
+    return true;
+  }
+  if (!AsDirectory(value, out)) return false;
+  if (*out == "auto") out->clear();
+  return true;
+}
+
+// "1.25|step 2 took ...".
+bool AsFeedback(const OptionValue& value, Options* options) {
+  const std::string* text = std::get_if<std::string>(&value);
+  const size_t bar = text == nullptr ? std::string::npos : text->find('|');
+  if (bar == std::string::npos) return false;
+  const std::optional<double> excess = ParseNumber(text->substr(0, bar));
+  if (!excess || *excess < 1 || *excess > 1e6) return false;
+  options->observed_excess = *excess;
+  options->planned_again = text->substr(bar + 1);
+  return true;
+}
+
+int EditDistance(const std::string& a, const std::string& b) {
+  std::vector<int> row(b.size() + 1);
+  for (size_t j = 0; j <= b.size(); ++j) row[j] = static_cast<int>(j);
+  for (size_t i = 1; i <= a.size(); ++i) {
+    int diagonal = row[0];
+    row[0] = static_cast<int>(i);
+    for (size_t j = 1; j <= b.size(); ++j) {
+      const int substituted = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
+      diagonal = row[j];
+      row[j] = std::min({row[j] + 1, row[j - 1] + 1, substituted});
+    }
+  }
+  return row[b.size()];
+}
+
+std::vector<OptionSpec> AllSpecs() {
+  std::vector<OptionSpec> specs = {
+      {"dump_graphs", "str", "not given",
+       "the path of a directory, which is made where it is missing ('~' is not expanded)"},
+      {"feedback", "bool", "True", "True or False"},
+      {"memory_budget", "str or int", "'auto'",
+       "'auto', 'min', a positive number of bytes, a size such as '6GiB' or '500 MB', or a percentage such as '60%'"},
+      {"planner_seconds", "float", "1.0", "a number of seconds above 0 and below 3600"},
+      {"profile", "bool or str", "'auto'",
+       "'auto', 'none', or the path of a file that lms.calibrate() wrote ('~' is not expanded)"},
+      {"recompute", "bool", "True", "True or False"},
+      {"safety_margin", "float", "0.05", "a share from 0 to below 1, for example 0.05"},
+      {"schedule", "bool", "True", "True or False"},
+      {"strict", "bool", "False", "True or False"},
+      {"unknown_dim", "int, dict or str", "not given",
+       "a positive whole number, or one for each argument and dimension: {'images': 64, 'tokens:1': 128} or "
+       "'images=64, tokens:1=128' (the dimension is 0 where it is left out, '' is all others)"},
+  };
+  specs.insert(specs.end(), SwapOptionSpecs().begin(), SwapOptionSpecs().end());
+  std::sort(specs.begin(), specs.end(), [](const OptionSpec& a, const OptionSpec& b) { return a.name < b.name; });
+  return specs;
+}
+
+std::string UnknownOption(const std::string& name) {
+  std::string names;
+  std::string nearest;
+  int least = 4;  // further away than this is no misspelling
+  for (const OptionSpec& spec : OptionSpecs()) {
+    names += (names.empty() ? "" : ", ") + spec.name;
+    const int distance = EditDistance(name, spec.name);
+    if (distance < least) {
+      least = distance;
+      nearest = spec.name;
+    }
+  }
+  std::string text = "unknown option '" + name + "'";
+  if (!nearest.empty()) text += " (did you mean '" + nearest + "'?)";
+  return text + "; the options are " + names;
+}
+
+}  // namespace
+
+std::string Budget::ToString() const {
+  switch (kind) {
+    case Kind::kAuto:
+      return "auto";
+    case Kind::kMin:
+      return "min";
+    case Kind::kBytes:
+      return FormatBytes(bytes);
+    case Kind::kPercent: {
+      char text[32];
+      std::snprintf(text, sizeof(text), "%g%%", percent);
+      return text;
+    }
+  }
+  return "auto";
+}
+
+const std::vector<OptionSpec>& OptionSpecs() {
+  static const auto* const specs = new std::vector<OptionSpec>(AllSpecs());
+  return *specs;
+}
+
+std::vector<std::string> ParseOptions(const OptionMap& map, Options* options, bool internal) {
+  std::vector<std::string> problems;
+  Options parsed;
+  for (const auto& [name, value] : map) {
+    std::string why = "is not accepted";
+    bool good = true;
+    if (name == "memory_budget") {
+      const std::optional<std::string> problem = ParseBudget(value, &parsed.memory_budget);
+      good = !problem;
+      if (problem) why = *problem;
+    } else if (name == "recompute") {
+      good = AsBool(value, &parsed.recompute);
+    } else if (name == "schedule") {
+      good = AsBool(value, &parsed.schedule);
+    } else if (name == "dump_graphs") {
+      good = AsDirectory(value, &parsed.dump_graphs);
+    } else if (name == "profile") {
+      good = AsProfile(value, &parsed.profile);
+    } else if (name == "time_ops" && std::holds_alternative<std::string>(value)) {
+      parsed.time_ops = std::get<std::string>(value);
+    } else if (name == "feedback") {
+      good = AsBool(value, &parsed.feedback);
+    } else if (name == "strict") {
+      good = AsBool(value, &parsed.strict);
+    } else if (name == "unknown_dim") {
+      const std::optional<std::string> problem = ParseDims(value, &parsed.unknown_dim);
+      good = !problem;
+      if (problem) why = *problem;
+    } else if (name == "planner_seconds") {
+      good = AsDouble(value, 1e-6, 3600, &parsed.planner_seconds);
+    } else if (name == "safety_margin") {
+      good = AsDouble(value, 0, 1, &parsed.safety_margin);
+    } else if (internal && name == "_seen_sizes") {
+      if (!AsSeenSizes(value, &parsed.seen_sizes)) problems.push_back(name + "=" + Show(value) + " " + why);
+      continue;
+    } else if (internal && name == "_data_may_end") {
+      parsed.data_may_end = true;
+      continue;
+    } else if (internal && name == "_record_sizes") {
+      parsed.record_sizes = true;
+      continue;
+    } else if (internal && name == "_recorded") {
+      if (!AsRecorded(value, &parsed.recorded)) problems.push_back(name + "=" + Show(value) + " " + why);
+      continue;
+    } else if (internal && name == "_feedback") {
+      if (!AsFeedback(value, &parsed)) problems.push_back(name + "=" + Show(value) + " " + why);
+      continue;
+    } else if (internal && name == "_hints" && std::holds_alternative<std::string>(value)) {
+      parsed.hints = std::get<std::string>(value);
+      continue;
+    } else {
+      const std::optional<std::string> problem = ParseSwapOption(name, value, &parsed);
+      if (!problem) {
+        problems.push_back(UnknownOption(name));
+        continue;
+      }
+      good = problem->empty();
+      why = *problem;
+    }
+    if (good) continue;
+    for (const OptionSpec& spec : OptionSpecs()) {
+      if (spec.name == name) problems.push_back(name + "=" + Show(value) + " " + why + "; accepted: " + spec.accepted);
+    }
+  }
+  if (parsed.memory_budget.kind == Budget::Kind::kMin && !parsed.recompute && !parsed.schedule && !parsed.swap) {
+    problems.push_back(
+        "memory_budget='min' with recompute=False, schedule=False and swap=False leaves nothing to lower the peak "
+        "with; accepted: recompute=True, schedule=True, swap=True, or another budget");
+  }
+  const std::vector<std::string> contradictions = SwapContradictions(map, parsed);
+  problems.insert(problems.end(), contradictions.begin(), contradictions.end());
+  if (problems.empty()) *options = std::move(parsed);
+  return problems;
+}
+
+}  // namespace lms

@@ -1,0 +1,277 @@
+#include "cc/core/order/order_keeper.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "cc/core/base/bytes.h"
+
+namespace lms {
+namespace {
+
+// A buffer of at least this share of the peak is large.
+constexpr int64_t kLargeShare = 256;
+
+}  // namespace
+
+using Kind = OrderKeeper::Event::Kind;
+
+OrderKeeper::OrderKeeper(const MemGraph& graph, const Plan& plan, int64_t limit_bytes, int64_t serialize_bytes,
+                         const Deadline& deadline, int64_t most_bytes, std::vector<int> places)
+    : pace_(deadline),
+      graph_(graph),
+      plan_(plan),
+      limit_bytes_(limit_bytes),
+      serialize_bytes_(serialize_bytes),
+      profile_(Simulate(graph, plan)),
+      places_(std::move(places)) {
+  large_bytes_ = std::max<int64_t>(1, (profile_.peak_bytes - profile_.resident_bytes) / kLargeShare);
+  MakeEvents();
+  FindDepsAndReleases();
+  number_.assign(events_.size(), kNone);
+  for (EventId e = 0; e < static_cast<EventId>(events_.size()); ++e) {
+    std::vector<EventId>& released = releases_[e];
+    const auto late = [this](EventId reader) { return !MayBeWaitedFor(reader); };
+    released.erase(std::remove_if(released.begin(), released.end(), late), released.end());
+    for (const EventId reader : released) number_[reader] = 0;
+    if (Serialized(e) && MayBeWaitedFor(e)) number_[e] = 0;
+  }
+  for (EventId e = 0; e < static_cast<EventId>(events_.size()); ++e) {
+    if (number_[e] == kNone) continue;
+    number_[e] = static_cast<int>(reader_.size());
+    reader_.push_back(e);
+  }
+  words_ = reader_.size() / 64 + 1;
+  const double bytes = 8.0 * static_cast<double>(words_) * static_cast<double>(events_.size());
+  if (bytes > static_cast<double>(most_bytes)) {
+    throw TooMuch("to keep " + std::to_string(events_.size()) + " operations in order beside " +
+                  std::to_string(reader_.size()) + " readers of large tensors would take " +
+                  FormatBytes(static_cast<int64_t>(bytes)));
+  }
+}
+
+bool OrderKeeper::Large(BufferId buffer) const {
+  return !graph_.buffers[buffer].resident && graph_.buffers[buffer].bytes >= large_bytes_;
+}
+
+bool OrderKeeper::RunsOp(EventId event) const {
+  return events_[event].kind == Kind::kOp || events_[event].kind == Kind::kStep;
+}
+
+int OrderKeeper::PlaceOf(EventId event) const {
+  if (places_.empty()) return 0;
+  const Event& e = events_[event];
+  if (RunsOp(event)) return places_[e.op];
+  const BufferId b = e.kind == Kind::kSwapOut ? plan_.swap_outs[e.index].buffer : plan_.swap_ins[e.index].buffer;
+  const OpId producer = graph_.buffers[b].producer;
+  return producer == kNone ? places_[e.op] : places_[producer];
+}
+
+bool OrderKeeper::MayBeWaitedFor(EventId event) const { return !RunsOp(event) || graph_.ops[events_[event].op].anchor; }
+
+bool OrderKeeper::Serialized(EventId event) const {
+  if (serialize_bytes_ <= 0 || !RunsOp(event)) return false;
+  int64_t bytes = 0;
+  for (const BufferId b : graph_.ops[events_[event].op].outputs) {
+    if (!graph_.buffers[b].resident) bytes += graph_.buffers[b].bytes;
+  }
+  return bytes >= serialize_bytes_;
+}
+
+bool OrderKeeper::AllocatesLarge(EventId event) const {
+  const Event& e = events_[event];
+  if (e.kind == Kind::kSwapOut) return false;
+  if (e.kind == Kind::kSwapIn) return Large(plan_.swap_ins[e.index].buffer);
+  const MemOp& op = graph_.ops[e.op];
+  return op.workspace_bytes >= large_bytes_ ||
+         std::any_of(op.outputs.begin(), op.outputs.end(), [this](BufferId b) { return Large(b); });
+}
+
+// In use while the event's node runs, by the plan.
+int64_t OrderKeeper::BytesAt(EventId event) const {
+  const Event& e = events_[event];
+  if (e.kind == Kind::kStep) return profile_.step_bytes[e.index];
+  return e.kind == Kind::kSwapIn ? profile_.swap_in_bytes[e.index] : profile_.op_bytes[e.op];
+}
+
+OrderKeeper::EventId OrderKeeper::AddEvent(const Event& event) {
+  events_.push_back(event);
+  return static_cast<EventId>(events_.size()) - 1;
+}
+
+void OrderKeeper::MakeEvents() {
+  std::vector<bool> moved(graph_.ops.size(), false);
+  for (const RecomputeStep& step : plan_.steps) moved[step.op] = moved[step.op] || step.moves;
+  event_of_op_.assign(graph_.ops.size(), kNone);
+  size_t step = 0;
+  size_t in = 0;
+  size_t out = 0;
+  for (OpId op = 0; op < static_cast<OpId>(graph_.ops.size()); ++op) {
+    for (; in < plan_.swap_ins.size() && plan_.swap_ins[in].before == op; ++in) {
+      event_of_swap_in_.push_back(AddEvent({Kind::kSwapIn, op, static_cast<int>(in)}));
+    }
+    for (; step < plan_.steps.size() && plan_.steps[step].before == op; ++step) {
+      event_of_step_.push_back(AddEvent({Kind::kStep, plan_.steps[step].op, static_cast<int>(step)}));
+      if (plan_.steps[step].moves) event_of_op_[plan_.steps[step].op] = event_of_step_.back();
+    }
+    if (!moved[op]) event_of_op_[op] = AddEvent({Kind::kOp, op, kNone});
+    for (; out < plan_.swap_outs.size() && plan_.swap_outs[out].by == op; ++out) {
+      event_of_swap_out_.push_back(AddEvent({Kind::kSwapOut, op, static_cast<int>(out)}));
+    }
+  }
+  deps_.resize(events_.size());
+  releases_.resize(events_.size());
+  sharers_.resize(events_.size());
+  shared_bytes_.assign(events_.size(), 0);
+  read_.resize(events_.size());
+  implied_.resize(events_.size());
+}
+
+void OrderKeeper::FindDepsAndReleases() {
+  maker_.assign(graph_.buffers.size(), kNone);
+  swapped_out_.assign(graph_.buffers.size(), kNone);
+  readers_.resize(graph_.buffers.size());
+  for (EventId e = 0; e < static_cast<EventId>(events_.size()); ++e) {
+    const Event& event = events_[e];
+    if (event.kind == Kind::kSwapOut) FindDepsOfSwap(e, plan_.swap_outs[event.index].buffer);
+    if (event.kind == Kind::kSwapIn) FindDepsOfSwap(e, plan_.swap_ins[event.index].buffer);
+    if (!RunsOp(e)) continue;
+    const MemOp& op = graph_.ops[event.op];
+    bool as_before = event.kind == Kind::kOp;
+    for (const BufferId b : op.inputs) {
+      if (Large(b)) readers_[b].push_back(e);
+      if (maker_[b] == kNone) continue;
+      deps_[e].push_back(maker_[b]);
+      as_before = as_before && events_[maker_[b]].kind == Kind::kOp;
+    }
+    // A node that reads another instance need not wait for the first run.
+    if (as_before) {
+      for (const OpId dep : op.deps) deps_[e].push_back(event_of_op_[dep]);
+    }
+    for (const BufferId b : event.kind == Kind::kOp ? op.outputs : plan_.steps[event.index].provides) {
+      Release(b, &readers_[b]);
+      maker_[b] = e;
+    }
+  }
+  for (size_t b = 0; b < readers_.size(); ++b) {
+    if (!graph_.buffers[b].escapes) Release(static_cast<BufferId>(b), &readers_[b]);
+  }
+}
+
+// A swap-out waits for what makes the instance at hand; a swap-in for the swap-out.
+void OrderKeeper::FindDepsOfSwap(EventId event, BufferId buffer) {
+  if (events_[event].kind == Kind::kSwapOut) {
+    if (Large(buffer)) readers_[buffer].push_back(event);
+    if (maker_[buffer] != kNone) deps_[event].push_back(maker_[buffer]);
+    swapped_out_[buffer] = event;
+    return;
+  }
+  deps_[event].push_back(swapped_out_[buffer]);
+  Release(buffer, &readers_[buffer]);
+  maker_[buffer] = event;
+}
+
+void OrderKeeper::Release(BufferId buffer, std::vector<EventId>* readers) {
+  if (readers->empty()) return;
+  const EventId last = readers->back();
+  releases_[last].insert(releases_[last].end(), readers->begin(), readers->end());
+  for (const EventId reader : *readers) read_[reader].push_back(static_cast<int>(instances_.size()));
+  instances_.push_back({graph_.buffers[buffer].bytes, last});
+  const std::vector<BufferId>& forwardable = graph_.ops[events_[last].op].forwardable;
+  if (RunsOp(last) && std::find(forwardable.begin(), forwardable.end(), buffer) != forwardable.end()) {
+    sharers_[last].insert(sharers_[last].end(), readers->begin(), readers->end() - 1);
+    if (readers->size() > 1) shared_bytes_[last] += graph_.buffers[buffer].bytes;
+  }
+  readers->clear();
+}
+
+bool OrderKeeper::Has(const Set& set, EventId reader) const {
+  return (set[number_[reader] / 64] >> (number_[reader] % 64) & 1) != 0;
+}
+
+void OrderKeeper::AddImplied(EventId by, Set* implied) const {
+  const Set& more = implied_[by];
+  pace_.Step(1 + static_cast<int64_t>(more.size()) / 4);
+  for (size_t i = 0; i < more.size(); ++i) (*implied)[i] |= more[i];
+  if (number_[by] != kNone) (*implied)[number_[by] / 64] |= uint64_t{1} << (number_[by] % 64);
+}
+
+// Takes readers out of `wanted`, the last first, as long as what they may still hold fits under the limit.
+void OrderKeeper::DropWhatFits(EventId event, const Set& implied, Set* wanted) const {
+  int64_t room = limit_bytes_ - BytesAt(event);
+  // What the op cannot take over has to be allocated beside it.
+  if (shared_bytes_[event] <= room) {
+    room -= shared_bytes_[event];
+  } else {
+    for (const EventId sharer : sharers_[event]) {
+      if (number_[sharer] != kNone && !Has(implied, sharer)) return;
+    }
+  }
+  std::vector<int> counted;
+  for (int i = static_cast<int>(reader_.size()) - 1; i >= 0; --i) {
+    const uint64_t bit = uint64_t{1} << (i % 64);
+    if (((*wanted)[i / 64] & ~implied[i / 64]) == 0) {
+      i -= i % 64;
+      continue;
+    }
+    if (((*wanted)[i / 64] & ~implied[i / 64] & bit) == 0) continue;
+    for (const int instance : read_[reader_[i]]) {
+      pace_.Step(1 + static_cast<int64_t>(counted.size()) / 8);
+      // What is done with later is live in the plan too.
+      if (instances_[instance].last >= event) continue;
+      if (std::find(counted.begin(), counted.end(), instance) != counted.end()) continue;
+      counted.push_back(instance);
+      room -= instances_[instance].bytes;
+    }
+    if (room < 0) return;
+    (*wanted)[i / 64] &= ~bit;
+  }
+}
+
+std::vector<OrderKeeper::EventId> OrderKeeper::Waits(EventId event) {
+  const bool large = AllocatesLarge(event);
+  const int place = PlaceOf(event);
+  const auto before = serialized_.find(place);
+  const bool serialized = Serialized(event) && before != serialized_.end();
+  if (!large && !serialized) return {};
+  pace_.Step(static_cast<int64_t>(words_));
+  const auto released = released_.find(place);
+  Set wanted = large && released != released_.end() ? released->second : Set(words_, 0);
+  for (const EventId sharer : sharers_[event]) {
+    if (number_[sharer] != kNone && PlaceOf(sharer) == place)
+      wanted[number_[sharer] / 64] |= uint64_t{1} << (number_[sharer] % 64);
+  }
+  Set implied(words_, 0);
+  for (const EventId dep : deps_[event]) AddImplied(dep, &implied);
+  if (limit_bytes_ > 0 && large) DropWhatFits(event, implied, &wanted);
+  if (serialized) wanted[number_[before->second] / 64] |= uint64_t{1} << (number_[before->second] % 64);
+  // Later events imply earlier ones: take them first, so that what one of them implies is not named again.
+  std::vector<EventId> waits;
+  for (int i = static_cast<int>(reader_.size()) - 1; i >= 0; --i) {
+    const uint64_t bit = uint64_t{1} << (i % 64);
+    if ((wanted[i / 64] & ~implied[i / 64]) == 0) {
+      i -= i % 64;  // nothing left in this word
+      continue;
+    }
+    if ((wanted[i / 64] & ~implied[i / 64] & bit) == 0) continue;
+    waits.push_back(reader_[i]);
+    AddImplied(reader_[i], &implied);
+  }
+  std::reverse(waits.begin(), waits.end());
+  deps_[event].insert(deps_[event].end(), waits.begin(), waits.end());
+  return waits;
+}
+
+void OrderKeeper::Passed(EventId event) {
+  Set implied(words_, 0);
+  for (const EventId dep : deps_[event]) AddImplied(dep, &implied);
+  implied_[event] = std::move(implied);
+  if (Serialized(event) && MayBeWaitedFor(event)) serialized_[PlaceOf(event)] = event;
+  for (const EventId reader : releases_[event]) {
+    Set& released = released_[PlaceOf(reader)];
+    released.resize(words_, 0);
+    released[number_[reader] / 64] |= uint64_t{1} << (number_[reader] % 64);
+  }
+}
+
+}  // namespace lms

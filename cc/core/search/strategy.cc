@@ -1,0 +1,107 @@
+#include "cc/core/search/strategy.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "cc/core/order/memory_order.h"
+#include "cc/core/simulate/liveness.h"
+
+namespace lms {
+namespace {
+
+// What a search for an order may take, in its own steps: up to a quarter of the plan's work on top of it.
+int64_t OrderWork(const PlannerOptions& options) {
+  constexpr double kMostSeconds = 10;
+  const double seconds = static_cast<double>(options.work) / static_cast<double>(kWorkPerSecond) / 4;
+  return static_cast<int64_t>(std::min(kMostSeconds, seconds) * static_cast<double>(kOrderWorkPerSecond));
+}
+
+// The same in the planner's steps.
+int64_t WorkOf(const MemoryOrder& order) { return order.work / (kOrderWorkPerSecond / kWorkPerSecond); }
+
+// The planner's work, when it plans twice. In the order with the lowest peak plans are hardly ever dearer, so most of
+// it goes there.
+PlannerOptions Most(PlannerOptions options) {
+  options.work = options.work * 13 / 20;
+  return options;
+}
+
+PlannerOptions Rest(PlannerOptions options) {
+  options.work = options.work * 7 / 20;
+  return options;
+}
+
+// Planning twice takes time from both plans: an order that gains less than this share of the activations' peak is not
+// worth it.
+constexpr int64_t kWorthwhile = 100;
+
+bool WorthPlanning(const MemGraph& graph, const MemoryOrder& order) {
+  const int64_t given = Simulate(graph, Plan()).peak_bytes;
+  return order.changed && given - order.peak_bytes > (given - graph.ResidentBytes()) / kWorthwhile;
+}
+
+// Is there nothing but order?
+bool OrderAlone(const PlannerOptions& options) { return !options.recompute && !options.link.usable(); }
+
+// The order, and nothing planned.
+Strategy Alone(MemoryOrder order, int64_t work) {
+  Strategy result;
+  result.planned.work = work;
+  result.planned.feasible = order.feasible;
+  result.planned.peak_bytes = order.peak_bytes;
+  if (order.changed) result.order = std::move(order.order);
+  return result;
+}
+
+bool Better(const PlannerResult& a, const PlannerResult& b) {
+  if (a.feasible != b.feasible) return a.feasible;
+  return a.feasible ? a.cost_us < b.cost_us : a.peak_bytes < b.peak_bytes;
+}
+
+// The plan in the graph's own order and the one in another order: which is taken, for the work of all.
+Strategy Taken(PlannerResult given, PlannerResult other, MemoryOrder order, bool is_better, int64_t work) {
+  work += given.work + other.work;
+  Strategy taken{std::move(is_better ? other : given), {}};
+  if (is_better) taken.order = std::move(order.order);
+  taken.planned.work = work;
+  return taken;
+}
+
+// A plan in the graph's own order.
+Strategy Given(PlannerResult planned, int64_t work) {
+  planned.work += work;
+  return {std::move(planned), {}};
+}
+
+}  // namespace
+
+Strategy ChooseForLimit(const MemGraph& graph, int64_t limit_bytes, const StrategyOptions& options) {
+  if (!options.order) return {PlanForLimit(graph, limit_bytes, options.planner), {}};
+  MemoryOrder order = OrderForLimit(graph, limit_bytes, OrderWork(options.planner));
+  int64_t work = WorkOf(order);
+  if (order.feasible && options.order_alone) return Alone(std::move(order), work);
+  // Where the limit is out of reach for order alone, the lowest peak is a good order to plan in.
+  order = OrderForLeastPeak(graph, OrderWork(options.planner));
+  work += WorkOf(order);
+  order.feasible = order.peak_bytes <= limit_bytes;
+  if (OrderAlone(options.planner) || (order.feasible && options.order_alone)) return Alone(std::move(order), work);
+  if (!WorthPlanning(graph, order)) return Given(PlanForLimit(graph, limit_bytes, options.planner), work);
+  PlannerResult given = PlanForLimit(graph, limit_bytes, Rest(options.planner));
+  PlannerResult other = PlanForLimit(Reordered(graph, order.order), limit_bytes, Most(options.planner));
+  const bool is_better = Better(other, given);
+  return Taken(std::move(given), std::move(other), std::move(order), is_better, work);
+}
+
+Strategy ChooseForLeastPeak(const MemGraph& graph, const StrategyOptions& options) {
+  if (!options.order) return {PlanForLeastPeak(graph, options.planner), {}};
+  MemoryOrder order = OrderForLeastPeak(graph, OrderWork(options.planner));
+  const int64_t work = WorkOf(order);
+  if (OrderAlone(options.planner)) return Alone(std::move(order), work);
+  if (!WorthPlanning(graph, order)) return Given(PlanForLeastPeak(graph, options.planner), work);
+  PlannerResult given = PlanForLeastPeak(graph, Rest(options.planner));
+  PlannerResult other = PlanForLeastPeak(Reordered(graph, order.order), Most(options.planner));
+  const bool is_better = other.peak_bytes < given.peak_bytes;
+  return Taken(std::move(given), std::move(other), std::move(order), is_better, work);
+}
+
+}  // namespace lms

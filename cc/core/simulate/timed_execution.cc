@@ -1,0 +1,164 @@
+#include "cc/core/simulate/timed_execution.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+namespace lms {
+namespace {
+
+// Microseconds that the executor itself takes for a node, and at least for one that is not cheap.
+constexpr double kCheapUs = 0.3;
+constexpr double kLeastUs = 3;
+// Kernels side by side take longer than alone, some a lot: by up to this factor, drawn for each.
+constexpr double kSpread = 3;
+
+}  // namespace
+
+void Shuffle(std::mt19937* random, std::vector<int>* list) {
+  // Not std::shuffle, whose result differs between standard libraries.
+  for (size_t i = list->size(); i > 1; --i) std::swap((*list)[i - 1], (*list)[(*random)() % i]);
+}
+
+TimedExecution::TimedExecution(const std::vector<ExecutorNode>& nodes, uint32_t seed, int threads,
+                               const std::vector<double>& microseconds, bool one_lane)
+    : nodes_(nodes),
+      random_(seed),
+      microseconds_(microseconds),
+      waiting_(nodes.size()),
+      workers_(threads),
+      lanes_(one_lane ? 1 : 2) {
+  for (size_t i = 0; i < nodes.size(); ++i) waiting_[i] = nodes[i].waits_for;
+  if (workers_.size() == 1) return;
+  for (double& duration : microseconds_) duration *= std::pow(kSpread, (random_() % 2001) / 1000.0 - 1);
+}
+
+std::vector<ExecutorEvent> TimedExecution::Run(std::vector<int> roots) {
+  if (roots.size() > kOrderedEdges) Shuffle(&random_, &roots);
+  // Cheap ones run at once; the others are handed out as they come.
+  for (const int node : roots) {
+    if (nodes_[node].runs_inline) {
+      workers_[0].queue.push_back(node);
+    } else {
+      Hand(node);
+    }
+  }
+  while (true) {
+    for (size_t w = 0; w < workers_.size(); ++w) Start(w);
+    for (Lane& lane : lanes_) StartTransfer(&lane);
+    size_t next = workers_.size();
+    for (size_t w = 0; w < workers_.size(); ++w) {
+      if (workers_[w].node >= 0 && (next == workers_.size() || workers_[w].ends < workers_[next].ends)) next = w;
+    }
+    Lane* transfer = nullptr;
+    for (Lane& lane : lanes_) {
+      if (lane.node >= 0 && (transfer == nullptr || lane.ends < transfer->ends)) transfer = &lane;
+    }
+    if (next == workers_.size() && transfer == nullptr) return std::move(events_);
+    if (next == workers_.size() || (transfer != nullptr && transfer->ends < workers_[next].ends)) {
+      FinishTransfer(transfer);
+    } else {
+      Finish(next);
+    }
+  }
+}
+
+// To some worker's pool, from outside.
+void TimedExecution::Hand(int node) { workers_[random_() % workers_.size()].pool.push_back(node); }
+
+void TimedExecution::Start(size_t w) {
+  Worker& worker = workers_[w];
+  if (worker.node >= 0) return;
+  if (!worker.queue.empty()) {
+    worker.node = worker.queue.front();
+    worker.queue.pop_front();
+  } else if (!worker.pool.empty()) {
+    worker.node = worker.pool.front();
+    worker.pool.pop_front();
+  } else {
+    for (size_t other = 1; other < workers_.size() && worker.node < 0; ++other) {
+      std::deque<int>& pool = workers_[(w + other) % workers_.size()].pool;
+      if (pool.empty()) continue;
+      worker.node = pool.back();
+      pool.pop_back();
+    }
+  }
+  if (worker.node < 0) return;
+  worker.ends = now_ + Duration(worker.node);
+  for (const int fused : nodes_[worker.node].fused) worker.ends += Duration(fused);
+  Note(worker.node, false);
+}
+
+double TimedExecution::Duration(int node) const {
+  return nodes_[node].runs_inline ? kCheapUs : std::max(microseconds_[node], kLeastUs);
+}
+
+void TimedExecution::Note(int node, bool ends) {
+  events_.push_back({node, ends});
+  for (const int fused : nodes_[node].fused) events_.push_back({fused, ends});
+}
+
+void TimedExecution::Finish(size_t w) {
+  Worker& worker = workers_[w];
+  const int node = worker.node;
+  worker.node = -1;
+  now_ = worker.ends;
+  if (nodes_[node].direction >= 0) {  // it has been handed to the link
+    Lane& lane = lanes_[lanes_.size() == 1 ? 0 : nodes_[node].direction];
+    lane.waiting.insert({nodes_[node].deadline, transfers_++, node});
+    return;
+  }
+  Note(node, true);
+  int last = -1;  // of those that are ready, not cheap and not in the pool
+  const auto arrive = [&](const std::vector<int>& readers) {
+    for (const int next : readers) {
+      if (--waiting_[next] != 0) continue;
+      if (nodes_[next].runs_inline) {
+        worker.queue.push_back(next);
+        continue;
+      }
+      if (last >= 0) worker.pool.push_front(last);
+      last = next;
+    }
+  };
+  const std::vector<int>& data = nodes_[node].data;
+  const std::vector<int>& control = nodes_[node].control;
+  if (data.size() + control.size() <= kOrderedEdges) {
+    arrive(data);
+    arrive(control);
+  } else {
+    std::vector<int> shuffled_data = data;
+    std::vector<int> shuffled_control = control;
+    Shuffle(&random_, &shuffled_data);
+    Shuffle(&random_, &shuffled_control);
+    arrive(shuffled_data);
+    arrive(shuffled_control);
+  }
+  if (last < 0) return;
+  if (worker.queue.empty()) {
+    worker.queue.push_back(last);
+  } else {
+    worker.pool.push_front(last);
+  }
+}
+
+void TimedExecution::StartTransfer(Lane* lane) {
+  if (lane->node >= 0 || lane->waiting.empty()) return;
+  lane->node = std::get<2>(*lane->waiting.begin());
+  lane->waiting.erase(lane->waiting.begin());
+  lane->ends = now_ + std::max(microseconds_[lane->node], kLeastUs);
+}
+
+void TimedExecution::FinishTransfer(Lane* lane) {
+  const int node = lane->node;
+  lane->node = -1;
+  now_ = lane->ends;
+  Note(node, true);
+  for (const std::vector<int>* readers : {&nodes_[node].data, &nodes_[node].control}) {
+    for (const int reader : *readers) {
+      if (--waiting_[reader] == 0) Hand(reader);
+    }
+  }
+}
+
+}  // namespace lms

@@ -1,0 +1,82 @@
+// One run of the executor's model (executor_model.h) on several threads and the link, on a clock of its own.
+//
+// One object per run. O(n (log n + threads)) for n nodes.
+
+#ifndef LMS_CC_CORE_SIMULATE_TIMED_EXECUTION_H_
+#define LMS_CC_CORE_SIMULATE_TIMED_EXECUTION_H_
+
+#include <cstdint>
+#include <deque>
+#include <random>
+#include <set>
+#include <tuple>
+#include <vector>
+
+namespace lms {
+
+// A node as the executor sees it.
+struct ExecutorNode {
+  std::vector<int> data;     // readers of its tensors, once per input
+  std::vector<int> control;  // nodes that only wait for it
+  std::vector<int> fused;    // nodes that run as a part of it
+  int waits_for = 0;         // edges that must have fired
+  bool runs_inline = false;
+  int direction = -1;    // of a swap: 0 out, 1 in; -1 for other nodes
+  int64_t deadline = 0;  // of a swap
+};
+
+struct ExecutorEvent {
+  int node;
+  bool ends;
+};
+
+// Outgoing edges that tensorflow::EdgeSet keeps in the order in which they were added.
+inline constexpr size_t kOrderedEdges = 8;
+
+void Shuffle(std::mt19937* random, std::vector<int>* list);
+
+class TimedExecution {
+ public:
+  // `nodes` outlives this.
+  TimedExecution(const std::vector<ExecutorNode>& nodes, uint32_t seed, int threads,
+                 const std::vector<double>& microseconds, bool one_lane);
+
+  // Once. `roots`: the nodes that wait for nothing.
+  std::vector<ExecutorEvent> Run(std::vector<int> roots);
+
+ private:
+  struct Worker {
+    std::deque<int> queue;  // at hand
+    std::deque<int> pool;   // newest first
+    int node = -1;          // runs
+    double ends = 0;
+  };
+  // Of the link.
+  struct Lane {
+    std::set<std::tuple<int64_t, int, int>> waiting;  // (deadline, number in the order of their begin, node)
+    int node = -1;
+    double ends = 0;
+  };
+
+  double Duration(int node) const;
+  void Note(int node, bool ends);
+  void Hand(int node);
+  void Start(size_t w);
+  void Finish(size_t w);
+  void StartTransfer(Lane* lane);
+  void FinishTransfer(Lane* lane);
+
+  const std::vector<ExecutorNode>& nodes_;
+  std::mt19937 random_;
+  std::vector<double> microseconds_;
+  std::vector<int> waiting_;
+  std::vector<Worker> workers_;
+  std::vector<Lane> lanes_;  // one, or out and in
+  int transfers_ = 0;        // begun
+  double now_ = 0;
+  std::vector<ExecutorEvent> events_;
+};
+
+}  // namespace lms
+
+#endif  // LMS_CC_CORE_SIMULATE_TIMED_EXECUTION_H_

@@ -1,0 +1,43 @@
+// Collective operations (CollectiveReduceV2 and its kin) whose parts on several devices are all in one graph: what
+// MirroredStrategy makes of a training step.
+//
+// A part ends only when all parts of its instance have begun, which no edge of the graph shows. The keys that say which
+// parts belong together are known to the run alone; but the parts of one device run in one order, the same on all
+// devices, as the runtime itself demands. So the first of each device belong together, and so on.
+//
+// An order of the whole graph in which each part comes after all that any part of its instance depends on, and before
+// all that depends on any of them (AddBarriers), can be enforced by edges between nodes of one device: with the edges
+// of the graph and the hidden ones they close no cycle. On a way of such edges out of one part and into another one,
+// the first edge into another device is the graph's own: its end, or what it came from, would be on the wrong side of
+// the instance.
+
+#ifndef LMS_CC_TF_GRAPH_COLLECTIVES_H_
+#define LMS_CC_TF_GRAPH_COLLECTIVES_H_
+
+#include <string>
+#include <vector>
+
+#include "cc/core/graph/mem_graph.h"
+#include "cc/tf/graph/graph_index.h"
+#include "tensorflow/core/framework/graph.pb.h"
+
+namespace lms {
+
+struct Collectives {
+  std::vector<std::vector<int>> instances;  // nodes, one for each device (of this process)
+  std::string problem;                      // why the parts cannot be told apart; there are no instances then
+};
+
+// Live ones of a kind that has keys as inputs. Linear in the graph for each device that has any.
+Collectives FindCollectives(const tensorflow::GraphDef& graph, const GraphIndex& index);
+
+// Is it of such a kind?
+bool IsCollective(const std::string& op_type);
+
+// Lets all parts of an instance wait for whatever one of them waits for, and who waits for one for all. `op_of_node`:
+// kNone for nodes that are no op.
+void AddBarriers(const Collectives& collectives, const std::vector<OpId>& op_of_node, MemGraph* graph);
+
+}  // namespace lms
+
+#endif  // LMS_CC_TF_GRAPH_COLLECTIVES_H_

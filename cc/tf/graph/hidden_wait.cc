@@ -1,0 +1,90 @@
+#include "cc/tf/graph/hidden_wait.h"
+
+#include "cc/tf/graph/collectives.h"
+#include "cc/tf/graph/op_traits.h"
+#include "tensorflow/core/framework/attr_value.pb.h"
+#include "tensorflow/core/framework/function.h"
+#include "tensorflow/core/framework/op.h"
+
+namespace lms {
+namespace {
+
+using tensorflow::NodeDef;
+
+// Calls in calls.
+constexpr int kMostDepth = 8;
+
+// A function that XLA compiles is one program: it waits for nothing but what is in it.
+bool IsCompiledCall(const NodeDef& node) {
+  const auto compiled = node.attr().find("_XlaMustCompile");
+  return (node.op() == "PartitionedCall" || node.op() == "StatefulPartitionedCall") && compiled != node.attr().end() &&
+         compiled->second.b();
+}
+
+bool MayWait(const tensorflow::FunctionLibraryDefinition& library, const NodeDef& node, bool compiled, int depth) {
+  const tensorflow::OpDef* op_def = nullptr;
+  if (!library.LookUpOpDef(node.op(), &op_def).ok()) return depth > 0;
+  const bool call = IsCompiledCall(node) || (compiled && node.attr().count("f") != 0);
+  if (!call) return MayWaitForOthers(node.op(), *op_def);
+  const auto called = node.attr().find("f");
+  const tensorflow::FunctionDef* body =
+      called == node.attr().end() ? nullptr : library.Find(called->second.func().name());
+  if (body == nullptr || depth == kMostDepth) return true;
+  for (const NodeDef& inner : body->node_def()) {
+    if (MayWait(library, inner, true, depth + 1)) return true;
+  }
+  return false;
+}
+
+bool CallsFunction(const NodeDef& node) {
+  for (const auto& [name, value] : node.attr()) {
+    if (value.has_func() || (value.has_list() && value.list().func_size() > 0)) return true;
+  }
+  return false;
+}
+
+bool DescribesDataset(const std::string& op) {
+  return op.find("Dataset") != std::string::npos && op != "ReduceDataset";
+}
+
+bool IsCall(const std::string& op) { return op == "PartitionedCall" || op == "StatefulPartitionedCall"; }
+
+std::string FirstWait(const tensorflow::grappler::GrapplerItem& item, const GraphIndex& index, bool collectives) {
+  const tensorflow::FunctionLibraryDefinition library(tensorflow::OpRegistry::Global(), item.graph.library());
+  for (int i = 0; i < index.size(); ++i) {
+    const NodeDef& node = item.graph.node(i);
+    if (!index[i].live || (!collectives && IsCollective(node.op()))) continue;
+    if (MayWait(library, node, false, 0)) return node.name() + " (" + node.op() + ")";
+  }
+  return "";
+}
+
+}  // namespace
+
+std::string HiddenWait(const tensorflow::grappler::GrapplerItem& item, const GraphIndex& index) {
+  return FirstWait(item, index, /*collectives=*/true);
+}
+
+std::string UnknownWait(const tensorflow::grappler::GrapplerItem& item, const GraphIndex& index) {
+  const Collectives collectives = FindCollectives(item.graph, index);
+  if (!collectives.problem.empty()) return collectives.problem + ": collective operations";
+  return FirstWait(item, index, /*collectives=*/false);
+}
+
+std::string UnseenCalls(const tensorflow::grappler::GrapplerItem& item, const GraphIndex& index) {
+  int calls = 0;
+  const NodeDef* example = nullptr;
+  for (int i = 0; i < index.size(); ++i) {
+    const NodeDef& node = item.graph.node(i);
+    if (!index[i].live || !CallsFunction(node) || IsCompiledCall(node) || DescribesDataset(node.op())) continue;
+    if (++calls == 1) example = &node;
+  }
+  if (calls == 0) return "";
+  const std::string advice = IsCall(example->op())              ? ": leave _noinline out"
+                             : example->op() == "ReduceDataset" ? ": loop over iter(dataset), not over the dataset"
+                                                                : "";
+  return std::to_string(calls) + (calls == 1 ? " function" : " functions") +
+         " that TensorFlow runs apart from the step (" + example->name() + ", " + example->op() + advice + ")";
+}
+
+}  // namespace lms

@@ -1,0 +1,19 @@
+// The ops that lms adds to graphs, by name. What they do: swap_ops.h and size_record.h.
+
+#ifndef LMS_CC_TF_GRAPH_OWN_OPS_H_
+#define LMS_CC_TF_GRAPH_OWN_OPS_H_
+
+#include <string>
+
+namespace lms {
+
+inline constexpr char kSwapOutOp[] = "LmsSwapOut";
+inline constexpr char kSwapInOp[] = "LmsSwapIn";
+inline constexpr char kMeasureLinkOp[] = "LmsMeasureLink";
+inline constexpr char kSizeRecordOp[] = "LmsSizeRecord";
+
+inline bool IsSwap(const std::string& op_type) { return op_type == kSwapOutOp || op_type == kSwapInOp; }
+
+}  // namespace lms
+
+#endif  // LMS_CC_TF_GRAPH_OWN_OPS_H_

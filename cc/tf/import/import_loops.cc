@@ -1,0 +1,137 @@
+#include "cc/tf/import/import_loops.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "cc/tf/graph/op_traits.h"
+#include "cc/tf/graph/own_ops.h"
+#include "tensorflow/core/framework/types.h"
+
+namespace lms {
+namespace {
+
+bool IsLoopSwitch(const tensorflow::NodeDef& node) { return node.op() == "Switch" || node.op() == "RefSwitch"; }
+
+// Where an iteration begins: what others leave behind is there while it runs, from its beginning, wherever in an
+// iteration that is made. `none`: nothing of it is on the device.
+OpId BeginOf(int frame, OpId none, const ImportState& state) {
+  OpId first = none;
+  for (const int node : state.order) {
+    if (state.index[node].frame == frame && IsLoopSwitch(state.Node(node)) && state.OnDevice(node)) {
+      first = std::min(first, state.out.op_of_node[node]);
+    }
+  }
+  return first;
+}
+
+// What iterations that run ahead hold, to the loop's end: loops may run side by side.
+void AddOverlap(int frame, OpId last, ImportState* state) {
+  const int64_t bytes = state->lists.OverlapOf(frame);
+  const OpId first = bytes > 0 ? BeginOf(frame, last, *state) : last;
+  if (first == last) return;
+  const BufferId id = state->NewBuffer(state->order[first], 0, bytes, false);
+  state->out.graph.buffers[id].name = state->Node(state->order[first]).name() + ":overlap";
+  state->out.overlaps.push_back(id);
+  state->facts[id].keep_reason = "of iterations of a loop that overlap";
+  state->out.graph.ops[last].inputs.push_back(id);
+}
+
+// The same for what they may hold at worst, which no plan counts.
+void AddAhead(int frame, OpId last, ImportState* state) {
+  const int64_t bytes = BytesAhead(*state, frame) - state->lists.OverlapOf(frame);
+  const OpId first = bytes > 0 ? BeginOf(frame, last, *state) : last;
+  if (first == last) return;
+  const BufferId id = state->NewBuffer(state->order[first], 0, 0, false);
+  state->out.graph.buffers[id].name = state->Node(state->order[first]).name() + ":ahead";
+  state->out.ahead.push_back({id, bytes});
+  state->facts[id].keep_reason = "of iterations of a loop that overlap";
+  state->out.graph.ops[last].inputs.push_back(id);
+}
+
+}  // namespace
+
+int64_t BytesAhead(const ImportState& state, int frame) {
+  constexpr int64_t kLeastBytes = 64 << 10;
+  int64_t bytes = 0;
+  int64_t parallel = 0;
+  for (int i = 0; i < state.index.size(); ++i) {
+    const int at = state.index[i].frame;
+    if (!state.index[i].live || at <= 0 || (at != frame && !state.index.Within(at, frame))) continue;
+    const tensorflow::NodeDef& node = state.Node(i);
+    if (at == frame && IsEnter(node)) {
+      const auto attr = node.attr().find("parallel_iterations");
+      if (attr != node.attr().end()) parallel = std::max<int64_t>(parallel, attr->second.i());
+    }
+    if (!state.loops.Straggles(i) || IsControlFlow(node.op()) || IsVariableRead(node.op())) continue;
+    if (node.op() == "Const") continue;
+    const std::vector<TensorSize>& outputs = state.sizes.Of(node.name()).outputs;
+    for (size_t port = 0; port < outputs.size(); ++port) {
+      if (SharedInput(node, static_cast<int>(port)) < 0) bytes += outputs[port].bytes;
+    }
+  }
+  const int64_t trips = state.lists.Trips(frame);
+  if (trips >= 0) parallel = std::min(parallel, trips);
+  bytes *= std::max<int64_t>(0, parallel - 1);
+  return bytes < kLeastBytes ? 0 : bytes;
+}
+
+void AddLoopReads(ImportState* state) {
+  std::vector<std::vector<int>> nodes_of(state->index.frames());  // in execution order
+  for (const int node : state->order) {
+    if (state->index[node].frame > 0) nodes_of[state->index[node].frame].push_back(node);
+  }
+  Pace pace(state->deadline);
+  for (int f = 1; f < state->index.frames(); ++f) {
+    OpId last = kNone;
+    for (const int end : state->index.frame(f).ends) last = std::max(last, state->out.op_of_node[end]);
+    if (last == kNone) continue;
+    AddOverlap(f, last, state);
+    AddAhead(f, last, state);
+    const auto hold = [&](BufferId b) {
+      if (b == kNone || state->out.graph.buffers[b].resident) return;
+      pace.Step(static_cast<int64_t>(state->out.graph.ops[last].inputs.size()));
+      AddOnce(&state->out.graph.ops[last].inputs, b);
+      std::string& why = state->facts[b].keep_reason;
+      if (why.empty()) why = "used inside control flow or on another device";
+    };
+    for (const int node : nodes_of[f]) {
+      if (IsEnter(state->Node(node)) && !state->loops.Changes(node)) hold(state->BufferOf({node, 0}));
+      if (IsNextIteration(state->Node(node)) && state->out.op_of_node[node] < last) hold(state->BufferOf({node, 0}));
+    }
+  }
+}
+
+void NoteUnknownLists(ImportState* state) {
+  std::vector<bool> unknown(state->index.frames(), false);
+  for (const int node : state->order) {
+    if (state->index[node].frame <= 0 || IsControlFlow(state->Node(node).op())) continue;
+    const tensorflow::DataTypeVector& outputs = state->types[node].outputs;
+    // Loops of v1 keep what their gradients read on stacks, and TensorArrays of v1 are resources.
+    const std::string& pushes = state->Node(node).op();
+    if (pushes == "StackPushV2" || pushes == "TensorArrayWriteV3") {
+      unknown[state->index[node].frame] = true;
+      if (state->out.hidden_example.empty()) state->out.hidden_example = state->Node(node).name();
+    }
+    for (size_t port = 0; port < outputs.size(); ++port) {
+      if (outputs[port] != tensorflow::DT_VARIANT) continue;
+      const int group = state->lists.GroupOf(node);
+      const std::string& op = state->Node(node).op();
+      const bool optional = op.rfind("Optional", 0) == 0 || op.rfind("Iterator", 0) == 0 ||
+                            IsPassThrough(state->Node(node)) || IsSwap(op);
+      if (group < 0 ? optional : state->lists.group(group).known) continue;
+      unknown[state->index[node].frame] = true;
+      if (state->out.hidden_example.empty()) state->out.hidden_example = state->Node(node).name();
+    }
+  }
+  for (const int node : state->order) {
+    for (int f = std::max(0, state->index[node].frame); f > 0; f = state->index.frame(f).parent) {
+      if (!unknown[f]) continue;
+      ++state->out.hidden_ops;
+      break;
+    }
+  }
+}
+
+}  // namespace lms

@@ -1,0 +1,75 @@
+#include "cc/tf/pass/budget.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "cc/core/system/system_memory.h"
+#include "tensorflow/core/common_runtime/device.h"
+#include "tensorflow/core/common_runtime/device_set.h"
+#include "tensorflow/core/framework/allocator.h"
+
+namespace lms {
+namespace {
+
+constexpr int64_t kUnbounded = MemoryAvailable::kUnbounded;
+
+bool IsGpu(const std::string& device) { return device.find("GPU:") != std::string::npos; }
+
+// Bytes that the device's allocator can still give.
+ResolvedBudget GpuBytesLeft(const std::string& device, const tensorflow::grappler::Cluster* cluster) {
+  if (cluster == nullptr || cluster->GetDeviceSet() == nullptr) return {kUnbounded, "no limit known"};
+  for (tensorflow::Device* candidate : cluster->GetDeviceSet()->devices()) {
+    if (candidate->name() != device) continue;
+    const auto stats = candidate->GetAllocator(tensorflow::AllocatorAttributes())->GetStats();
+    if (!stats || !stats->bytes_limit) break;
+    return {std::max<int64_t>(0, *stats->bytes_limit - stats->bytes_in_use), "the GPU's memory limit"};
+  }
+  return {kUnbounded, "no limit known"};
+}
+
+}  // namespace
+
+ResolvedBudget ResolveBudget(const Budget& budget, int64_t resident_bytes, int64_t peak_bytes,
+                             const std::string& device, const tensorflow::grappler::Cluster* cluster) {
+  switch (budget.kind) {
+    case Budget::Kind::kBytes:
+      return {budget.bytes, ""};
+    case Budget::Kind::kPercent: {
+      const double activations = static_cast<double>(peak_bytes - resident_bytes);
+      return {resident_bytes + static_cast<int64_t>(std::floor(activations * budget.percent / 100)), ""};
+    }
+    case Budget::Kind::kMin:
+      return {0, ""};
+    case Budget::Kind::kAuto:
+      break;
+  }
+  ResolvedBudget left;
+  if (IsGpu(device)) {
+    left = GpuBytesLeft(device, cluster);
+  } else {
+    const MemoryAvailable available = AvailableMemory();
+    left = {available.bytes, available.bound};
+    // The pool's own cap (TF_MKL_ALLOC_MAX_BYTES on oneDNN builds) may be tighter.
+    const auto stats = tensorflow::cpu_allocator()->GetStats();
+    const int64_t pool = stats && stats->bytes_limit ? *stats->bytes_limit - stats->bytes_in_use : kUnbounded;
+    if (pool < left.bytes) left = {std::max<int64_t>(0, pool), "the CPU allocator's limit"};
+  }
+  left.bytes = left.bytes > kUnbounded - resident_bytes ? kUnbounded : left.bytes + resident_bytes;
+  return left;
+}
+
+int64_t PlanningLimit(int64_t budget_bytes, int64_t resident_bytes, double safety_margin) {
+  const int64_t activations = budget_bytes - resident_bytes;
+  if (activations <= 0) return budget_bytes;
+  return resident_bytes + static_cast<int64_t>(static_cast<double>(activations) * (1 - safety_margin));
+}
+
+int64_t BudgetForLimit(int64_t limit_bytes, int64_t resident_bytes, double safety_margin) {
+  const double activations = static_cast<double>(limit_bytes - resident_bytes);
+  // One byte up, so that rounding never makes the named budget infeasible. A margin of nearly everything asks for more
+  // bytes than there are numbers.
+  constexpr double kMost = 4e18;
+  return resident_bytes + static_cast<int64_t>(std::min(kMost, std::ceil(activations / (1 - safety_margin)))) + 1;
+}
+
+}  // namespace lms

@@ -1,0 +1,353 @@
+#include "cc/tf/pass/optimizer.h"
+
+#include <algorithm>
+#include <chrono>
+#include <deque>
+#include <exception>
+#include <utility>
+
+#include "cc/core/base/fault_injection.h"
+#include "cc/core/base/words.h"
+#include "cc/core/options/session_sizes.h"
+#include "cc/core/report/planned_reports.h"
+#include "cc/core/report/report_store.h"
+#include "cc/core/report/stage_watch.h"
+#include "cc/tf/graph/graph_bounds.h"
+#include "cc/tf/graph/graph_check.h"
+#include "cc/tf/pass/step_pass.h"
+#include "cc/tf/pass/time_ops.h"
+#include "cc/tf/predict/execution.h"
+#include "cc/tf/runtime/size_record.h"
+#include "cc/tf/stock/kept_state.h"
+#include "cc/tf/stock/sum_order.h"
+#include "tensorflow/core/framework/attr_value.pb.h"
+#include "tensorflow/core/grappler/optimizers/custom_graph_optimizer_registry.h"
+#include "tensorflow/core/platform/logging.h"
+#include "tensorflow/core/protobuf/rewriter_config.pb.h"
+#include "tensorflow/core/util/env_var.h"
+
+namespace lms {
+namespace {
+
+namespace grappler = tensorflow::grappler;
+
+double Now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+
+std::string Join(const std::vector<std::string>& lines) {
+  std::string text;
+  for (const std::string& line : lines) text += (text.empty() ? "" : "; ") + line;
+  return text;
+}
+
+// How many threads share an op, where that was set; else 0.
+int OpThreads(const tensorflow::ConfigProto& config) {
+  if (config.intra_op_parallelism_threads() > 0) return config.intra_op_parallelism_threads();
+  int64_t threads = 0;
+  const bool read = tensorflow::ReadInt64FromEnvVar("TF_NUM_INTRAOP_THREADS", 0, &threads).ok();
+  return read && threads > 0 ? static_cast<int>(threads) : 0;
+}
+
+// When a share of its own peak cannot be met, a small function beside the training step is no news, nor is one in which
+// there is nothing to recompute (`relative`: that is what was asked).
+constexpr int64_t kNewsBytes = 16 << 20;
+
+// Does it "fit" by a margin that what was assumed or left out may well eat up?
+bool MayNotFit(const Report& report) {
+  constexpr int64_t kEasily = 32;  // an assumed batch of 32 may be one of 1,024
+  const int64_t activations = report.peak_before_bytes - report.resident_bytes;
+  return report.status == ReportStatus::kFits && activations > 0 &&
+         activations > (report.budget_bytes - report.resident_bytes) / kEasily;
+}
+
+void Log(const Report& report, bool relative) {
+  const std::string line = "lms: " + report.function + ": " + StatusName(report.status) + ": " + report.reason;
+  switch (report.status) {
+    case ReportStatus::kInfeasible:
+      if (relative && (report.peak_before_bytes - report.resident_bytes < kNewsBytes ||
+                       report.min_budget_bytes >= report.peak_before_bytes)) {
+        VLOG(1) << line;
+        return;
+      }
+      LOG(WARNING) << line;
+      break;
+    case ReportStatus::kFailed:
+      LOG(WARNING) << line;
+      break;
+    default:
+      if (report.reason.rfind(kTooMuch, 0) == 0) {
+        LOG(WARNING) << line;
+      } else {
+        VLOG(1) << line;
+      }
+  }
+  for (const std::string& warning : report.warnings) {
+    if (report.status == ReportStatus::kRewritten || report.status == ReportStatus::kInfeasible || MayNotFit(report)) {
+      LOG(WARNING) << "lms: " << report.function << ": " << warning;
+    }
+  }
+}
+
+void TakeText(const char* name, OptionMap* map, std::string* text) {
+  const auto found = map->find(name);
+  if (found == map->end() || !std::holds_alternative<std::string>(found->second)) return;
+  *text = std::get<std::string>(found->second);
+  map->erase(found);
+}
+
+// May the step have to be planned again: for a larger batch, or because it takes more than predicted?
+bool MayBePlannedAgain(const std::deque<Report>& reports) {
+  return std::any_of(reports.begin(), reports.end(), [](const Report& report) {
+    if (report.status == ReportStatus::kRewritten || !report.open_sizes.empty()) return true;
+    const int64_t left = report.budget_bytes - report.resident_bytes;
+    const bool near = 2 * (report.peak_before_bytes - report.resident_bytes) > left;
+    return report.status == ReportStatus::kFits && (near || !report.sizes.empty());
+  });
+}
+
+// The stages, on the graph with its sums held to stock TensorFlow's order. False: the graph is to stay as it came.
+bool Rewrite(const Options& options, grappler::Cluster* cluster, const grappler::GrapplerItem& item,
+             const tensorflow::ConfigProto& config, tensorflow::GraphDef* output, StageWatch* stages,
+             std::deque<Report>* reports) {
+  const int threads = InterOpThreads(config);
+  Report* const report = &reports->back();
+  report->nodes_before = report->nodes_after = item.graph.node_size();
+  const std::string too_large = WhyTooLarge(item, GraphWork::kRead, GraphBounds(options.planner_seconds));
+  if (!too_large.empty()) throw TooMuch(too_large);
+  stages->Enter("index");
+  const absl::Status sound = CheckGraph(item.graph);
+  if (!sound.ok()) {
+    report->status = ReportStatus::kFailed;
+    report->reason = report->stage + ": " + std::string(sound.message());
+    return false;
+  }
+  stages->Enter("sums");
+  // Grappler's item always has the default here.
+  const int op_threads = OpThreads(config);
+  const bool told = op_threads <= 0 || op_threads == item.optimization_options().intra_op_parallelism_threads;
+  const bool sums_arrive = AddsInOrderOfArrival(item.graph);
+  if (told && !sums_arrive) return RunStepPass(options, cluster, item, threads, output, stages, reports);
+  grappler::GrapplerItem held = item;
+  if (!told) held.optimization_options().intra_op_parallelism_threads = op_threads;
+  if (!sums_arrive) return RunStepPass(options, cluster, held, threads, output, stages, reports);
+  SumOrder sums;
+  const absl::Status status = HoldSums(&held, &sums, stages->deadline());
+  if (!status.ok()) {
+    report->status = ReportStatus::kFailed;
+    report->reason = report->stage + ": " + std::string(status.message());
+    return false;
+  }
+  if (sums.behind > 0) {
+    report->status = ReportStatus::kSkipped;
+    report->reason = Counted(sums.behind, "sum") +
+                     " of large tensors, which TensorFlow adds up in the order of arrival, " +
+                     (sums.behind == 1 ? "has a term that comes" : "have terms that come") +
+                     " out of branches: any change might change the last bits";
+    return false;
+  }
+  const bool changed = RunStepPass(options, cluster, held, threads, output, stages, reports);
+  if (changed && sums.hidden > 0) {
+    reports->front().warnings.push_back(
+        Counted(sums.hidden, "sum") + " across loops or branches " + (sums.hidden == 1 ? "is" : "are") +
+        " added up in the order of arrival, in which the last bits may differ from those without lms");
+  }
+  return changed;
+}
+
+}  // namespace
+
+OptionMap OptionsFromConfig(const tensorflow::RewriterConfig_CustomGraphOptimizer& config,
+                            std::vector<std::string>* problems) {
+  OptionMap map;
+  for (const auto& [name, value] : config.parameter_map()) {
+    switch (value.value_case()) {
+      case tensorflow::AttrValue::kS:
+        map[name] = std::string(value.s());
+        break;
+      case tensorflow::AttrValue::kI:
+        map[name] = static_cast<int64_t>(value.i());
+        break;
+      case tensorflow::AttrValue::kF:
+        map[name] = static_cast<double>(value.f());
+        break;
+      case tensorflow::AttrValue::kB:
+        map[name] = value.b();
+        break;
+      default:
+        problems->push_back("option '" + name + "' has a value of a type that is not accepted: use s, i, f or b");
+    }
+  }
+  std::sort(problems->begin(), problems->end());
+  return map;
+}
+
+absl::Status LmsOptimizer::Init(const tensorflow::RewriterConfig_CustomGraphOptimizer* config) {
+  try {
+    FailIfInjected("options");
+    if (config == nullptr) return absl::OkStatus();
+    OptionMap map = OptionsFromConfig(*config, &problems_);
+    // No options of a step's plan.
+    TakeText("_planned", &map, &planned_);
+    TakeText("_keep_random", &map, &keep_random_);
+    TakeText("_session", &map, &session_);
+    const std::vector<std::string> more = ParseOptions(map, &options_, /*internal=*/true);
+    problems_.insert(problems_.end(), more.begin(), more.end());
+  } catch (const std::exception& e) {
+    unreadable_ = true;
+    NoteProblem(e.what());
+  } catch (...) {
+    unreadable_ = true;
+    NoteProblem("unknown exception");
+  }
+  return absl::OkStatus();
+}
+
+void LmsOptimizer::NoteProblem(const char* what) {
+  try {
+    problems_.emplace_back(what);
+  } catch (...) {  // NOLINT(bugprone-empty-catch): no memory for words either
+  }
+}
+
+bool LmsOptimizer::LastIteration(const std::string& item_id) {
+  const auto& rewriter = config_proto_.graph_options().rewrite_options();
+  const int iterations = rewriter.meta_optimizer_iterations() == tensorflow::RewriterConfig::DEFAULT_NUM_ITERS
+                             ? 2
+                             : static_cast<int>(rewriter.meta_optimizer_iterations());
+  return ++calls_[item_id] >= iterations;
+}
+
+absl::Status LmsOptimizer::Optimize(grappler::Cluster* cluster, const grappler::GrapplerItem& item,
+                                    tensorflow::GraphDef* optimized_graph) {
+  try {
+    FailIfInjected("before");
+    if (!LastIteration(item.id)) return absl::AbortedError("lms waits for the last iteration");
+    if (!options_.time_ops.empty() && problems_.empty()) return Time(cluster, item, optimized_graph);
+    std::deque<Report> reports;
+    bool changed = Act(cluster, item, optimized_graph, &reports);
+    changed = KeepRandomState(item, reports, changed, optimized_graph);
+    changed = RecordSizes(item, reports, changed, optimized_graph);
+    // From here on the graph is what it will be, whatever becomes of the reports.
+    if (!changed) optimized_graph->Clear();
+    for (Report& report : reports) Tell(std::move(report));
+    return changed ? absl::OkStatus() : unchanged_;
+  } catch (...) {
+    try {
+      LOG(WARNING) << "lms: " << item.id << ": failed before it could say why: the graph stays as it is";
+    } catch (...) {  // NOLINT(bugprone-empty-catch): nor can this be said
+    }
+  }
+  optimized_graph->Clear();
+  return unchanged_;
+}
+
+// Runs the stages, and makes a report for each device, one at least, whatever happens. True where the graph has been
+// changed.
+bool LmsOptimizer::Act(grappler::Cluster* cluster, const grappler::GrapplerItem& item, tensorflow::GraphDef* output,
+                       std::deque<Report>* reports) {
+  bool changed = false;
+  reports->emplace_back();
+  reports->back().function = item.id;
+  reports->back().budget = options_.memory_budget.ToString();
+  const double start = Now();
+  const auto fail = [reports](const std::string& reason) {
+    reports->back().status = ReportStatus::kFailed;
+    reports->back().reason = reports->back().stage + ": " + reason;
+  };
+  try {
+    if (problems_.empty() && !unreadable_) {
+      options_.intra_op_threads = config_proto_.intra_op_parallelism_threads();
+      // A random operation must not begin anew when the next call is planned anew.
+      options_.record_sizes = options_.record_sizes && (keep_random_.empty() || CanKeepState(item.graph));
+      if (!session_.empty() && options_.unknown_dim.everywhere == 0) AddSessionSizes(session_, &options_.unknown_dim);
+      StageWatch stages(Deadline(GraphBounds(options_.planner_seconds).DeadlineSeconds()), &reports->back());
+      changed = Rewrite(options_, cluster, item, config_proto_, output, &stages, reports);
+    } else {
+      reports->back().stage = "options";
+      fail(Join(problems_));
+    }
+  } catch (const TooMuch& e) {
+    NoteTooMuch(e, &reports->back());
+  } catch (const std::exception& e) {
+    fail(e.what());
+  } catch (...) {
+    fail("unknown exception");
+  }
+  for (Report& report : *reports) {
+    if (report.status != ReportStatus::kRewritten && report.status != ReportStatus::kInfeasible) {
+      // What was found out before is of no plan.
+      report.peak_after_bytes = report.peak_before_bytes;
+      report.nodes_after = report.nodes_before;
+    }
+    report.optimizer_seconds = Now() - start;
+  }
+  return changed;
+}
+
+// The last changes of all: the plan knows nothing of them. They return whether the graph has been changed.
+bool LmsOptimizer::KeepRandomState(const grappler::GrapplerItem& item, const std::deque<Report>& reports, bool changed,
+                                   tensorflow::GraphDef* output) const {
+  if (keep_random_.empty() || (!KeepsState(keep_random_) && !MayBePlannedAgain(reports))) return changed;
+  if (!CanKeepState(item.graph)) return changed;
+  if (!changed) *output = item.graph;
+  KeepState(keep_random_, output);
+  return true;
+}
+
+bool LmsOptimizer::RecordSizes(const grappler::GrapplerItem& item, const std::deque<Report>& reports, bool changed,
+                               tensorflow::GraphDef* output) const {
+  const bool failed = std::any_of(reports.begin(), reports.end(),
+                                  [](const Report& report) { return report.status == ReportStatus::kFailed; });
+  if (!options_.record_sizes || failed) return changed;
+  // What is measured of a step is told from its input pipeline's by what it takes.
+  const bool elements = changed && options_.feedback;
+  const std::vector<OpenSize>& open = reports.front().open_sizes;
+  if (open.empty() && !elements) return changed;
+  tensorflow::GraphDef recording = changed ? *output : item.graph;
+  if (!AddSizeRecords(item.id, open, elements, &recording)) return changed;
+  output->Swap(&recording);
+  return true;
+}
+
+// Logs the report and puts it into the list. Throws nothing: what is lost is said, if that can be.
+void LmsOptimizer::Tell(Report report) const {
+  if (!planned_.empty()) {
+    try {
+      PlannedReports::Global().Add(planned_, std::move(report));
+    } catch (...) {  // NOLINT(bugprone-empty-catch): lms.plan() says that there is none
+    }
+    return;
+  }
+  try {
+    FailIfInjected("log");
+    Log(report, options_.memory_budget.kind == Budget::Kind::kPercent);
+  } catch (...) {  // NOLINT(bugprone-empty-catch): the report has it all
+  }
+  try {
+    FailIfInjected("report");
+    ReportStore::Global().Add(std::move(report));
+  } catch (const std::exception& e) {
+    LOG(WARNING) << "lms: a report was lost: " << e.what();
+  } catch (...) {
+    LOG(WARNING) << "lms: a report was lost";
+  }
+}
+
+// Of lms.calibrate(): the rewritten graph, or the one that came in, with its ops in a row.
+absl::Status LmsOptimizer::Time(grappler::Cluster* cluster, const grappler::GrapplerItem& item,
+                                tensorflow::GraphDef* optimized_graph) {
+  if (!CheckGraph(item.graph).ok()) return unchanged_;
+  options_.strict = false;
+  options_.dump_graphs.clear();
+  std::deque<Report> reports;
+  const bool changed = Act(cluster, item, optimized_graph, &reports);
+  return TimeOps(options_, cluster, item, changed, optimized_graph);
+}
+
+bool RegisterOptimizer() {
+  const std::vector<std::string> registered = grappler::CustomGraphOptimizerRegistry::GetRegisteredOptimizers();
+  if (std::find(registered.begin(), registered.end(), kOptimizerName) != registered.end()) return false;
+  grappler::CustomGraphOptimizerRegistry::RegisterOptimizerOrDie([]() { return new LmsOptimizer; }, kOptimizerName);
+  return true;
+}
+
+}  // namespace lms

@@ -1,0 +1,83 @@
+#include "cc/tf/pass/step_pass.h"
+
+#include <deque>
+#include <exception>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cc/tf/pass/device_pass.h"
+
+namespace lms {
+namespace {
+
+namespace grappler = tensorflow::grappler;
+
+// The step on one device. False: the graph is to stay as it is.
+bool PlanDevice(const Options& options, grappler::Cluster* cluster, const grappler::GrapplerItem& item, int threads,
+                const std::string& device, StepFacts* facts, tensorflow::GraphDef* output, StageWatch* stages,
+                Report* report) {
+  const Report blank = *report;
+  // Where no plan makes up for all that steps have been seen to take more, one that makes up for a part is better than
+  // the graph as it came.
+  const double excess = options.observed_excess - 1;
+  for (const double share : {1.0, 0.5, 0.0}) {
+    Options tried = options;
+    tried.observed_excess = 1 + excess * share;
+    const bool last = excess <= 0 || share <= 0;
+    tried.strict = options.strict && last;
+    std::vector<std::pair<std::string, double>> seconds = std::move(report->stage_seconds);
+    const int64_t work = report->planner_work;
+    *report = blank;
+    report->stage_seconds = std::move(seconds);
+    report->planner_work = work;
+    const bool changed = DevicePass(tried, cluster, item, threads, device, facts, stages, report).Run(output);
+    if (report->status == ReportStatus::kInfeasible && !last) continue;
+    if (!options.planned_again.empty()) report->reason += "; planned again: " + options.planned_again;
+    return changed;
+  }
+  return false;
+}
+
+// Are there plans for other devices to be made, after what became of the first?
+bool GoOn(const Report& first, bool changed) {
+  // A step that fails on purpose (strict) has failed for all.
+  if (changed) return first.status == ReportStatus::kRewritten;
+  return first.status == ReportStatus::kFits || first.status == ReportStatus::kInfeasible;
+}
+
+}  // namespace
+
+bool RunStepPass(const Options& options, grappler::Cluster* cluster, const grappler::GrapplerItem& item, int threads,
+                 tensorflow::GraphDef* output, StageWatch* stages, std::deque<Report>* reports) {
+  const Report blank = reports->back();
+  StepFacts facts(item, options);
+  bool changed = PlanDevice(options, cluster, item, threads, "", &facts, output, stages, &reports->back());
+  if (!GoOn(reports->back(), changed)) return changed;
+  // Each in the graph that the ones before have left. What goes wrong here leaves their work as it is.
+  const std::vector<std::string> others = reports->back().other_devices;
+  for (const std::string& device : others) {
+    grappler::GrapplerItem next = item;
+    if (changed) next.graph = *output;
+    Report& report = reports->emplace_back(blank);
+    report.device = device;
+    tensorflow::GraphDef more;
+    bool changed_more = false;
+    try {
+      StageWatch own(stages->deadline(), &report);
+      changed_more = PlanDevice(options, cluster, next, threads, device, &facts, &more, &own, &report);
+    } catch (const TooMuch& e) {
+      NoteTooMuch(e, &report);
+    } catch (const std::exception& e) {
+      report.status = ReportStatus::kFailed;
+      report.reason = report.stage + ": " + e.what();
+    }
+    if (!changed_more) continue;
+    output->Swap(&more);
+    changed = true;
+    if (report.status != ReportStatus::kRewritten) break;
+  }
+  return changed;
+}
+
+}  // namespace lms

@@ -1,0 +1,125 @@
+#include "cc/tf/predict/execution.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cc/core/simulate/overlap.h"
+#include "cc/tf/predict/outcomes.h"
+#include "cc/tf/stock/executor_model.h"
+#include "tensorflow/core/platform/cpu_info.h"
+#include "tensorflow/core/util/env_var.h"
+#include "tensorflow/core/util/util.h"
+
+namespace lms {
+namespace {
+
+constexpr uint32_t kDraws = 8;
+constexpr double kLate = 10;
+constexpr double kLongCallUs = 50000;
+
+std::vector<RunEvent> OneByOne(const MemGraph& graph) {
+  std::vector<RunEvent> run;
+  for (OpId op = 0; op < static_cast<OpId>(graph.ops.size()); ++op) {
+    run.push_back({op, false});
+    run.push_back({op, true});
+  }
+  return run;
+}
+
+// The ops in the order in which they begin.
+std::vector<OpId> Begun(const std::vector<RunEvent>& run) {
+  std::vector<OpId> order;
+  for (const RunEvent& event : run) {
+    if (!event.ends) order.push_back(event.op);
+  }
+  return order;
+}
+
+MemoryProfile Highest(const tensorflow::GraphDef& graph, const GraphIndex& index, const ImportedGraph& imported,
+                      const MemGraph& memory, int threads, const Deadline& deadline, RunRecord* record = nullptr) {
+  const ExecutorModel model(graph, index, tensorflow::IsMKLEnabled());
+  std::vector<double> microseconds(index.size(), 0);
+  for (size_t i = 0; i < imported.node_of_op.size(); ++i) {
+    microseconds[imported.node_of_op[i]] = imported.graph.ops[i].cost_us;
+  }
+  // Whether a variable is updated while it is still being read is a race: every other run has it lost.
+  std::vector<double> readers_late = microseconds;
+  for (const HeldRead& held : imported.held_reads) {
+    readers_late[imported.node_of_op[held.reader]] *= kLate;
+  }
+  // Of how long calls take nothing is known: in the same runs it is long, so that they are seen side by side.
+  for (int i = 0; i < index.size(); ++i) {
+    const std::string& type = graph.node(i).op();
+    if (type == "PartitionedCall" || type == "StatefulPartitionedCall") {
+      readers_late[i] = std::max(readers_late[i], kLongCallUs);
+    }
+  }
+  // What results hold that lie among rows depends on the order.
+  const bool moving = !imported.takeovers.empty();
+  MemGraph of_run = moving ? memory : MemGraph();
+  MemGraph of_highest;
+  MemoryProfile highest;
+  std::vector<RunEvent> highest_run;
+  const std::vector<std::vector<bool>> outcomes = DeadByOutcome(index, imported);
+  std::vector<bool> highest_dead;
+  for (uint32_t seed = 0; seed < kDraws; ++seed) {
+    deadline.Check();
+    std::vector<RunEvent> run;
+    const std::vector<double>& durations = seed % 2 == 0 || threads == 1 ? microseconds : readers_late;
+    for (const ExecutorModel::Event& event : model.RunOnThreads(seed, threads, durations, imported.one_lane)) {
+      run.push_back({imported.op_of_node[event.node], event.ends});
+    }
+    if (run.size() != 2 * imported.graph.ops.size()) {
+      if (record != nullptr) RecordRun(memory, OneByOne(memory), {}, record);
+      return Simulate(memory, Plan());
+    }
+    if (moving) ApplyTakeovers(imported.takeovers, Begun(run), &of_run);
+    for (const std::vector<bool>& dead : outcomes) {
+      MemoryProfile profile = SimulateRun(moving ? of_run : memory, run, imported.held_reads, dead);
+      if (profile.peak_bytes <= highest.peak_bytes) continue;
+      highest = std::move(profile);
+      if (record == nullptr) continue;
+      if (moving) of_highest = of_run;
+      highest_run = run;
+      highest_dead = dead;
+    }
+  }
+  if (record != nullptr) {
+    RecordRun(moving ? of_highest : memory, highest_run, imported.held_reads, record, highest_dead);
+  }
+  return highest;
+}
+
+}  // namespace
+
+int InterOpThreads(const tensorflow::ConfigProto& config) {
+  if (config.use_per_session_threads() && config.inter_op_parallelism_threads() < 0) return 1;
+  if (config.inter_op_parallelism_threads() > 0) return config.inter_op_parallelism_threads();
+  int64_t threads = 0;
+  if (tensorflow::ReadInt64FromEnvVar("TF_NUM_INTEROP_THREADS", 0, &threads).ok() && threads > 0) {
+    return static_cast<int>(threads);
+  }
+  return tensorflow::port::MaxParallelism();
+}
+
+MemoryProfile PredictMemory(const tensorflow::GraphDef& graph, const GraphIndex& index, const ImportedGraph& imported,
+                            int threads, const Deadline& deadline, RunRecord* record) {
+  if (threads == 1 || imported.overlaps.empty()) {
+    return Highest(graph, index, imported, imported.graph, threads, deadline, record);
+  }
+  MemGraph usual = imported.graph;
+  for (const BufferId b : imported.overlaps) usual.buffers[b].bytes = 0;
+  return Highest(graph, index, imported, usual, threads, deadline, record);
+}
+
+int64_t PeakAtWorst(const tensorflow::GraphDef& graph, const GraphIndex& index, const ImportedGraph& imported,
+                    int threads, const MemoryProfile& usual, const Deadline& deadline) {
+  if (imported.ahead.empty() && (threads == 1 || imported.overlaps.empty())) return usual.peak_bytes;
+  MemGraph worst = imported.graph;
+  for (const WorstBytes& ahead : imported.ahead) worst.buffers[ahead.buffer].bytes = ahead.bytes;
+  return std::max(usual.peak_bytes, Highest(graph, index, imported, worst, threads, deadline).peak_bytes);
+}
+
+}  // namespace lms

@@ -1,0 +1,83 @@
+#include "cc/tf/predict/outcomes.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <utility>
+
+namespace lms {
+namespace {
+
+constexpr size_t kMostCombinations = 8;
+// Of what branches make: one that makes less need not be taken.
+constexpr int64_t kLeastShare = 16;
+
+using Predicate = std::pair<int, int>;  // node and port
+
+// What decides about branches: that a loop goes on does not.
+std::vector<std::vector<Condition>> ChoicesOfRegions(const GraphIndex& index) {
+  std::vector<bool> of_loop(index.size(), false);
+  for (int f = 1; f < index.frames(); ++f) {
+    if (index.frame(f).loop_cond >= 0) of_loop[index.frame(f).loop_cond] = true;
+  }
+  std::vector<std::vector<Condition>> choices(index.regions());
+  for (int region = 0; region < index.regions(); ++region) {
+    for (const Condition& condition : index.region(region).conditions) {
+      if (condition.port >= 0 && !of_loop[condition.node]) choices[region].push_back(condition);
+    }
+  }
+  return choices;
+}
+
+}  // namespace
+
+std::vector<std::vector<bool>> DeadByOutcome(const GraphIndex& index, const ImportedGraph& imported) {
+  const std::vector<std::vector<Condition>> choices = ChoicesOfRegions(index);
+  if (std::all_of(choices.begin(), choices.end(), [](const auto& of_region) { return of_region.empty(); })) return {{}};
+  std::vector<int64_t> made(choices.size(), 0);
+  int64_t in_branches = 0;
+  for (const MemBuffer& buffer : imported.graph.buffers) {
+    if (buffer.resident || buffer.producer == kNone) continue;
+    const int region = index[imported.node_of_op[buffer.producer]].region;
+    if (region < 0 || choices[region].empty()) continue;
+    made[region] += buffer.bytes;
+    in_branches += buffer.bytes;
+  }
+  std::map<Predicate, std::map<int, int64_t>> made_by;  // by outcome
+  for (size_t region = 0; region < choices.size(); ++region) {
+    for (const Condition& choice : choices[region]) made_by[{choice.node, choice.port}][choice.outcome] += made[region];
+  }
+  std::map<Predicate, int> usual;
+  for (const auto& [predicate, outcomes] : made_by) {
+    const auto less = [](const auto& a, const auto& b) { return a.second < b.second; };
+    usual[predicate] = std::max_element(outcomes.begin(), outcomes.end(), less)->first;
+  }
+  std::vector<int> taken;
+  for (size_t region = 0; region < choices.size(); ++region) {
+    if (made[region] > in_branches / kLeastShare) taken.push_back(static_cast<int>(region));
+  }
+  std::stable_sort(taken.begin(), taken.end(), [&](int a, int b) { return made[a] > made[b]; });
+  if (taken.size() > kMostCombinations) taken.resize(kMostCombinations);
+  if (taken.empty()) taken.push_back(0);
+  std::vector<std::vector<bool>> combinations;
+  for (const int region : taken) {
+    std::map<Predicate, int> outcome_of = usual;
+    for (const Condition& choice : choices[region]) outcome_of[{choice.node, choice.port}] = choice.outcome;
+    std::vector<bool> region_dead;
+    for (const std::vector<Condition>& of_region : choices) {
+      region_dead.push_back(std::any_of(of_region.begin(), of_region.end(), [&](const Condition& choice) {
+        return outcome_of.at({choice.node, choice.port}) != choice.outcome;
+      }));
+    }
+    std::vector<bool> dead;
+    for (const int node : imported.node_of_op)
+      dead.push_back(index[node].region >= 0 && region_dead[index[node].region]);
+    if (std::find(combinations.begin(), combinations.end(), dead) == combinations.end()) {
+      combinations.push_back(std::move(dead));
+    }
+  }
+  return combinations;
+}
+
+}  // namespace lms

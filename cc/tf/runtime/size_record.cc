@@ -1,0 +1,183 @@
+#include "cc/tf/runtime/size_record.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <unordered_map>
+#include <unordered_set>
+#include <utility>
+
+#include "cc/core/base/latest.h"
+#include "cc/core/options/recorded_sizes.h"
+#include "cc/tf/graph/node_types.h"
+#include "cc/tf/graph/op_traits.h"
+#include "cc/tf/graph/own_ops.h"
+#include "cc/tf/runtime/memory_counter.h"
+#include "cc/tf/sizes/known_shapes.h"
+#include "cc/tf/stock/layout_fusions.h"
+#include "tensorflow/core/common_runtime/dma_helper.h"
+#include "tensorflow/core/framework/attr_value.pb.h"
+#include "tensorflow/core/framework/node_def_util.h"
+#include "tensorflow/core/framework/op.h"
+#include "tensorflow/core/framework/op_kernel.h"
+#include "tensorflow/core/framework/shape_inference.h"
+#include "tensorflow/core/framework/types.h"
+#include "tensorflow/core/graph/tensor_id.h"
+#include "tensorflow/core/util/util.h"
+
+namespace lms {
+namespace {
+
+using ::tensorflow::GraphDef;
+using ::tensorflow::NodeDef;
+using ::tensorflow::OpKernel;
+using ::tensorflow::OpKernelConstruction;
+using ::tensorflow::OpKernelContext;
+
+// What was seen of the latest functions.
+Latest<RecordedSizes>& Functions() {
+  static auto* functions = new Latest<RecordedSizes>;
+  return *functions;
+}
+
+class SizeRecord : public OpKernel {
+ public:
+  explicit SizeRecord(OpKernelConstruction* context) : OpKernel(context) {
+    std::string function, node;
+    bool sizes = false;
+    OP_REQUIRES_OK(context, context->GetAttr("function", &function));
+    OP_REQUIRES_OK(context, context->GetAttr("node", &node));
+    OP_REQUIRES_OK(context, context->GetAttr("sizes", &sizes));
+    OP_REQUIRES_OK(context, context->GetAttr("least", &least_));
+    OP_REQUIRES_OK(context, context->GetAttr("element", &element_));
+    for (int port = 0; port < num_inputs(); ++port) tensors_.push_back(node + ":" + std::to_string(port));
+    if (sizes) sizes_ = Functions().Of(function);
+  }
+
+  void Compute(OpKernelContext* context) override {
+    RecordedShape shape;
+    for (int i = 0; i < context->num_inputs(); ++i) {
+      const tensorflow::Tensor& tensor = context->input(i);
+      if (sizes_ != nullptr && HasSize(tensor.dtype())) {
+        shape.clear();
+        for (const auto& dim : tensor.shape()) shape.push_back(dim.size);
+        sizes_->Note(tensors_[i], shape, least_);
+      }
+      if (element_) NoteBlock(tensor, context->step_id());
+    }
+  }
+  bool IsExpensive() override { return false; }
+
+ private:
+  static void NoteBlock(tensorflow::Tensor tensor, int64_t run) {
+    tensorflow::TensorBuffer* const buffer = tensorflow::DMAHelper::buffer(&tensor);
+    if (buffer == nullptr || !HasSize(tensor.dtype())) return;
+    // A tensor may be a part of a block.
+    const auto bytes = static_cast<int64_t>(tensor.TotalBytes());
+    if (bytes > 0) NoteTaken(buffer->root_buffer()->data(), bytes, run);
+  }
+
+  std::vector<std::string> tensors_;
+  int64_t least_ = 0;
+  bool element_ = false;
+  std::shared_ptr<RecordedSizes> sizes_;  // null: these are known
+};
+
+bool RegisterOnce() {
+  const tensorflow::OpRegistrationData* known = nullptr;
+  if (tensorflow::OpRegistry::Global()->LookUp(kSizeRecordOp, &known).ok()) return false;
+  REGISTER_OP("LmsSizeRecord")
+      .Input("inputs: T")
+      .Attr("T: list(type) >= 1")
+      .Attr("function: string")
+      .Attr("node: string")
+      .Attr("sizes: bool")
+      .Attr("least: int")
+      .Attr("element: bool")
+      .SetIsStateful()
+      .SetShapeFn([](tensorflow::shape_inference::InferenceContext*) { return absl::OkStatus(); });
+  REGISTER_KERNEL_BUILDER(Name("LmsSizeRecord").Device(tensorflow::DEVICE_CPU), SizeRecord);
+  return true;
+}
+
+const bool registered = RegisterSizeRecord();
+
+// May it have control inputs of its own? What closes a loop or ends a branch is left as it is.
+bool MayWait(const NodeDef& node) {
+  static const auto* const not_these =
+      new std::unordered_set<std::string>{"Merge", "RefMerge", "NextIteration", "RefNextIteration", "LoopCond"};
+  return not_these->count(node.op()) == 0;
+}
+
+// The op behind the node; false where that may not be. `open`: the sizes to be recorded, null: none.
+bool MakeRecord(const std::string& function, const NodeDef& node, const OpenSize* open, NodeDef* record) {
+  const tensorflow::OpDef* definition = nullptr;
+  tensorflow::DataTypeVector types;
+  if (node.op() == "_Arg" || node.op() == "Placeholder") return false;  // each call tells of its arguments
+  if (IsControlFlow(node.op())) return false;                           // one of its results may never come
+  if (DeviceType(node.device()) != "CPU" || node.attr().count("_XlaMustCompile") != 0) return false;
+  if (!tensorflow::OpRegistry::Global()->LookUpOpDef(node.op(), &definition).ok()) return false;
+  if (!tensorflow::OutputTypesForNode(node, *definition, &types).ok() || types.empty()) return false;
+  if (std::any_of(types.begin(), types.end(), [](auto type) { return tensorflow::IsRefType(type); })) return false;
+  if (std::none_of(types.begin(), types.end(), HasSize)) return false;
+  record->set_name("lms/sizes/" + node.name());
+  record->set_op(kSizeRecordOp);
+  record->set_device(node.device());
+  auto& attrs = *record->mutable_attr();
+  for (size_t port = 0; port < types.size(); ++port) {
+    record->add_input(port == 0 ? node.name() : node.name() + ":" + std::to_string(port));
+    attrs["T"].mutable_list()->add_type(types[port]);
+  }
+  attrs["function"].set_s(function);
+  attrs["node"].set_s(node.name());
+  attrs["sizes"].set_b(open != nullptr);
+  attrs["least"].set_i(open == nullptr ? 0 : open->least);
+  attrs["element"].set_b(TakesElement(node.op()));
+  return true;
+}
+
+}  // namespace
+
+bool RegisterSizeRecord() noexcept {
+  if (registered) return false;
+  return RegisterOnce();
+}
+
+bool AddSizeRecords(const std::string& function, const std::vector<OpenSize>& open, bool elements, GraphDef* graph) {
+  std::unordered_map<std::string, const OpenSize*> open_of;  // by node
+  for (const OpenSize& size : open) open_of[size.node] = &size;
+  const Fusions fusions(*graph, tensorflow::IsMKLEnabled());
+  std::unordered_map<std::string, std::string> records;  // by node: what waits for it
+  const int before = graph->node_size();
+  for (int i = 0; i < before; ++i) {
+    const NodeDef& node = graph->node(i);
+    const auto sizes = open_of.find(node.name());
+    const OpenSize* const wanted = sizes == open_of.end() ? nullptr : sizes->second;
+    if (node.op() == kSizeRecordOp || (wanted == nullptr && !(elements && TakesElement(node.op())))) continue;
+    NodeDef record;
+    if (!MakeRecord(function, node, wanted, &record)) continue;
+    records[node.name()] = record.name();
+    *graph->add_node() = std::move(record);
+  }
+  if (records.empty()) return false;
+  for (int i = 0; i < before; ++i) {
+    NodeDef* const node = graph->mutable_node(i);
+    if (!MayWait(*node)) continue;
+    std::unordered_set<std::string> waits;
+    for (const std::string& input : node->input()) {
+      if (input.empty() || input[0] == '^') continue;
+      const auto found = records.find(std::string(tensorflow::ParseTensorName(input).node()));
+      if (found != records.end()) waits.insert(found->second);
+    }
+    for (const std::string& record : waits) node->add_input("^" + record);
+  }
+  fusions.Keep(graph);
+  return true;
+}
+
+std::string RecordedSizesOf(const std::string& function) {
+  const std::shared_ptr<RecordedSizes> sizes = Functions().Find(function);
+  return sizes == nullptr ? "" : sizes->Text();
+}
+
+}  // namespace lms

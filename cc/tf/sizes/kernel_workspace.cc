@@ -1,0 +1,342 @@
+#include "cc/tf/sizes/kernel_workspace.h"
+
+#include <algorithm>
+#include <cctype>
+#include <cstddef>
+#include <cstdlib>
+#include <iterator>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "cc/tf/graph/small_tensor.h"
+#include "tensorflow/core/framework/tensor.h"
+#include "tensorflow/core/framework/types.h"
+#include "tensorflow/core/platform/cpu_info.h"
+#include "tensorflow/core/util/util.h"
+
+namespace lms {
+namespace {
+
+using tensorflow::DataType;
+using tensorflow::NodeDef;
+using Tensor = tensorflow::OpInfo::TensorProperties;
+
+bool Has(const SizedOp& op, size_t inputs, size_t outputs) {
+  return op.inputs.size() >= inputs && op.outputs.size() >= outputs;
+}
+
+bool RankIs(const Tensor& tensor, int rank) {
+  return !tensor.shape().unknown_rank() && tensor.shape().dim_size() == rank;
+}
+
+bool ChannelsFirst(const NodeDef& node) { return TextAttr(node, "data_format").rfind("NC", 0) == 0; }
+
+// Both gradients of a convolution multiply matrices of patches: of one image after the other, or of so many at a time
+// as make up 30 MB, were there ever so few. The sizes are numbers of elements.
+struct PatchSizes {
+  int64_t patches;  // of one image: places in the output x elements of a filter
+  int64_t work;     // that, and the two other matrices
+
+  PatchSizes(const Tensor& filter, const Tensor& gradient) {
+    const auto& f = filter.shape();
+    const auto& g = gradient.shape();
+    const int64_t places = Product(g.dim(1).size(), g.dim(2).size());
+    const int64_t filter_elements = Product(Product(f.dim(0).size(), f.dim(1).size()), f.dim(2).size());
+    patches = Product(places, filter_elements);
+    work = patches + Product(places, g.dim(3).size()) + Product(filter_elements, g.dim(3).size());
+  }
+
+  int64_t Bytes(int64_t images, int64_t size) const { return Product(Product(images, patches), size); }
+  int64_t ImagesAtATime(int64_t size) const {
+    constexpr int64_t kWorkingSet = int64_t{30} << 20;
+    return (kWorkingSet / size + work - 1) / work;
+  }
+};
+
+// Whose filter and gradient of the output are given; {} where it is not TensorFlow's own kernel that runs.
+bool OwnConvolution(const SizedOp& op, const Tensor& filter, const Tensor& gradient, const CpuKernels& kernels) {
+  if (kernels.OneDnn(gradient.dtype()) || !RankIs(filter, 4) || !RankIs(gradient, 4)) return false;
+  return tensorflow::DataTypeSize(gradient.dtype()) > 0 && !ChannelsFirst(*op.node) &&
+         PatchSizes(filter, gradient).work > 0;
+}
+
+int64_t FilterGradient(const SizedOp& op, const CpuKernels& kernels) {
+  if (!Has(op, 3, 1) || !OwnConvolution(op, op.outputs[0], op.inputs[2], kernels)) return 0;
+  const PatchSizes sizes(op.outputs[0], op.inputs[2]);
+  const int64_t size = tensorflow::DataTypeSize(op.inputs[2].dtype());
+  return sizes.Bytes(sizes.ImagesAtATime(size), size);
+}
+
+// One image at a time where there is but one, or where each thread has enough to do with that (256 KB).
+int64_t InputGradient(const SizedOp& op, const CpuKernels& kernels) {
+  if (!Has(op, 3, 1) || !OwnConvolution(op, op.inputs[1], op.inputs[2], kernels)) return 0;
+  const PatchSizes sizes(op.inputs[1], op.inputs[2]);
+  const int64_t size = tensorflow::DataTypeSize(op.inputs[2].dtype());
+  const bool one = op.inputs[2].shape().dim(0).size() == 1 ||
+                   sizes.work / std::max(kernels.threads, 1) >= (int64_t{256} << 10) / size;
+  return sizes.Bytes(one ? 1 : sizes.ImagesAtATime(size), size);
+}
+
+// By oneDNN with filters of one place, whose sums are in float: for each thread an image of them, and with strides the
+// places of the input that count (AVX512_CORE; 1 to 4 threads, strides of 1 and 2, 20 to 96 channels). Larger filters
+// have kernels that add up in registers.
+int64_t ConvolutionSums(const SizedOp& op, const CpuKernels& kernels) {
+  if (!Has(op, 2, 1) || ChannelsFirst(*op.node)) return 0;
+  const Tensor& filter = op.inputs[1];
+  const Tensor& output = op.outputs[0];
+  if (!kernels.SumsInFloat(output.dtype()) || !RankIs(filter, 4) || !RankIs(output, 4)) return 0;
+  const auto& f = filter.shape();
+  const auto& out = output.shape();
+  if (f.dim(0).size() != 1 || f.dim(1).size() != 1) return 0;
+  const std::vector<int64_t> strides = IntsAttr(*op.node, "strides");
+  const bool gathered = std::any_of(strides.begin(), strides.end(), [](int64_t stride) { return stride > 1; });
+  const int64_t place =
+      out.dim(3).size() * sizeof(float) + (gathered ? f.dim(2).size() * tensorflow::DataTypeSize(output.dtype()) : 0);
+  const int64_t images = std::min<int64_t>(std::max(kernels.threads, 1), out.dim(0).size());
+  return Product(images, Product(Product(out.dim(1).size(), out.dim(2).size()), place));
+}
+
+// oneDNN's kernel, where channels come first: the input and the output with channels last.
+int64_t Convolution(const SizedOp& op, const CpuKernels& kernels) {
+  if (!Has(op, 2, 1)) return 0;
+  if (!ChannelsFirst(*op.node)) return ConvolutionSums(op, kernels);
+  if (!kernels.onednn_float || op.inputs[0].dtype() != tensorflow::DT_FLOAT) return 0;
+  return BytesOf(op.inputs[0]) + BytesOf(op.outputs[0]);
+}
+
+bool IsTrue(const NodeDef& node, const char* name) {
+  const auto found = node.attr().find(name);
+  return found != node.attr().end() && found->second.b();
+}
+
+// Products of half and bfloat16 are computed in float.
+int64_t MatrixProduct(const SizedOp& op, const CpuKernels& kernels) {
+  if (!Has(op, 2, 1)) return 0;
+  const DataType type = op.inputs[0].dtype();
+  const bool short_floats = type == tensorflow::DT_HALF || type == tensorflow::DT_BFLOAT16;
+  const bool batched = op.node->op() == "BatchMatMul" || op.node->op() == "BatchMatMulV2";
+  if (op.inputs[1].dtype() != type) return 0;
+  if (kernels.OneDnn(type) && (short_floats || batched)) {
+    const auto& result = op.outputs[0].shape();
+    const auto& first = op.inputs[0].shape();
+    if (result.unknown_rank() || result.dim_size() < 2 || first.unknown_rank() || first.dim_size() < 2) return 0;
+    MatrixShape shape;
+    for (int i = 0; i + 2 < result.dim_size(); ++i) shape.matrices = Product(shape.matrices, result.dim(i).size());
+    shape.rows = result.dim(result.dim_size() - 2).size();
+    shape.columns = result.dim(result.dim_size() - 1).size();
+    shape.first_transposed = IsTrue(*op.node, batched ? "adj_x" : "transpose_a");
+    shape.second_transposed = IsTrue(*op.node, batched ? "adj_y" : "transpose_b");
+    shape.inner = first.dim(first.dim_size() - (shape.first_transposed ? 2 : 1)).size();
+    return ProductSums(type, ElementsOf(op.outputs[0]), shape.matrices, kernels) + ProductBlocks(type, shape, kernels);
+  }
+  if (!short_floats) return 0;
+  const int64_t elements = ElementsOf(op.inputs[0]) + ElementsOf(op.inputs[1]) + ElementsOf(op.outputs[0]);
+  return Product(elements, sizeof(float));
+}
+
+// oneDNN notes where in its window each maximum was.
+int64_t MaxPool(const SizedOp& op, const CpuKernels& kernels) {
+  if (!Has(op, 1, 1) || !kernels.OneDnn(op.inputs[0].dtype())) return 0;
+  int64_t window = 1;
+  for (const int64_t side : IntsAttr(*op.node, "ksize")) window = Product(window, side);
+  return Product(ElementsOf(op.outputs[0]), window < 256 ? 1 : 4);
+}
+
+// The result once more, with the place of each maximum as an int64. Where nobody reads the result afterwards TensorFlow
+// takes its storage instead, which is not known here.
+int64_t MaxPoolGrad(const SizedOp& op, const CpuKernels& /*kernels*/) {
+  if (!Has(op, 3, 1)) return 0;
+  return BytesOf(op.inputs[1]) + Product(ElementsOf(op.inputs[1]), sizeof(int64_t));
+}
+
+// Where channels come first, what is read and made also with channels last.
+int64_t BatchNorm(const SizedOp& op, const CpuKernels& kernels) {
+  if (!Has(op, 1, 1) || kernels.OneDnn(op.inputs[0].dtype()) || !ChannelsFirst(*op.node)) return 0;
+  return 2 * BytesOf(op.inputs[0]);
+}
+
+// Short floats: the gradient in float as well. TensorFlow has its own kernel of half run on every processor.
+int64_t BatchNormGrad(const SizedOp& op, const CpuKernels& kernels) {
+  if (!Has(op, 2, 1)) return 0;
+  const DataType type = op.inputs[1].dtype();
+  if (type != tensorflow::DT_HALF && kernels.OneDnn(type)) return 0;
+  const bool wide = type == tensorflow::DT_FLOAT;
+  return (wide ? 0 : Product(ElementsOf(op.inputs[1]), sizeof(float))) +
+         (ChannelsFirst(*op.node) ? 3 * BytesOf(op.inputs[1]) : 0);
+}
+
+// Kernels know up to three runs of axes, reduced and kept in turn. With more they reduce a transposed copy.
+int64_t Reduction(const SizedOp& op, const CpuKernels& /*kernels*/) {
+  if (!Has(op, 2, 1) || op.inputs[0].shape().unknown_rank() || !op.inputs[1].has_value()) return 0;
+  tensorflow::Tensor axes;
+  if (!ReadSmallTensor(op.inputs[1].value(), 256, &axes)) return 0;  // tensors have 254 dimensions at most
+  const int rank = op.inputs[0].shape().dim_size();
+  std::vector<bool> reduced(rank, false);
+  for (int64_t i = 0; i < axes.NumElements(); ++i) {
+    int64_t axis = 0;
+    if (axes.dtype() == tensorflow::DT_INT32) {
+      axis = axes.flat<int32_t>()(i);
+    } else if (axes.dtype() == tensorflow::DT_INT64) {
+      axis = axes.flat<int64_t>()(i);
+    }
+    if (axis < -rank || axis >= rank) return 0;
+    reduced[axis < 0 ? axis + rank : axis] = true;
+  }
+  int runs = 0;
+  bool last = false;
+  for (int i = 0; i < rank; ++i) {
+    if (op.inputs[0].shape().dim(i).size() == 1) continue;
+    if (runs == 0 || reduced[i] != last) ++runs;
+    last = reduced[i];
+  }
+  return runs > 3 ? BytesOf(op.inputs[0]) : 0;
+}
+
+int64_t CopyOfInput(const SizedOp& op, const CpuKernels& /*kernels*/) {
+  return Has(op, 1, 1) ? BytesOf(op.inputs[0]) : 0;
+}
+
+// A number for each example, beside its loss.
+int64_t CrossEntropy(const SizedOp& op, const CpuKernels& /*kernels*/) {
+  return Has(op, 2, 2) ? BytesOf(op.outputs[0]) : 0;
+}
+
+using Rule = int64_t (*)(const SizedOp&, const CpuKernels&);
+
+const std::unordered_map<std::string, Rule>& Rules() {
+  static const auto* const rules = new std::unordered_map<std::string, Rule>{
+      {"Conv2D", Convolution},
+      {"Conv2DBackpropFilter", FilterGradient},
+      {"Conv2DBackpropInput", InputGradient},
+      {"_FusedConv2D", ConvolutionSums},
+      {"MatMul", MatrixProduct},
+      {"_FusedMatMul", MatrixProduct},
+      {"BatchMatMul", MatrixProduct},
+      {"BatchMatMulV2", MatrixProduct},
+      {"MaxPool", MaxPool},
+      {"MaxPool3D", MaxPool},
+      {"MaxPoolGrad", MaxPoolGrad},
+      {"FusedBatchNorm", BatchNorm},
+      {"FusedBatchNormV2", BatchNorm},
+      {"FusedBatchNormV3", BatchNorm},
+      {"FusedBatchNormGrad", BatchNormGrad},
+      {"FusedBatchNormGradV2", BatchNormGrad},
+      {"FusedBatchNormGradV3", BatchNormGrad},
+      {"Sum", Reduction},
+      {"Mean", Reduction},
+      {"Max", Reduction},
+      {"Min", Reduction},
+      {"Prod", Reduction},
+      {"All", Reduction},
+      {"Any", Reduction},
+      {"MirrorPadGrad", CopyOfInput},
+      {"SoftmaxCrossEntropyWithLogits", CrossEntropy},
+      {"SparseSoftmaxCrossEntropyWithLogits", CrossEntropy},
+  };
+  return *rules;
+}
+
+}  // namespace
+
+bool OneDnnMayUse(DataType type, const std::string& most) {
+  // In rising order; the last one has what bfloat16 needs. Below AVX512_CORE oneDNN refuses what TensorFlow, which
+  // looks at the processor only, gives it of these types.
+  static const char* const kBelow[] = {
+      "sse41", "avx", "avx2", "avx2_vnni", "avx2_vnni_2", "avx512_core", "avx512_core_vnni", "avx512_core_bf16"};
+  std::string name = most;
+  std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return std::tolower(c); });
+  const auto end = std::end(kBelow) - (type == tensorflow::DT_HALF ? 0 : 1);
+  return std::find(std::begin(kBelow), end, name) == end;
+}
+
+CpuKernels CpuKernels::Here(int threads) {
+  // What the processor can do is looked up once, as TensorFlow and oneDNN do.
+  static const CpuKernels here = [] {
+    namespace port = tensorflow::port;
+    CpuKernels kernels;
+    kernels.onednn_float = tensorflow::IsMKLEnabled();
+    if (!kernels.onednn_float) return kernels;
+    kernels.onednn_bfloat16 = tensorflow::IsDataTypeSupportedByOneDNNOnThisCPU(tensorflow::DT_BFLOAT16);
+    kernels.onednn_half = tensorflow::IsDataTypeSupportedByOneDNNOnThisCPU(tensorflow::DT_HALF);
+    std::string most;
+    for (const char* name : {"DNNL_MAX_CPU_ISA", "ONEDNN_MAX_CPU_ISA"}) {
+      const char* value = std::getenv(name);
+      if (value != nullptr && *value != '\0') most = value;
+    }
+    kernels.native_bfloat16 =
+        port::TestCPUFeature(port::CPUFeature::AVX512_BF16) && OneDnnMayUse(tensorflow::DT_BFLOAT16, most);
+    kernels.native_half =
+        port::TestCPUFeature(port::CPUFeature::AVX512_FP16) && OneDnnMayUse(tensorflow::DT_HALF, most);
+    return kernels;
+  }();
+  CpuKernels kernels = here;
+  kernels.threads = threads;
+  return kernels;
+}
+
+bool CpuKernels::OneDnn(DataType type) const {
+  if (type == tensorflow::DT_BFLOAT16) return onednn_bfloat16;
+  if (type == tensorflow::DT_HALF) return onednn_half;
+  return type == tensorflow::DT_FLOAT && onednn_float;
+}
+
+bool CpuKernels::SumsInFloat(DataType type) const {
+  if (type == tensorflow::DT_BFLOAT16) return onednn_bfloat16 && !native_bfloat16;
+  return type == tensorflow::DT_HALF && onednn_half && !native_half;
+}
+
+// One matrix for each thread that has any (AVX512_CORE; 1 to 4 threads, 1 to 48 matrices, either operand transposed).
+int64_t ProductSums(DataType type, int64_t elements, int64_t matrices, const CpuKernels& kernels) {
+  if (!kernels.SumsInFloat(type) || matrices < 1) return 0;
+  const int64_t held = std::min<int64_t>(std::max(kernels.threads, 1), matrices);
+  return Product(Product(elements / matrices, held), sizeof(float));
+}
+
+int64_t ProductBlocks(DataType type, const MatrixShape& shape, const CpuKernels& kernels) {
+  if (!kernels.OneDnn(type) || kernels.SumsInFloat(type)) return 0;
+  if (shape.matrices < 1 || shape.rows < 1 || shape.inner < 1 || shape.columns < 1) return 0;
+  constexpr int64_t kMostRows = 256, kColumns = 64, kMostInner = 512;
+  constexpr int64_t kLine = 128;  // beside each copy
+  const auto up = [](int64_t value, int64_t by) { return (value + by - 1) / by; };
+  const bool in_float = type == tensorflow::DT_FLOAT;
+  const int64_t element = in_float ? 4 : 2;
+  const int64_t step = 64 / element;
+  const int64_t row_blocks = up(shape.rows, kMostRows);
+  const int64_t rows = up(shape.rows, row_blocks);
+  const int64_t inner = std::min(up(shape.inner, step) * step, kMostInner);
+  const bool long_inner = shape.inner > 2 * kMostInner;
+  const int64_t tasks = Product(Product(shape.matrices, row_blocks), up(shape.columns, kColumns));
+  const int64_t threads = std::min<int64_t>(std::max(kernels.threads, 1), tasks);
+  const bool copies_first = shape.first_transposed && shape.rows > 1 && shape.inner > 1;
+  // Long rows of a power of two, or nearly one, are in each other's way in the cache.
+  const bool crowded = in_float && shape.columns % 512 == 0 && shape.inner > 1;
+  const bool strided = shape.second_transposed && shape.columns > 1 && shape.inner > 1;
+  const bool copies_second = !in_float || crowded || strided;
+  int64_t each = 5 * kLine;
+  int64_t once = kLine;
+  if (copies_first) {
+    each += rows * (inner == kMostInner ? inner + step : inner) * element;
+    once += kLine;
+  }
+  if (copies_second) {
+    const int64_t depth = long_inner && !copies_first ? 2 * kMostInner : inner;
+    const bool all_columns = !in_float && copies_first && shape.inner > kMostInner;
+    each += (all_columns ? std::min<int64_t>(shape.columns, 1024) : kColumns) * depth * element;
+    once += kLine;
+  }
+  if (!in_float && shape.inner > kMostInner) {
+    each += rows * kColumns * static_cast<int64_t>(sizeof(float));
+    once += kLine;
+  }
+  return Product(each, threads) + once;
+}
+
+bool HasKernelWorkspace(const std::string& op) { return Rules().count(op) > 0; }
+
+int64_t KernelWorkspace(const SizedOp& op, const CpuKernels& kernels) {
+  const auto rule = Rules().find(op.node->op());
+  return rule == Rules().end() ? 0 : rule->second(op, kernels);
+}
+
+}  // namespace lms

@@ -1,0 +1,338 @@
+#include "cc/tf/sizes/tensor_lists.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "cc/core/base/capped_product.h"
+#include "cc/tf/graph/op_traits.h"
+#include "cc/tf/graph/small_tensor.h"
+#include "tensorflow/core/framework/tensor.h"
+#include "tensorflow/core/framework/tensor.pb.h"
+#include "tensorflow/core/framework/types.h"
+
+namespace lms {
+namespace {
+
+constexpr int kMostDepth = 64;
+// A list of more bytes is none that could be run, and could not be added up.
+constexpr int64_t kMostBytes = int64_t{1} << 43;
+
+bool HasType(const tensorflow::NodeDef& node, tensorflow::DataType type) {
+  const auto attr = node.attr().find("T");
+  return attr != node.attr().end() && attr->second.type() == type;
+}
+
+bool MakesEmpty(const std::string& op) { return op == "EmptyTensorList" || op == "TensorListReserve"; }
+
+bool MakesList(const tensorflow::NodeDef& node) {
+  return MakesEmpty(node.op()) || node.op() == "TensorListFromTensor" ||
+         (node.op() == "ZerosLike" && HasType(node, tensorflow::DT_VARIANT));
+}
+
+bool Adds(const std::string& op) { return op == "AddN" || op == "Add" || op == "AddV2"; }
+
+// The value of a scalar integer constant; -1 when it is none.
+int64_t ScalarOf(const tensorflow::NodeDef& node) {
+  const auto value = node.attr().find("value");
+  if (node.op() != "Const" || value == node.attr().end()) return -1;
+  tensorflow::Tensor tensor;
+  if (!ReadSmallTensor(value->second.tensor(), 1, &tensor) || tensor.NumElements() != 1) return -1;
+  if (tensor.dtype() == tensorflow::DT_INT32) return tensor.flat<int32_t>()(0);
+  if (tensor.dtype() == tensorflow::DT_INT64) return tensor.flat<int64_t>()(0);
+  return -1;
+}
+
+}  // namespace
+
+TensorLists::TensorLists(const tensorflow::GraphDef& graph, const GraphIndex& index, const TensorSizes& sizes,
+                         const Loops& loops)
+    : graph_(graph), index_(index), sizes_(sizes), loops_(loops), list_of_(index.size(), -1) {
+  FindTrips();
+  FindLists();
+  AddElements();
+}
+
+TensorSize TensorLists::SizeOf(const TensorRef& tensor) const {
+  const std::vector<TensorSize>& outputs = sizes_.Of(graph_.node(tensor.node).name()).outputs;
+  return tensor.port < static_cast<int>(outputs.size()) ? outputs[tensor.port] : TensorSize();
+}
+
+int64_t TensorLists::ConstantOf(TensorRef tensor, int depth) const {
+  for (; depth < kMostDepth; ++depth) {
+    const tensorflow::NodeDef& node = graph_.node(tensor.node);
+    const std::vector<TensorRef>& inputs = index_[tensor.node].inputs;
+    if (node.op() == "Const") return ScalarOf(node);
+    if (IsExit(node) && loops_.Changes(tensor.node)) {
+      // A loop's counter, when it has ended: what starts from 0 and goes up to the bound by 1.
+      const int64_t trips = trips_[index_[tensor.node].frame];
+      int from = tensor.node;
+      for (int steps = 0; steps < 2 && graph_.node(from).op() != "Merge"; ++steps) {
+        if (index_[from].inputs.empty()) return -1;
+        from = index_[from].inputs[0].node;
+      }
+      if (graph_.node(from).op() != "Merge") return -1;
+      if (ConstantOf(index_[from].inputs[0], depth + 1) != 0) return -1;
+      for (const TensorRef& input : index_[from].inputs) {
+        if (!IsNextIteration(graph_.node(input.node)) || index_[input.node].inputs.empty()) continue;
+        const int add = index_[input.node].inputs[0].node;
+        if (!Adds(graph_.node(add).op()) || index_[add].inputs.size() != 2) return -1;
+        if (ConstantOf(index_[add].inputs[0], depth + 1) == 1 || ConstantOf(index_[add].inputs[1], depth + 1) == 1) {
+          return trips;
+        }
+      }
+      return -1;
+    }
+    const bool merge = node.op() == "Merge" && !loops_.Changes(tensor.node);
+    const bool passes = IsPassThrough(node) || node.op() == "Switch" || IsEnter(node) || IsExit(node) || merge;
+    if (!passes || inputs.empty()) {
+      // Made of shapes, such as the length of the sequences.
+      return sizes_.ScalarOf(node.name(), tensor.port).value_or(-1);
+    }
+    tensor = inputs[0];
+  }
+  return -1;
+}
+
+void TensorLists::FindTrips() {
+  trips_.assign(index_.frames(), -1);
+  for (int f = 1; f < index_.frames(); ++f) {
+    // The conditions of the loop that are a counter below a constant; it ends with the first of them.
+    std::vector<int> pending;
+    if (index_.frame(f).loop_cond >= 0) pending.push_back(index_.frame(f).loop_cond);
+    for (size_t next = 0; next < pending.size() && pending.size() < kMostDepth; ++next) {
+      const int node = pending[next];
+      const std::string& op = graph_.node(node).op();
+      if (op == "LoopCond" || op == "LogicalAnd" || op == "Identity") {
+        for (const TensorRef& input : index_[node].inputs) pending.push_back(input.node);
+      } else if (op == "Less" && index_[node].inputs.size() == 2) {
+        const int counter = index_[node].inputs[0].node;
+        if (graph_.node(counter).op() != "Merge" || !loops_.Changes(counter)) continue;
+        const int64_t start = ConstantOf(index_[counter].inputs[0], 0);
+        const int64_t bound = ConstantOf(index_[node].inputs[1], 0);
+        if (start != 0 || bound < 0) continue;
+        trips_[f] = trips_[f] < 0 ? bound : std::min(trips_[f], bound);
+      }
+    }
+  }
+}
+
+bool TensorLists::HandsOn(int node, size_t input) const {
+  const tensorflow::NodeDef& def = graph_.node(node);
+  const std::string& op = def.op();
+  if (op == "TensorListPushBack" || op == "TensorListSetItem" || op == "TensorListPopBack" ||
+      op == "TensorListResize" || op == "Identity" || op == "Switch" || IsEnter(def) || IsExit(def) ||
+      IsNextIteration(def)) {
+    return input == 0;
+  }
+  return op == "Merge" || (Adds(op) && HasType(def, tensorflow::DT_VARIANT));
+}
+
+int TensorLists::Root(int list) const {
+  while (parent_[list] != list) list = parent_[list] = parent_[parent_[list]];
+  return list;
+}
+
+void TensorLists::Join(int a, int b) { parent_[Root(a)] = Root(b); }
+
+void TensorLists::FindLists() {
+  std::vector<int> pending;
+  for (int i = 0; i < index_.size(); ++i) {
+    if (!index_[i].live || !MakesList(graph_.node(i))) continue;
+    const std::vector<TensorRef>& inputs = index_[i].inputs;
+    List list;
+    list.maker = i;
+    if (graph_.node(i).op() == "TensorListFromTensor" && !inputs.empty()) {
+      const TensorSize size = SizeOf(inputs[0]);
+      list.full = true;
+      list.bytes = size.bytes;
+      list.known = size.known;
+      list.assumptions = size.assumptions;
+    } else if (inputs.size() == 2) {
+      list.elements = ConstantOf(inputs[1], 0);
+    }
+    list_of_[i] = static_cast<int>(lists_.size());
+    parent_.push_back(list_of_[i]);
+    lists_.push_back(list);
+    pending.push_back(i);
+  }
+  while (!pending.empty()) {
+    const int node = pending.back();
+    pending.pop_back();
+    for (const int reader : index_[node].readers) {
+      if (!index_[reader].live || MakesList(graph_.node(reader))) continue;
+      for (size_t i = 0; i < index_[reader].inputs.size(); ++i) {
+        const TensorRef& input = index_[reader].inputs[i];
+        const bool list = input.node == node && (input.port == 0 || graph_.node(node).op() == "Switch");
+        if (!list || !HandsOn(reader, i)) continue;
+        if (IsEnter(graph_.node(reader))) lists_[list_of_[node]].enters = true;
+        if (list_of_[reader] >= 0) {
+          Join(list_of_[node], list_of_[reader]);
+          continue;
+        }
+        list_of_[reader] = list_of_[node];
+        pending.push_back(reader);
+      }
+    }
+  }
+}
+
+// Where the storage of a tensor comes from, seen from within an iteration.
+TensorLists::Source TensorLists::SourceOf(TensorRef tensor) const {
+  for (int steps = 0; steps < kMostDepth; ++steps) {
+    const tensorflow::NodeDef& node = graph_.node(tensor.node);
+    const std::vector<TensorRef>& inputs = index_[tensor.node].inputs;
+    if (node.op() == "TensorListGetItem" || (node.op() == "TensorListPopBack" && tensor.port == 1)) {
+      return {Source::kElement, inputs[0]};
+    }
+    if (IsEnter(node) || node.op() == "ReadVariableOp" || node.op() == "Const" || node.op() == "_Arg") {
+      return {Source::kOutside, tensor};
+    }
+    if (node.op() == "Merge") {
+      const auto next = std::find_if(inputs.begin(), inputs.end(), [this](const TensorRef& input) {
+        return IsNextIteration(graph_.node(input.node));
+      });
+      if (next == inputs.end()) return {Source::kOwn, tensor};
+      if (!loops_.Changes(tensor.node)) return {Source::kOutside, tensor};
+      tensor = *next;
+      continue;
+    }
+    const int shared = SharedInput(node, tensor.port);
+    if (shared < 0 || shared >= static_cast<int>(inputs.size())) return {Source::kOwn, tensor};
+    tensor = inputs[shared];
+  }
+  return {Source::kOwn, tensor};
+}
+
+void TensorLists::AddElements() {
+  std::map<std::pair<int, int>, int> first;  // storage -> the list that counts it
+  for (int i = 0; i < index_.size(); ++i) {
+    const std::string& op = graph_.node(i).op();
+    const bool push = op == "TensorListPushBack";
+    if (!index_[i].live || list_of_[i] < 0 || !(push || op == "TensorListSetItem")) continue;
+    const size_t item = push ? 1 : 2;
+    if (index_[i].inputs.size() <= item) continue;
+    const Source source = SourceOf(index_[i].inputs[item]);
+    const TensorSize size = SizeOf(index_[i].inputs[item]);
+    List& list = lists_[list_of_[i]];
+    list.element_bytes = std::max(list.element_bytes, size.bytes);
+    list.assumptions |= size.assumptions;
+    if (list.full || source.kind == Source::kOutside) continue;
+    if (source.kind == Source::kElement) {
+      if (list_of_[source.tensor.node] >= 0) Join(list_of_[i], list_of_[source.tensor.node]);
+      continue;
+    }
+    const auto [counted, is_new] = first.emplace(std::make_pair(source.tensor.node, source.tensor.port), list_of_[i]);
+    if (!is_new) {
+      Join(list_of_[i], counted->second);
+      continue;
+    }
+    // A shape is small, whatever its rank.
+    const bool shape = graph_.node(source.tensor.node).op() == "TensorListElementShape";
+    int64_t count = list.elements > 0 ? list.elements : trips_[std::max(0, index_[i].frame)];
+    const bool one =
+        index_[i].frame == index_[list.maker].frame || (!push && graph_.node(index_[i].inputs[1].node).op() == "Const");
+    if (one) count = 1;
+    list.known = list.known && (size.known || shape) && count >= 0;
+    list.bytes = std::min(kMostBytes, list.bytes + CappedProduct(std::max<int64_t>(0, count), size.bytes));
+    if (count > 1) list.step_bytes += size.bytes;
+  }
+  // What is made of a stack of another list, whose shape inference may not know, takes what that list does; zeros take
+  // as much as what they are made like.
+  for (List& list : lists_) {
+    const std::vector<TensorRef>& inputs = index_[list.maker].inputs;
+    if (graph_.node(list.maker).op() == "TensorListFromTensor" && !inputs.empty()) {
+      const TensorSize size = SizeOf(inputs[0]);
+      const Source source = SourceOf(inputs[0]);
+      const bool stack = graph_.node(source.tensor.node).op() == "TensorListStack";
+      const int64_t stacked = stack ? BytesOf(index_[source.tensor.node].inputs[0].node) : -1;
+      if ((!size.known || size.assumptions != 0) && stacked >= 0) {
+        list.bytes = stacked;
+        list.known = true;
+      }
+    }
+  }
+  for (List& list : lists_) {
+    if (graph_.node(list.maker).op() != "ZerosLike" || index_[list.maker].inputs.empty()) continue;
+    const int like = list_of_[index_[list.maker].inputs[0].node];
+    list.full = true;
+    list.known = like >= 0 && lists_[like].known;
+    list.bytes = like >= 0 ? lists_[like].bytes : 0;
+  }
+  group_.assign(lists_.size(), -1);
+  std::map<int, int> by_root;
+  for (size_t l = 0; l < lists_.size(); ++l) {
+    const auto [group, is_new] = by_root.emplace(Root(static_cast<int>(l)), static_cast<int>(groups_.size()));
+    if (is_new) groups_.push_back({});
+    group_[l] = group->second;
+    Group& all = groups_[group->second];
+    all.bytes = std::min(kMostBytes, all.bytes + lists_[l].bytes);
+    all.step_bytes = std::min(kMostBytes, all.step_bytes + lists_[l].step_bytes);
+    all.known = all.known && lists_[l].known;
+    all.assumptions |= lists_[l].assumptions;
+  }
+}
+
+int TensorLists::GroupOfElement(const TensorRef& tensor) const {
+  const std::string& op = graph_.node(tensor.node).op();
+  const bool element = op == "TensorListGetItem" || (op == "TensorListPopBack" && tensor.port == 1);
+  if (!element || index_[tensor.node].inputs.empty()) return -1;
+  return GroupOf(index_[tensor.node].inputs[0].node);
+}
+
+bool TensorLists::EmptyYet(int node) const {
+  return list_of_[node] >= 0 && MakesEmpty(graph_.node(node).op()) && lists_[list_of_[node]].enters;
+}
+
+int64_t TensorLists::BytesOf(int node) const {
+  if (list_of_[node] < 0) return -1;
+  const List& list = lists_[list_of_[node]];
+  if (list.full) return list.known ? list.bytes : -1;
+  return list.elements > 0 && list.element_bytes > 0
+             ? std::min(kMostBytes, CappedProduct(list.elements, list.element_bytes))
+             : -1;
+}
+
+int64_t TensorLists::OverlapOf(int frame) const {
+  int64_t ahead = 0;
+  int64_t popped = 0;
+  std::set<int> groups;
+  std::set<std::pair<int, int>> waiting;
+  int64_t pending = 0;
+  for (const int i : loops_.NodesIn(frame)) {
+    if (index_[i].frame != frame || !index_[i].live) continue;
+    const tensorflow::NodeDef& node = graph_.node(i);
+    if (IsEnter(node)) {
+      const auto parallel = node.attr().find("parallel_iterations");
+      if (parallel != node.attr().end()) ahead = std::max<int64_t>(ahead, parallel->second.i());
+    }
+    if (node.op() == "TensorListPopBack" && GroupOf(i) >= 0 && groups.insert(GroupOf(i)).second) {
+      popped += groups_[GroupOf(i)].step_bytes;
+    }
+    if (!Adds(node.op()) || !loops_.Straggles(i)) continue;
+    // A sum that is carried from one iteration to the next.
+    bool carried = false;
+    for (const int reader : index_[i].readers) carried = carried || IsNextIteration(graph_.node(reader));
+    if (!carried) continue;
+    std::vector<TensorRef> terms;
+    bool sums = false;
+    for (const TensorRef& input : index_[i].inputs) {
+      const Source source = SourceOf(input);
+      if (source.kind == Source::kOwn && source.tensor.node == i) {
+        sums = true;
+      } else if (source.kind == Source::kOwn && loops_.Straggles(source.tensor.node)) {
+        terms.push_back(source.tensor);
+      }
+    }
+    for (const TensorRef& term : terms) {
+      if (!sums || !waiting.emplace(term.node, term.port).second) continue;
+      pending += SizeOf(term).bytes;
+    }
+  }
+  if (trips_[frame] >= 0) ahead = std::min(ahead, trips_[frame]);
+  return std::min(kMostBytes, CappedProduct(std::max<int64_t>(0, ahead - 1), std::max<int64_t>(0, pending - popped)));
+}
+
+}  // namespace lms

@@ -1,0 +1,103 @@
+// Tensor lists as memory sees them: what TensorArrays and the accumulators of while loops hold.
+//
+// A list is a variant, of which shape inference knows no size. Its elements are tensors that share the storage of what
+// was put in: a tensor that is pushed on three lists is held once. So lists that share elements make one group, with
+// one buffer, whose bytes are those of all its elements: there from where the first list of it enters a loop (or is
+// made of a tensor) to the last reader of any of them. Elements that are popped are not taken off before the loop that
+// pops them has ended.
+//
+// How many elements a list gets is read off what its maker is told, or else off the bound of the loop that fills it,
+// where these are constants or made of shapes alone. Where neither says, the list is unknown, and counts nothing.
+//
+// Built once per graph, in linear time, then read-only.
+
+#ifndef LMS_CC_TF_SIZES_TENSOR_LISTS_H_
+#define LMS_CC_TF_SIZES_TENSOR_LISTS_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "cc/tf/graph/graph_index.h"
+#include "cc/tf/graph/loops.h"
+#include "cc/tf/sizes/tensor_sizes.h"
+#include "tensorflow/core/framework/graph.pb.h"
+
+namespace lms {
+
+class TensorLists {
+ public:
+  // All of one graph.
+  TensorLists(const tensorflow::GraphDef& graph, const GraphIndex& index, const TensorSizes& sizes, const Loops& loops);
+
+  // The list that the node hands on as output 0; -1 when that is none.
+  int ListOf(int node) const { return list_of_[node]; }
+  // The group of the list that the node hands on as output 0; -1 when that is none.
+  int GroupOf(int node) const { return list_of_[node] < 0 ? -1 : group_[list_of_[node]]; }
+  // The group whose element the tensor is; -1 when it is none's.
+  int GroupOfElement(const TensorRef& tensor) const;
+
+  struct Group {
+    int64_t bytes = 0;       // of all elements
+    int64_t step_bytes = 0;  // of those that one iteration adds
+    bool known = true;
+    AssumptionSet assumptions = 0;  // that the bytes rest on
+  };
+  int groups() const { return static_cast<int>(groups_.size()); }
+  const Group& group(int group) const { return groups_[group]; }
+
+  // Is the list that the node makes still empty, to be filled in a loop?
+  bool EmptyYet(int node) const;
+  // Bytes of the node's own list, if it were put into one tensor; -1: not known.
+  int64_t BytesOf(int node) const;
+
+  // How many elements the list that the node hands on gets, where its maker says so; else -1.
+  int64_t ElementsOf(int node) const { return list_of_[node] < 0 ? -1 : lists_[list_of_[node]].elements; }
+
+  // How often the loop goes round; -1 where that is not constant.
+  int64_t Trips(int frame) const { return trips_[frame]; }
+  // What may be waiting in the loop, beyond one iteration, while its iterations overlap: those that run ahead have
+  // given their results to sums that have not been added up yet, less the elements that they have popped.
+  int64_t OverlapOf(int frame) const;
+
+ private:
+  struct List {
+    int maker;
+    int64_t elements = -1;  // -1: not known
+    int64_t bytes = 0;      // in elements of its own, before groups
+    int64_t step_bytes = 0;
+    int64_t element_bytes = 0;
+    bool full = false;  // made of a tensor: what is put in takes the place of something
+    bool known = true;
+    bool enters = false;
+    AssumptionSet assumptions = 0;
+  };
+  struct Source {
+    enum Kind { kOwn, kOutside, kElement } kind;
+    TensorRef tensor;
+  };
+
+  bool HandsOn(int node, size_t input) const;
+  void FindLists();
+  void FindTrips();
+  int64_t ConstantOf(TensorRef tensor, int depth) const;
+  Source SourceOf(TensorRef tensor) const;
+  void AddElements();
+  int Root(int list) const;
+  void Join(int a, int b);
+  TensorSize SizeOf(const TensorRef& tensor) const;
+
+  const tensorflow::GraphDef& graph_;
+  const GraphIndex& index_;
+  const TensorSizes& sizes_;
+  const Loops& loops_;
+  std::vector<List> lists_;
+  std::vector<int> list_of_;  // per node
+  mutable std::vector<int> parent_;
+  std::vector<int> group_;  // per list
+  std::vector<Group> groups_;
+  std::vector<int64_t> trips_;
+};
+
+}  // namespace lms
+
+#endif  // LMS_CC_TF_SIZES_TENSOR_LISTS_H_

@@ -1,0 +1,188 @@
+#include "cc/tf/graph/loops.h"
+
+#include <gtest/gtest.h>
+
+#include <tuple>
+
+#include "cc/tf/sizes/tensor_lists.h"
+#include "tests/cc/tf/graph_builder.h"
+
+namespace lms {
+namespace {
+
+using testing::GraphBuilder;
+using testing::Imported;
+using testing::kTile;
+
+constexpr int kRounds = 5;
+
+testing::Attr OfType(tensorflow::DataType type) { return testing::Type("T", type); }
+
+// A loop that counts to kRounds: frame "loop", with nodes i_enter, i_merge, i_less, cond, i_switch, i_add, i_next.
+class LoopBuilder : public GraphBuilder {
+ public:
+  LoopBuilder() {
+    Feed("x", {256, 64});
+    Scalar("zero", 0);
+    Scalar("one", 1);
+    Scalar("rounds", kRounds);
+    Enter("one_in", "one", tensorflow::DT_INT32, true);
+    Enter("rounds_in", "rounds", tensorflow::DT_INT32, true);
+    Carry("i", "zero", "i_add", tensorflow::DT_INT32);
+    Add("i_less", "Less", {"i_merge", "rounds_in"}, {OfType(tensorflow::DT_INT32)});
+    Add("cond", "LoopCond", {"i_less"});
+    Add("i_add", "AddV2", {"i_switch:1", "one_in"}, {OfType(tensorflow::DT_INT32)});
+  }
+
+  void Enter(const std::string& name, const std::string& value, tensorflow::DataType type, bool constant) {
+    Add(name, "Enter", {value},
+        {OfType(type), testing::Text("frame_name", "loop"), testing::Bool("is_constant", constant),
+         testing::Int("parallel_iterations", 3)});
+  }
+
+  void Carry(const std::string& name, const std::string& value, const std::string& next, tensorflow::DataType type,
+             const std::vector<std::string>& controls = {}) {
+    Enter(name + "_enter", value, type, false);
+    Add(name + "_merge", "Merge", {name + "_enter", name + "_next"}, {OfType(type), testing::Int("N", 2)});
+    Add(name + "_switch", "Switch", {name + "_merge", "cond"}, {OfType(type)});
+    std::vector<std::string> inputs{next};
+    inputs.insert(inputs.end(), controls.begin(), controls.end());
+    Add(name + "_next", "NextIteration", inputs, {OfType(type)});
+    Add(name + "_exit", "Exit", {name + "_switch"}, {OfType(type)});
+  }
+
+ private:
+  void Scalar(const std::string& name, int number) {
+    testing::Attr value{"value", {}};
+    value.second.mutable_tensor()->set_dtype(tensorflow::DT_INT32);
+    value.second.mutable_tensor()->mutable_tensor_shape();
+    value.second.mutable_tensor()->add_int_val(number);
+    Add(name, "Const", {}, {testing::Type("dtype", tensorflow::DT_INT32), value});
+  }
+};
+
+TEST(Loops, WhatChangesFromOneIterationToTheNext) {
+  LoopBuilder b;
+  b.Carry("y", "x", "body", tensorflow::DT_FLOAT);
+  b.Carry("same", "x", "same_switch:1", tensorflow::DT_FLOAT);
+  b.Float("body", "AddV2", {"y_switch:1", "same_switch:1"});
+  b.Fetch("y_exit");
+  const Imported step(b.item());
+  ASSERT_TRUE(step.status().ok()) << step.status().message();
+  const Loops loops(step.item().graph, step.index());
+  for (const char* name : {"y_enter", "y_merge", "y_exit", "i_merge"}) {
+    EXPECT_TRUE(loops.Changes(step.index().Find(name))) << name;
+  }
+  for (const char* name : {"same_enter", "same_merge", "same_exit", "one_in", "body"}) {
+    EXPECT_FALSE(loops.Changes(step.index().Find(name))) << name;
+  }
+  EXPECT_EQ(loops.Gates(step.index()[step.index().Find("i_merge")].frame),
+            std::vector<int>{step.index().Find("i_next")});
+}
+
+TEST(Loops, WhatTheCounterDoesNotWaitForStraggles) {
+  LoopBuilder b;
+  b.Carry("y", "x", "body", tensorflow::DT_FLOAT);
+  b.Float("body", "Tanh", {"y_switch:1"});
+  b.Fetch("y_exit");
+  const Imported step(b.item());
+  ASSERT_TRUE(step.status().ok()) << step.status().message();
+  Loops loops(step.item().graph, step.index());
+  const int body = step.index().Find("body");
+  EXPECT_TRUE(loops.Straggles(body));
+  EXPECT_TRUE(loops.MayBeHeld(body));
+  EXPECT_FALSE(loops.Straggles(step.index().Find("i_add")));
+  EXPECT_TRUE(loops.MayBePlanned(step.index()[body].region));
+  EXPECT_FALSE(loops.MayBePlanned(step.index()[step.index().Find("i_less")].region));  // runs once more
+  loops.HoldIterations(step.index()[body].frame);
+  ASSERT_EQ(loops.Holds().size(), 1u);
+  EXPECT_EQ(loops.Holds()[0].node, body);
+  EXPECT_EQ(loops.Holds()[0].gate, step.index().Find("i_next"));
+  EXPECT_FALSE(loops.Straggles(body));
+}
+
+// The list of what a loop pushes: five tiles, held from the Enter on.
+// Draws in iterations that nothing orders come in the executor's order, which must stay what it is.
+TEST(Loops, WhereSeededDrawsComeInAnyOrderNothingIsPlannedOrHeld) {
+  const auto loop_with_seed = [](int seed, bool ordered) {
+    LoopBuilder b;
+    b.Carry("y", "x", "body", tensorflow::DT_FLOAT);
+    b.Add("shape", "Shape", {"y_switch:1"}, {OfType(tensorflow::DT_FLOAT)});
+    b.Add("draw", "RandomUniform", {"shape"},
+          {OfType(tensorflow::DT_INT32), testing::Type("dtype", tensorflow::DT_FLOAT), testing::Int("seed", seed)});
+    b.Float("body", "AddV2", {"y_switch:1", "draw"});
+    b.Fetch("y_exit");
+    tensorflow::grappler::GrapplerItem item = b.item();
+    for (auto& node : *item.graph.mutable_node()) {
+      if (ordered && node.name() == "i_next") node.add_input("^draw");
+    }
+    return item;
+  };
+  for (const auto& [seed, ordered, drawn] : {std::tuple(5, false, true), {0, false, false}, {5, true, false}}) {
+    const Imported step(loop_with_seed(seed, ordered));
+    ASSERT_TRUE(step.status().ok()) << step.status().message();
+    Loops loops(step.item().graph, step.index());
+    const NodeIndex& body = step.index()[step.index().Find("body")];
+    EXPECT_EQ(loops.DrawsInAnyOrder(body.frame), drawn) << seed << ordered;
+    EXPECT_EQ(loops.MayBePlanned(body.region), !drawn) << seed << ordered;
+    loops.HoldIterations(body.frame);
+    EXPECT_EQ(loops.Straggles(step.index().Find("draw")), drawn) << seed << ordered;
+  }
+}
+
+TEST(TensorLists, AListTakesItsElementsTimesTheRoundsOfItsLoop) {
+  LoopBuilder b;
+  b.ShapeConstant("shape", {256, 64});
+  b.Add("list", "EmptyTensorList", {"shape", "rounds"},
+        {testing::Type("element_dtype", tensorflow::DT_FLOAT), testing::Type("shape_type", tensorflow::DT_INT32)});
+  b.Carry("l", "list", "push", tensorflow::DT_VARIANT);
+  b.Carry("l2", "list", "push2", tensorflow::DT_VARIANT);
+  b.Carry("y", "x", "body", tensorflow::DT_FLOAT);
+  b.Float("body", "Tanh", {"y_switch:1"});
+  const testing::Attr type = testing::Type("element_dtype", tensorflow::DT_FLOAT);
+  b.Add("push", "TensorListPushBack", {"l_switch:1", "body"}, {type});
+  b.Add("push2", "TensorListPushBack", {"l2_switch:1", "y_switch:1"}, {type});  // what the round before has made
+  b.Add("stack", "TensorListStack", {"l_exit", "shape"}, {type});
+  b.Fetch("stack");
+  b.Fetch("l2_exit");
+  const Imported step(b.item());
+  ASSERT_TRUE(step.status().ok()) << step.status().message();
+  const Loops loops(step.item().graph, step.index());
+  const TensorLists lists(step.item().graph, step.index(), step.sizes(), loops);
+  EXPECT_EQ(lists.Trips(step.index()[step.index().Find("body")].frame), kRounds);
+  const int group = lists.GroupOf(step.index().Find("push"));
+  ASSERT_GE(group, 0);
+  EXPECT_TRUE(lists.group(group).known);
+  // The same tensors are pushed twice, and held once.
+  EXPECT_EQ(lists.GroupOf(step.index().Find("push2")), group);
+  EXPECT_EQ(lists.group(group).bytes, kRounds * kTile);
+  EXPECT_EQ(step.BufferIdOf("push"), step.BufferIdOf("l_exit"));
+  EXPECT_EQ(step.Buffer("push").bytes, kRounds * kTile);
+  EXPECT_EQ(step.Buffer("list").bytes, 0);
+  EXPECT_EQ(step.imported().hidden_ops, 0);
+}
+
+TEST(TensorLists, WithoutABoundNothingIsKnown) {
+  LoopBuilder b;
+  b.Feed("any", {});
+  b.ShapeConstant("shape", {256, 64});
+  b.Add("bound", "Cast", {"any"},
+        {testing::Type("SrcT", tensorflow::DT_FLOAT), testing::Type("DstT", tensorflow::DT_INT32)});
+  b.Add("list", "TensorListReserve", {"shape", "bound"},
+        {testing::Type("element_dtype", tensorflow::DT_FLOAT), testing::Type("shape_type", tensorflow::DT_INT32)});
+  b.Carry("l", "list", "set", tensorflow::DT_VARIANT);
+  b.Enter("x_in", "x", tensorflow::DT_FLOAT, true);
+  b.Float("body", "Tanh", {"x_in", "^i_switch"});
+  b.Add("set", "TensorListSetItem", {"l_switch:1", "i_switch:1", "body"},
+        {testing::Type("element_dtype", tensorflow::DT_FLOAT)});
+  b.Fetch("l_exit");
+  for (auto& node : *b.item().graph.mutable_node()) {
+    if (node.name() == "rounds_in") node.set_input(0, "bound");
+  }
+  const Imported step(b.item());
+  ASSERT_TRUE(step.status().ok()) << step.status().message();
+  EXPECT_GT(step.imported().hidden_ops, 0);
+}
+
+}  // namespace
+}  // namespace lms

@@ -1,0 +1,640 @@
+#include "cc/tf/import/import.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "tensorflow/core/util/util.h"
+#include "tests/cc/tf/graph_builder.h"
+
+namespace lms {
+namespace {
+
+using tensorflow::DT_BOOL;
+using tensorflow::DT_FLOAT;
+using tensorflow::DT_INT32;
+using testing::Float32;
+using testing::GraphBuilder;
+using testing::Imported;
+using testing::Int;
+using testing::kTile;
+
+// ---- Buffers ----
+
+TEST(Import, ATrainingStep) {
+  const Imported step(testing::TrainChain(2));
+  ASSERT_TRUE(step.status().ok()) << step.status().message();
+  EXPECT_EQ(step.imported().device, testing::kCpu);
+  // Activations: a tile each, made by their op, evictable.
+  const MemBuffer& y = step.Buffer("tanh_0");
+  EXPECT_EQ(y.bytes, kTile);
+  EXPECT_EQ(y.producer, step.OpOf("tanh_0"));
+  EXPECT_EQ(y.name, "tanh_0:0");
+  EXPECT_TRUE(y.evictable);
+  EXPECT_FALSE(y.resident);
+  EXPECT_FALSE(y.escapes);
+  EXPECT_TRUE(step.Op("tanh_0").recomputable);
+  EXPECT_TRUE(step.Op("tanh_0").anchor);
+  // What is fed is there all the time.
+  EXPECT_TRUE(step.Buffer("x").resident);
+  EXPECT_FALSE(step.Buffer("x").evictable);
+  // Ops are in execution order: what an op waits for comes first.
+  for (OpId i = 0; i < static_cast<OpId>(step.graph().ops.size()); ++i) {
+    for (const OpId dep : step.graph().ops[i].deps) EXPECT_LT(dep, i);
+  }
+  EXPECT_EQ(step.graph().Validate(), "");
+}
+
+// oneDNN makes one node of the two, after the rewrite: an edge from one of them to the other would be a cycle.
+TEST(Import, TheGradientOfABiasEndsWithThatOfItsFilter) {
+  GraphBuilder b;
+  b.Feed("x", {2, 8, 8, 4});
+  b.Feed("gradient", {2, 8, 8, 4});
+  b.ShapeConstant("sizes", {1, 1, 4, 4});
+  b.Float("dy", "Neg", {"gradient"});
+  b.Float("bias", "BiasAddGrad", {"dy"});
+  b.Float("other", "Neg", {"bias"});
+  testing::Attr strides{"strides", {}};
+  for (int i = 0; i < 4; ++i) strides.second.mutable_list()->add_i(1);
+  b.Float("filter", "Conv2DBackpropFilter", {"x", "sizes", "dy"}, {strides, testing::Text("padding", "SAME")});
+  b.Fetch("other");
+  b.Fetch("filter");
+  const Imported step(b.item());
+  ASSERT_TRUE(step.status().ok()) << step.status().message();
+  const bool fused = tensorflow::IsMKLEnabled();
+  EXPECT_EQ(step.Op("bias").anchor, !fused);
+  EXPECT_EQ(step.Op("bias").recomputable, !fused);
+  EXPECT_TRUE(step.Op("filter").anchor);
+  const std::vector<OpId>& deps = step.Op("other").deps;
+  EXPECT_EQ(std::count(deps.begin(), deps.end(), step.OpOf("filter")), fused ? 1 : 0);
+}
+
+// Where several filters' gradients read the tensor, as those of convolutions that are added up do, it may be any of
+// them.
+TEST(Import, TheGradientOfABiasMayEndWithAnyOfSeveralFilters) {
+  for (const bool cycle : {false, true}) {
+    GraphBuilder b;
+    b.Feed("x", {2, 8, 8, 4});
+    b.Feed("gradient", {2, 8, 8, 4});
+    b.ShapeConstant("sizes", {1, 1, 4, 4});
+    b.Float("dy", "Neg", {"gradient"});
+    b.Float("bias", "BiasAddGrad", {"dy"});
+    b.Float("other", "Neg", {"bias"});
+    testing::Attr strides{"strides", {}};
+    for (int i = 0; i < 4; ++i) strides.second.mutable_list()->add_i(1);
+    const std::string last = cycle ? "^other" : "^dy";  // what the first of the filters waits for
+    b.Float("first", "Conv2DBackpropFilter", {"x", "sizes", "dy", last}, {strides, testing::Text("padding", "SAME")});
+    b.Float("second", "Conv2DBackpropFilter", {"x", "sizes", "dy"}, {strides, testing::Text("padding", "VALID")});
+    for (const char* result : {"other", "first", "second"}) b.Fetch(result);
+    const Imported step(b.item());
+    ASSERT_TRUE(step.status().ok()) << step.status().message();
+    const bool fused = tensorflow::IsMKLEnabled();
+    const std::vector<OpId>& deps = step.Op("other").deps;
+    EXPECT_EQ(std::count(deps.begin(), deps.end(), step.OpOf("second")), fused ? 1 : 0);
+    EXPECT_EQ(std::count(deps.begin(), deps.end(), step.OpOf("first")), fused && !cycle ? 1 : 0);
+  }
+}
+
+TEST(Import, AVariableIsOneResidentBufferWithItsReads) {
+  const Imported step(testing::TrainChain(2));
+  const MemBuffer& w = step.Buffer("read_0");
+  EXPECT_EQ(step.BufferIdOf("read_0"), step.BufferIdOf("w_0"));
+  EXPECT_NE(step.BufferIdOf("read_0"), step.BufferIdOf("read_1"));
+  EXPECT_TRUE(w.resident);
+  EXPECT_EQ(w.bytes, 64 * 64 * 4);
+  EXPECT_EQ(w.overwritten_by, std::vector<OpId>{step.OpOf("update_0")});
+  EXPECT_TRUE(step.Reads("matmul_0", "w_0"));
+  EXPECT_TRUE(step.Op("matmul_0").recomputable);
+  EXPECT_FALSE(step.Op("read_0").recomputable);
+}
+
+TEST(Import, AGatherReadsAVariableWithoutChangingIt) {
+  GraphBuilder b;
+  b.Variable("table", {100, 64});
+  b.ShapeConstant("ids", {3, 4, 5});
+  b.Add("rows", "ResourceGather", {"table", "ids"}, {Float32("dtype"), testing::Type("Tindices", DT_INT32)});
+  b.Read("read", "table");
+  b.Float("y", "Relu", {"read"});
+  b.Fetch("rows");
+  b.Fetch("y");
+  const Imported graph(b.item());
+  EXPECT_TRUE(graph.Buffer("table").overwritten_by.empty());
+  EXPECT_NE(graph.BufferIdOf("rows"), graph.BufferIdOf("table"));
+}
+
+TEST(Import, ViewsShareABufferAndAreReadThrough) {
+  GraphBuilder b;
+  b.Feed("x", {256, 64});
+  b.Float("y", "Relu", {"x"});
+  b.Float("same", "Identity", {"y"});
+  b.ShapeConstant("shape", {64, 256});
+  b.Float("flat", "Reshape", {"same", "shape"}, {testing::Type("Tshape", DT_INT32)});
+  b.Add("pair", "IdentityN", {"x", "flat"}, {testing::Types("T", {DT_FLOAT, DT_FLOAT})});
+  b.Float("z", "Tanh", {"pair:1"});
+  b.Fetch("z");
+  const Imported graph(b.item());
+  ASSERT_TRUE(graph.status().ok()) << graph.status().message();
+  EXPECT_EQ(graph.BufferIdOf("same"), graph.BufferIdOf("y"));
+  EXPECT_EQ(graph.BufferIdOf("flat"), graph.BufferIdOf("y"));
+  EXPECT_EQ(graph.BufferIdOf("pair", 0), graph.BufferIdOf("x"));
+  EXPECT_EQ(graph.BufferIdOf("pair", 1), graph.BufferIdOf("y"));
+  EXPECT_TRUE(graph.Reads("z", "y"));
+  EXPECT_FALSE(graph.Reads("same", "y"));
+  EXPECT_FALSE(graph.Reads("flat", "y"));
+  EXPECT_TRUE(graph.Reads("flat", "shape"));
+  EXPECT_TRUE(graph.Buffer("y").evictable);
+}
+
+TEST(Import, StorageMayBeTakenOverByElementwiseOpsOnly) {
+  GraphBuilder b;
+  b.Feed("x", {64, 64});
+  b.Float("y", "Relu", {"x"});
+  b.Float("of_feed", "Tanh", {"x"});
+  b.Float("sum", "AddV2", {"y", "of_feed"});
+  b.Float("product", "MatMul", {"sum", "sum"});
+  b.Float("twice", "Mul", {"product", "product"});  // two holders of one tensor: neither gives it up
+  b.Float("thrice", "AddN", {"twice", "twice", "twice"}, {testing::Int("N", 3)});
+  b.Fetch("thrice");
+  const Imported graph(b.item());
+  EXPECT_FALSE(graph.MayForward("of_feed", "x"));
+  EXPECT_TRUE(graph.MayForward("sum", "y"));
+  EXPECT_TRUE(graph.MayForward("sum", "of_feed"));
+  EXPECT_FALSE(graph.MayForward("product", "sum"));
+  EXPECT_FALSE(graph.MayForward("twice", "product"));
+  EXPECT_FALSE(graph.MayForward("thrice", "twice"));
+  EXPECT_EQ(graph.Op("twice").inputs.size(), 1u);
+}
+
+TEST(Import, AReferenceVariableIsCountedOnceThroughItsUpdates) {
+  GraphBuilder b;
+  b.Add("w", "VariableV2", {}, {Float32("dtype"), testing::Shape("shape", {256, 64})});
+  b.Feed("x", {256, 64});
+  b.Constant("rate", {});
+  b.Float("apply", "ApplyGradientDescent", {"w", "rate", "x"});
+  b.Float("again", "AssignAdd", {"apply", "x"});
+  b.Fetch("again");
+  const Imported graph(b.item());
+  ASSERT_TRUE(graph.status().ok()) << graph.status().message();
+  EXPECT_EQ(graph.BufferIdOf("apply"), graph.BufferIdOf("w"));
+  EXPECT_EQ(graph.BufferIdOf("again"), graph.BufferIdOf("w"));
+  // w, what is fed, and the rate's four bytes.
+  EXPECT_EQ(graph.graph().ResidentBytes(), 2 * kTile + 4);
+}
+
+TEST(Import, UnknownDimensionsAreBoundAndNoted) {
+  GraphBuilder b;
+  b.Feed("x", {-1, 64});
+  b.Float("y", "Relu", {"x"});
+  b.Float("z", "Tanh", {"y"});
+  b.Fetch("z");
+  const Imported graph(b.item());
+  EXPECT_EQ(graph.Buffer("y").bytes, 32 * 64 * 4);  // the helper binds them to 32
+  EXPECT_TRUE(graph.Buffer("y").evictable);
+  for (const char* name : {"y", "z"}) {
+    EXPECT_NE(graph.imported().assumptions_of_buffer[graph.BufferIdOf(name)], 0u) << name;
+  }
+}
+
+TEST(Import, EmptyTensorsTakeNothing) {
+  GraphBuilder b;
+  b.Feed("x", {0, 64});
+  b.Float("y", "Relu", {"x"});
+  b.Fetch("y");
+  const Imported graph(b.item());
+  ASSERT_TRUE(graph.status().ok());
+  EXPECT_EQ(graph.Buffer("y").bytes, 0);
+}
+
+TEST(Import, HalfPrecisionTakesHalf) {
+  GraphBuilder b;
+  b.Add("x", "Placeholder", {}, {testing::Type("dtype", tensorflow::DT_BFLOAT16), testing::Shape("shape", {256, 64})});
+  b.Add("y", "Relu", {"x"}, {testing::Type("T", tensorflow::DT_BFLOAT16)});
+  b.Fetch("y");
+  EXPECT_EQ(Imported(b.item()).Buffer("y").bytes, kTile / 2);
+}
+
+// ---- Why a buffer may not be evicted: one test for each reason ----
+
+// x (fed) -> y -> last, with `y` as told; the rest is well-behaved.
+class KeptReason : public ::testing::Test {
+ protected:
+  KeptReason() { b_.Feed("x", {256, 64}); }
+  void ReadY(const std::string& tensor = "y") {
+    b_.Float("last", "Tanh", {tensor});
+    b_.Fetch("last");
+  }
+  std::string Reason(const std::string& node = "y", int port = 0) {
+    const Imported graph(b_.item());
+    EXPECT_TRUE(graph.status().ok()) << graph.status().message();
+    const MemBuffer& buffer = graph.Buffer(node, port);
+    EXPECT_EQ(buffer.evictable, buffer.keep_reason.empty());
+    return buffer.keep_reason;
+  }
+  GraphBuilder b_;
+};
+
+TEST_F(KeptReason, NoneForAPlainOp) {
+  b_.Float("y", "Relu", {"x"});
+  ReadY();
+  EXPECT_EQ(Reason(), "");
+}
+
+TEST_F(KeptReason, Resident) {
+  b_.Constant("y", {256, 64});
+  ReadY();
+  EXPECT_EQ(Reason(), "present during the whole step");
+}
+
+TEST_F(KeptReason, Fetched) {
+  b_.Float("y", "Relu", {"x"});
+  ReadY();
+  b_.Fetch("y");
+  EXPECT_EQ(Reason(), "returned or preserved by name");
+}
+
+TEST_F(KeptReason, FetchedThroughAView) {
+  b_.Float("y", "Relu", {"x"});
+  b_.Float("same", "Identity", {"y"});
+  ReadY();
+  b_.Fetch("same");
+  EXPECT_EQ(Reason(), "returned or preserved by name");
+  EXPECT_TRUE(Imported(b_.item()).Buffer("y").escapes);
+}
+
+TEST_F(KeptReason, Returned) {
+  b_.Float("y", "Relu", {"x"});
+  ReadY();
+  b_.Float("result", "_Retval", {"y"}, {testing::Int("index", 0)});
+  b_.item().keep_ops.push_back("result");
+  const Imported graph(b_.item());
+  EXPECT_EQ(graph.Buffer("y").keep_reason, "returned or preserved by name");
+  EXPECT_TRUE(graph.Buffer("y").escapes);
+  EXPECT_EQ(Reason("last"), "returned or preserved by name");
+}
+
+TEST_F(KeptReason, FedInTheMiddle) {
+  b_.Float("y", "Relu", {"x"});
+  b_.Float("z", "Relu", {"y"});
+  ReadY("z");
+  b_.item().feed.emplace_back("z", tensorflow::Tensor());
+  EXPECT_EQ(Reason("z"), "returned or preserved by name");
+}
+
+TEST_F(KeptReason, KeptByName) {
+  b_.Float("y", "Relu", {"x"});
+  ReadY();
+  b_.item().keep_ops.push_back("y");
+  EXPECT_EQ(Reason(), "returned or preserved by name");
+  // It is not renamed, but nobody holds what it makes to the end of the step.
+  EXPECT_FALSE(Imported(b_.item()).Buffer("y").escapes);
+}
+
+TEST_F(KeptReason, Stateful) {
+  b_.ShapeConstant("shape", {256, 64});
+  b_.Add("y", "RandomUniform", {"shape"}, {Float32("dtype"), testing::Type("T", DT_INT32)});
+  ReadY();
+  EXPECT_EQ(Reason(), "stateful op (RandomUniform)");
+  // It stays until its last reader, not to the end of the step, though Grappler lists it among the nodes to preserve.
+  const Imported graph(b_.item());
+  EXPECT_FALSE(graph.Buffer("y").escapes);
+  EXPECT_EQ(graph.item().NodesToPreserve().count("y"), 1u);
+}
+
+TEST_F(KeptReason, RandomWithoutSayingSo) {
+  b_.Feed("image", {4, 64, 64, 3});
+  testing::Attr ratio{"pooling_ratio", {}};
+  for (const float r : {1.0F, 1.44F, 1.73F, 1.0F}) ratio.second.mutable_list()->add_f(r);
+  b_.Float("y", "FractionalMaxPool", {"image"}, {ratio});
+  ReadY();
+  EXPECT_EQ(Reason(), "random op (FractionalMaxPool)");
+}
+
+TEST_F(KeptReason, StatelessRandomIsNone) {
+  b_.ShapeConstant("shape", {256, 64});
+  b_.ShapeConstant("seed", {1, 2});
+  b_.Add("y", "StatelessRandomUniform", {"shape", "seed"},
+         {Float32("dtype"), testing::Type("T", DT_INT32), testing::Type("Tseed", DT_INT32)});
+  ReadY();
+  EXPECT_EQ(Reason(), "");
+}
+
+TEST_F(KeptReason, SizeUnknown) {
+  b_.Add("any", "Placeholder", {}, {Float32("dtype")})
+      ->mutable_attr()
+      ->at("shape")
+      .mutable_shape()
+      ->set_unknown_rank(true);
+  b_.Float("y", "Relu", {"any"});
+  ReadY();
+  EXPECT_EQ(Reason(), "size unknown");
+}
+
+TEST_F(KeptReason, OnAnotherDevice) {
+  // x, y and last outweigh the others: their device is the one planned.
+  b_.Float("y", "Relu", {"x"});
+  b_.Feed("small", {4});
+  b_.Float("other", "Relu", {"small"})->set_device(testing::kOtherCpu);
+  b_.Float("sink", "Relu", {"other"})->set_device(testing::kOtherCpu);
+  b_.Fetch("sink");
+  ReadY();
+  const Imported graph(b_.item());
+  EXPECT_FALSE(graph.Buffer("other").evictable);
+  EXPECT_EQ(graph.Buffer("other").bytes, 0);
+  EXPECT_EQ(graph.Op("other").keep_reason, "on another device");
+  EXPECT_EQ(Reason("y"), "");
+}
+
+TEST_F(KeptReason, ReadOnAnotherDevice) {
+  b_.Float("y", "Relu", {"x"});
+  b_.Float("scalar", "L2Loss", {"y"})->set_device(testing::kOtherCpu);
+  b_.Fetch("scalar");
+  ReadY();
+  EXPECT_EQ(Reason(), "used inside control flow or on another device");
+}
+
+TEST_F(KeptReason, ComputedFromAnotherDevice) {
+  b_.Feed("small", {64});
+  b_.item().graph.mutable_node(b_.item().graph.node_size() - 1)->set_device(testing::kOtherCpu);
+  b_.Float("y", "BiasAdd", {"x", "small"});
+  ReadY();
+  EXPECT_EQ(Reason(), "reads from another device");
+}
+
+TEST_F(KeptReason, NoPlainType) {
+  b_.Add("y", "AsString", {"x"}, {Float32()});
+  b_.Add("last", "StringLength", {"y"});
+  b_.Fetch("last");
+  EXPECT_EQ(Reason(), "type string");
+}
+
+TEST_F(KeptReason, MadeOfNoPlainType) {
+  b_.Add("text", "AsString", {"x"}, {Float32()});
+  b_.Add("y", "StringLength", {"text"});
+  b_.Add("last", "BitwiseAnd", {"y", "y"}, {testing::Type("T", DT_INT32)});
+  b_.Fetch("last");
+  EXPECT_EQ(Reason(), "reads type string");
+}
+
+TEST_F(KeptReason, InABranch) {
+  b_.Add("p", "Placeholder", {}, {testing::Type("dtype", DT_BOOL)});
+  b_.Float("before", "Relu", {"x"});
+  b_.Float("switch", "Switch", {"before", "p"});
+  b_.Float("y", "Relu", {"switch:1"});
+  b_.Float("merge", "Merge", {"switch", "y"}, {testing::Int("N", 2)});
+  ReadY("merge");
+  EXPECT_EQ(Reason("y"), "used inside control flow or on another device");
+  EXPECT_EQ(Reason("before"), "used inside control flow or on another device");
+  const Imported graph(b_.item());
+  EXPECT_EQ(graph.Op("y").keep_reason, "inside a branch");
+  EXPECT_FALSE(graph.Op("y").anchor);
+  EXPECT_TRUE(graph.Op("last").anchor);
+}
+
+TEST_F(KeptReason, ReadThroughAnOpWithAnEffect) {
+  b_.Float("y", "Relu", {"x"});
+  b_.Float("checked", "CheckNumerics", {"y"}, {testing::Text("message", "bad")});
+  ReadY("checked");
+  EXPECT_EQ(Reason(), "read through CheckNumerics: an input, output or marker of the step");
+}
+
+TEST_F(KeptReason, ChangedInPlace) {
+  b_.Float("y", "Relu", {"x"});
+  b_.ShapeConstant("rows", {0});
+  b_.Feed("row", {1, 64});
+  b_.Float("added", "InplaceAdd", {"y", "rows", "row"});
+  ReadY("added");
+  EXPECT_EQ(Reason(), "changed in place by InplaceAdd");
+  const Imported graph(b_.item());
+  EXPECT_EQ(graph.BufferIdOf("added"), graph.BufferIdOf("y"));
+  EXPECT_EQ(graph.Buffer("y").overwritten_by, std::vector<OpId>{graph.OpOf("added")});
+  EXPECT_FALSE(graph.Op("added").recomputable);
+}
+
+TEST_F(KeptReason, ReadsAReferenceVariable) {
+  b_.Add("w", "VariableV2", {}, {Float32("dtype"), testing::Shape("shape", {256, 64})});
+  b_.Float("read", "Identity", {"w"});
+  b_.Float("y", "AddV2", {"x", "read"});
+  ReadY();
+  EXPECT_EQ(Reason(), "reads a reference variable");
+}
+
+// ---- Loops ----
+
+// Two updates: what is read between them is overwritten by the second one alone, and nothing by the first.
+TEST(Import, WhatAVariableHoldsAfterAnUpdateIsAVersionOfItsOwn) {
+  GraphBuilder b;
+  b.Feed("x", {8, 8});
+  b.Variable("w", {8, 8});
+  b.Read("before", "w");
+  b.Float("y", "MatMul", {"x", "before"});
+  b.Update("first", "w", "y", {"^before"});
+  b.Read("between", "w", {"^first"});
+  b.Float("view", "Identity", {"between"});
+  b.Float("z", "MatMul", {"x", "view"});
+  b.Float("both", "MatMul", {"before", "between"});
+  b.Float("value", "AddV2", {"z", "both"});
+  b.Update("second", "w", "value", {"^between"});
+  b.Add("end", "NoOp", {"^second"});
+  b.Fetch("end");
+  const Imported graph(b.item());
+  ASSERT_TRUE(graph.status().ok()) << graph.status().message();
+  const OpId first = graph.OpOf("first"), second = graph.OpOf("second");
+  EXPECT_EQ(graph.Buffer("w").overwritten_by, (std::vector<OpId>{first, second}));
+  EXPECT_TRUE(graph.Reads("y", "w"));
+  EXPECT_TRUE(graph.Reads("both", "w"));  // the older one counts
+  EXPECT_FALSE(graph.Reads("z", "w"));
+  const std::vector<BufferId>& inputs = graph.Op("z").inputs;
+  const auto version = std::find_if(inputs.begin(), inputs.end(),
+                                    [&](BufferId i) { return graph.graph().buffers[i].name == "between:0"; });
+  ASSERT_NE(version, inputs.end());
+  EXPECT_EQ(graph.graph().buffers[*version].overwritten_by, std::vector<OpId>{second});
+  EXPECT_EQ(graph.graph().buffers[*version].bytes, 0);
+  EXPECT_TRUE(graph.graph().buffers[*version].resident);
+}
+
+// w is read before a loop whose body changes it.
+TEST(Import, NothingIsRecomputedFromAVariableThatALoopChanges) {
+  GraphBuilder b;
+  b.Feed("x", {256, 64});
+  b.Variable("w", {256, 64});
+  b.Read("read", "w");
+  b.Float("y", "AddV2", {"x", "read"});
+  b.Float("z", "Relu", {"x"});
+  b.Add("p", "Placeholder", {}, {testing::Type("dtype", DT_BOOL)});
+  const testing::Attr frame = testing::Text("frame_name", "loop");
+  b.Add("enter_w", "Enter", {"w"},
+        {frame, testing::Type("T", tensorflow::DT_RESOURCE), testing::Bool("is_constant", true)});
+  b.Float("enter", "Enter", {"z"}, {frame});
+  b.Add("enter_p", "Enter", {"p"}, {frame, testing::Type("T", DT_BOOL), testing::Bool("is_constant", true)});
+  b.Float("merge", "Merge", {"enter", "next"}, {testing::Int("N", 2)});
+  b.Add("cond", "LoopCond", {"enter_p"});
+  b.Float("switch", "Switch", {"merge", "cond"});
+  b.Float("body", "Relu", {"switch:1"});
+  b.Update("update", "enter_w", "body");
+  b.Float("next", "NextIteration", {"body"});
+  b.Float("exit", "Exit", {"switch"});
+  b.Float("last", "AddV2", {"y", "exit"});
+  b.Fetch("last");
+  const Imported graph(b.item());
+  ASSERT_TRUE(graph.status().ok()) << graph.status().message();
+  EXPECT_EQ(graph.Op("y").keep_reason, "reads a variable that a loop changes");
+  EXPECT_EQ(graph.Op("body").keep_reason, "inside a loop");
+  EXPECT_EQ(graph.Buffer("z").keep_reason, "used inside control flow or on another device");
+  EXPECT_FALSE(graph.Op("body").anchor);
+  EXPECT_LT(graph.OpOf("body"), graph.OpOf("last"));
+}
+
+// Two loop variables: a grows by b in each round, and b enters late. The first a could leave at once, the last cannot.
+TEST(Import, WhatLeavesALoopComesAfterAllThatEntersIt) {
+  GraphBuilder b;
+  b.Feed("x", {256, 64});
+  b.Add("p", "Placeholder", {}, {testing::Type("dtype", DT_BOOL)});
+  b.Float("late_0", "Relu", {"x"});
+  for (int i = 1; i < 8; ++i) b.Float("late_" + std::to_string(i), "Relu", {"late_" + std::to_string(i - 1)});
+  const testing::Attr frame = testing::Text("frame_name", "loop");
+  b.Add("enter_p", "Enter", {"p"}, {frame, testing::Type("T", DT_BOOL), testing::Bool("is_constant", true)});
+  b.Add("cond", "LoopCond", {"enter_p"});
+  for (const std::string v : {"_a", "_b"}) {
+    b.Float("enter" + v, "Enter", {v == "_a" ? "x" : "late_7"}, {frame});
+    b.Float("merge" + v, "Merge", {"enter" + v, "next" + v}, {testing::Int("N", 2)});
+    b.Float("switch" + v, "Switch", {"merge" + v, "cond"});
+    b.Float("next" + v, "NextIteration", {"body" + v});
+  }
+  b.Float("body_a", "AddV2", {"switch_a:1", "switch_b:1"});
+  b.Float("body_b", "Relu", {"switch_b:1"});
+  b.Float("exit_a", "Exit", {"switch_a"});
+  b.Float("after", "Relu", {"exit_a"});
+  b.Fetch("after");
+  const Imported graph(b.item());
+  ASSERT_TRUE(graph.status().ok()) << graph.status().message();
+  for (const char* inside : {"late_7", "enter_b", "body_b", "body_a", "next_a"}) {
+    EXPECT_LT(graph.OpOf(inside), graph.OpOf("exit_a")) << inside;
+  }
+}
+
+TEST(Import, AResultIsNothingToWaitFor) {
+  GraphBuilder b;
+  b.Feed("x", {256, 64});
+  b.Float("y", "Relu", {"x"});
+  b.Float("result", "_Retval", {"y"}, {testing::Int("index", 0)});
+  b.item().keep_ops.push_back("result");
+  const Imported graph(b.item());
+  EXPECT_TRUE(graph.Op("y").anchor);
+  EXPECT_FALSE(graph.Op("result").anchor);
+}
+
+// ---- Unsound graphs ----
+
+TEST(Import, RefusesACycle) {
+  GraphBuilder b;
+  b.Float("a", "Relu", {"b"});
+  b.Float("b", "Relu", {"a"});
+  b.Fetch("b");
+  const Imported graph(b.item());
+  EXPECT_FALSE(graph.status().ok());
+}
+
+TEST(Import, RefusesAnOpThatNobodyKnows) {
+  GraphBuilder b;
+  b.Feed("x", {4});
+  b.Float("y", "Relu", {"x"})->set_op("NoSuchOp");
+  b.Fetch("y");
+  EXPECT_FALSE(Imported(b.item()).status().ok());
+}
+
+// AddN adds up more than two terms in an order that depends on which of them it may overwrite.
+TEST(Import, ASumWhoseFirstTermIsItsOwnGetsNoFurtherReaders) {
+  GraphBuilder b;
+  b.Feed("x", {64, 64});
+  b.Float("a", "Relu", {"x"});
+  b.Float("b", "Tanh", {"x"});
+  b.Float("c", "Exp", {"x"});
+  b.Float("sum", "AddN", {"a", "b", "c"}, {Int("N", 3)});
+  b.Float("other", "AddV2", {"b", "c"});
+  b.Fetch("sum");
+  b.Fetch("other");
+  const Imported step(b.item());
+  ASSERT_TRUE(step.status().ok()) << step.status();
+  // Nobody else reads a, so it is the one that is overwritten, as long as that stays so.
+  EXPECT_TRUE(step.Buffer("a").no_more_readers);
+  EXPECT_FALSE(step.Buffer("b").no_more_readers);
+  EXPECT_TRUE(step.Buffer("b").evictable);
+  EXPECT_FALSE(step.Op("sum").recomputable);
+}
+
+TEST(Import, ASumWhoseFirstTermsAreReadElsewhereKeepsAllOfThem) {
+  GraphBuilder b;
+  b.Feed("x", {64, 64});
+  b.Float("a", "Relu", {"x"});
+  b.Float("b", "Tanh", {"x"});
+  b.Float("c", "Exp", {"x"});
+  b.Float("sum", "AddN", {"a", "b", "c"}, {Int("N", 3)});
+  b.Float("other", "AddV2", {"a", "b"});
+  b.Fetch("sum");
+  b.Fetch("other");
+  const Imported step(b.item());
+  ASSERT_TRUE(step.status().ok()) << step.status();
+  for (const char* term : {"a", "b", "c"}) {
+    EXPECT_TRUE(step.Buffer(term).no_more_readers) << term;
+    EXPECT_FALSE(step.Buffer(term).evictable) << term;
+  }
+}
+
+TEST(Import, ATermThatStandsTwiceInASumIsNotItsOwn) {
+  GraphBuilder b;
+  b.Feed("x", {64, 64});
+  b.Float("a", "Relu", {"x"});
+  b.Float("b", "Tanh", {"x"});
+  b.Float("c", "Exp", {"x"});
+  b.Float("sum", "AddN", {"b", "a", "a", "c"}, {Int("N", 4)});
+  b.Float("other", "AddV2", {"b", "c"});
+  b.Fetch("sum");
+  b.Fetch("other");
+  const Imported step(b.item());
+  ASSERT_TRUE(step.status().ok()) << step.status();
+  for (const char* term : {"a", "b", "c"}) {
+    EXPECT_TRUE(step.Buffer(term).no_more_readers) << term;
+    EXPECT_FALSE(step.Buffer(term).evictable) << term;
+  }
+}
+
+TEST(Import, ASumOfTwoIsTheSameEitherWay) {
+  GraphBuilder b;
+  b.Feed("x", {64, 64});
+  b.Float("a", "Relu", {"x"});
+  b.Float("b", "Tanh", {"x"});
+  b.Float("sum", "AddN", {"a", "b"}, {Int("N", 2)});
+  b.Fetch("sum");
+  const Imported step(b.item());
+  ASSERT_TRUE(step.status().ok()) << step.status();
+  EXPECT_FALSE(step.Buffer("a").no_more_readers);
+  EXPECT_TRUE(step.Op("sum").recomputable);
+}
+
+TEST(Import, RefusesAnOutputThatIsNotThere) {
+  GraphBuilder b;
+  b.Feed("x", {4});
+  b.Float("y", "Relu", {"x:3"});
+  b.Fetch("y");
+  GraphIndex index;
+  ASSERT_TRUE(index.Build(b.item()).ok());
+  const TensorSizes none(b.item(), 1);  // shape inference would refuse it before
+  ImportedGraph imported;
+  EXPECT_EQ(ImportGraph(b.item(), index, none, &imported).message(), "y reads output 3 of x, which has fewer");
+}
+
+TEST(Import, RefusesAnInputTooFew) {
+  GraphBuilder b;
+  b.Feed("x", {4});
+  b.Float("y", "AddV2", {"x"});
+  b.Fetch("y");
+  GraphIndex index;
+  ASSERT_TRUE(index.Build(b.item()).ok());
+  const TensorSizes none(b.item(), 1);
+  ImportedGraph imported;
+  EXPECT_EQ(ImportGraph(b.item(), index, none, &imported).message(),
+            "y has another number of inputs than its op takes");
+}
+
+}  // namespace
+}  // namespace lms

@@ -1,0 +1,69 @@
+#include "cc/tf/pass/budget.h"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "tests/cc/tf/graph_builder.h"
+
+namespace lms {
+namespace {
+
+Budget Of(Budget::Kind kind, int64_t bytes = 0, double percent = 0) {
+  Budget budget;
+  budget.kind = kind;
+  budget.bytes = bytes;
+  budget.percent = percent;
+  return budget;
+}
+
+TEST(Budget, BytesAreTaken) {
+  EXPECT_EQ(ResolveBudget(Of(Budget::Kind::kBytes, 1234), 1000, 5000, testing::kCpu, nullptr).bytes, 1234);
+}
+
+TEST(Budget, APercentageIsOfTheActivations) {
+  // 1000 resident, 4000 above: 60% are 1000 + 2400.
+  EXPECT_EQ(ResolveBudget(Of(Budget::Kind::kPercent, 0, 60), 1000, 5000, testing::kCpu, nullptr).bytes, 3400);
+  EXPECT_EQ(ResolveBudget(Of(Budget::Kind::kPercent, 0, 100), 1000, 5000, testing::kCpu, nullptr).bytes, 5000);
+}
+
+TEST(Budget, TheLeastHasNoBytes) {
+  EXPECT_EQ(ResolveBudget(Of(Budget::Kind::kMin), 1000, 5000, testing::kCpu, nullptr).bytes, 0);
+}
+
+TEST(Budget, AutoIsWhatIsResidentPlusWhatTheMachineHasLeft) {
+  const ResolvedBudget budget = ResolveBudget(Of(Budget::Kind::kAuto), 1000, 5000, testing::kCpu, nullptr);
+  EXPECT_GT(budget.bytes, 1000);
+  EXPECT_FALSE(budget.source.empty());
+}
+
+TEST(Budget, AGpuOfWhichNothingIsKnownHasNoLimit) {
+  const ResolvedBudget budget =
+      ResolveBudget(Of(Budget::Kind::kAuto), 1000, 5000, "/job:localhost/replica:0/task:0/device:GPU:0", nullptr);
+  EXPECT_EQ(budget.bytes, std::numeric_limits<int64_t>::max());  // resident bytes on top do not overflow it
+  EXPECT_EQ(budget.source, "no limit known");
+}
+
+TEST(Budget, TheMarginIsAShareOfTheActivations) {
+  EXPECT_EQ(PlanningLimit(5000, 1000, 0.25), 4000);  // 1000 + 0.75 * 4000
+  EXPECT_EQ(PlanningLimit(5000, 1000, 0), 5000);
+  EXPECT_EQ(PlanningLimit(900, 1000, 0.25), 900);  // nothing left for activations
+}
+
+TEST(Budget, TheBudgetNamedForALimitIsEnoughForIt) {
+  for (const double margin : {0.0, 0.05, 0.3, 0.9}) {
+    for (const int64_t limit : {1001, 1007, 123457}) {
+      const int64_t budget = BudgetForLimit(limit, 1000, margin);
+      EXPECT_GE(PlanningLimit(budget, 1000, margin), limit) << margin;
+    }
+  }
+  // 1000 + 3000 / 0.75, and one for rounding.
+  EXPECT_EQ(BudgetForLimit(4000, 1000, 0.25), 5001);
+}
+
+TEST(Budget, AMarginOfNearlyEverythingDoesNotOverflow) {
+  EXPECT_GT(BudgetForLimit(int64_t{1} << 40, 0, 0.9999999999999999), int64_t{1} << 60);
+}
+
+}  // namespace
+}  // namespace lms

@@ -1,0 +1,256 @@
+#include "cc/tf/sizes/row_slices.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "cc/core/graph/node_names.h"
+#include "cc/core/simulate/liveness.h"
+#include "cc/tf/rewrite/rewrite.h"
+#include "tests/cc/tf/graph_builder.h"
+
+namespace lms {
+namespace {
+
+using testing::Attr;
+using testing::Dims;
+using testing::FindNode;
+using testing::GraphBuilder;
+using testing::HasInput;
+using testing::Imported;
+using testing::Int;
+using testing::Type;
+
+constexpr tensorflow::DataType kInt = tensorflow::DT_INT32;
+
+void Whole(GraphBuilder* b, const Dims& dims) {
+  b->Feed("x", dims);
+  b->Float("whole", "Exp", {"x"});
+}
+
+void AddSlice(GraphBuilder* b, const std::vector<int>& begin, const std::vector<int>& size) {
+  b->ShapeConstant("begin", begin);
+  b->ShapeConstant("size", size);
+  b->Float("part", "Slice", {"whole", "begin", "size"}, {Type("Index", kInt)});
+}
+
+void AddStridedSlice(GraphBuilder* b, const std::vector<int>& begin, const std::vector<int>& end,
+                     const std::vector<int>& strides, const std::vector<Attr>& masks = {}) {
+  b->ShapeConstant("begin", begin);
+  b->ShapeConstant("end", end);
+  b->ShapeConstant("strides", strides);
+  std::vector<Attr> attrs = masks;
+  attrs.push_back(Type("Index", kInt));
+  b->Float("part", "StridedSlice", {"whole", "begin", "end", "strides"}, attrs);
+}
+
+void AddSplit(GraphBuilder* b, int axis, int parts) {
+  Attr value{"value", {}};
+  value.second.mutable_tensor()->set_dtype(kInt);
+  value.second.mutable_tensor()->mutable_tensor_shape();
+  value.second.mutable_tensor()->add_int_val(axis);
+  b->Add("axis", "Const", {}, {Type("dtype", kInt), value});
+  b->Float("part", "Split", {"axis", "whole"}, {Int("num_split", parts)});
+}
+
+void AddUnpack(GraphBuilder* b, int axis, int parts) {
+  b->Float("part", "Unpack", {"whole"}, {Int("num", parts), Int("axis", axis)});
+}
+
+// Does "part" lie in the storage of "whole"?
+bool Shares(GraphBuilder* b) {
+  b->Float("read", "Tanh", {"part"});
+  b->Fetch("read");
+  const Imported step(b->item());
+  EXPECT_TRUE(step.status().ok()) << step.status().message();
+  return step.BufferIdOf("part") == step.BufferIdOf("whole");
+}
+
+// A row of [4, 2, 8] floats is 64 bytes; of [4, 3, 5] it is 60.
+bool SliceShares(const Dims& dims, const std::vector<int>& begin, const std::vector<int>& size) {
+  GraphBuilder b;
+  Whole(&b, dims);
+  AddSlice(&b, begin, size);
+  return Shares(&b);
+}
+
+bool StridedSliceShares(const Dims& dims, const std::vector<int>& begin, const std::vector<int>& end,
+                        const std::vector<int>& strides, const std::vector<Attr>& masks = {}) {
+  GraphBuilder b;
+  Whole(&b, dims);
+  AddStridedSlice(&b, begin, end, strides, masks);
+  return Shares(&b);
+}
+
+bool SplitShares(const Dims& dims, int axis, int parts) {
+  GraphBuilder b;
+  Whole(&b, dims);
+  AddSplit(&b, axis, parts);
+  return Shares(&b);
+}
+
+bool UnpackShares(const Dims& dims, int axis, int parts) {
+  GraphBuilder b;
+  Whole(&b, dims);
+  AddUnpack(&b, axis, parts);
+  return Shares(&b);
+}
+
+TEST(RowSlices, ASliceOfWholeRows) {
+  EXPECT_TRUE(SliceShares({4, 2, 8}, {1, 0, 0}, {2, 2, 8}));
+  EXPECT_FALSE(SliceShares({4, 2, 8}, {1, 0, 0}, {2, 1, 8}));
+  EXPECT_FALSE(SliceShares({4, 3, 5}, {1, 0, 0}, {2, 3, 5}));
+  EXPECT_TRUE(SliceShares({4, 3, 5}, {0, 0, 0}, {4, 3, 5}));  // all of it
+  EXPECT_TRUE(SliceShares({64}, {16}, {32}));
+  EXPECT_FALSE(SliceShares({64}, {8}, {32}));
+  EXPECT_FALSE(SliceShares({64}, {16}, {8}));
+}
+
+TEST(RowSlices, AStridedSliceOfWholeRows) {
+  EXPECT_TRUE(StridedSliceShares({4, 2, 8}, {1}, {3}, {1}));
+  EXPECT_TRUE(StridedSliceShares({4, 2, 8}, {-1}, {0}, {1}, {Int("shrink_axis_mask", 1)}));
+  EXPECT_TRUE(StridedSliceShares({4, 2, 8}, {1, 0}, {3, 0}, {1, 1}, {Int("begin_mask", 2), Int("end_mask", 2)}));
+  EXPECT_FALSE(StridedSliceShares({4, 2, 8}, {0}, {4}, {2}));
+  EXPECT_FALSE(StridedSliceShares({4, 2, 8}, {0, 0}, {4, 1}, {1, 1}));
+  EXPECT_FALSE(StridedSliceShares({4, 3, 5}, {1}, {3}, {1}));
+  EXPECT_TRUE(StridedSliceShares({64}, {16}, {48}, {1}));
+  EXPECT_FALSE(StridedSliceShares({64}, {16}, {47}, {1}));
+}
+
+TEST(RowSlices, ASplitAlongTheFirstDimension) {
+  EXPECT_TRUE(SplitShares({4, 2, 8}, 0, 2));
+  EXPECT_TRUE(SplitShares({4, 2, 8}, -3, 4));
+  EXPECT_FALSE(SplitShares({4, 2, 8}, 1, 2));
+  EXPECT_FALSE(SplitShares({4, 3, 5}, 0, 2));
+  EXPECT_FALSE(SplitShares({64}, 0, 2));
+  EXPECT_TRUE(SplitShares({4, 3, 5}, 1, 1));  // all of it
+}
+
+TEST(RowSlices, AnUnpackOfTheFirstDimension) {
+  EXPECT_TRUE(UnpackShares({3, 2, 8}, 0, 3));
+  EXPECT_FALSE(UnpackShares({3, 2, 8}, 1, 2));
+  EXPECT_FALSE(UnpackShares({3, 3, 5}, 0, 3));
+}
+
+TEST(RowSlices, WhereToCutMayBeKnownInTheRunAlone) {
+  for (const bool rows : {true, false}) {
+    GraphBuilder b;
+    Whole(&b, {4, 2, 8});
+    b.Add("begin", "Placeholder", {}, {Type("dtype", kInt), testing::Shape("shape", {rows ? 1 : 2})});
+    b.item().feed.emplace_back("begin", tensorflow::Tensor());
+    b.ShapeConstant("one", std::vector<int>(rows ? 1 : 2, 1));
+    b.Add("end", "AddV2", {"begin", "one"}, {Type("T", kInt)});
+    b.Float("part", "StridedSlice", {"whole", "begin", "end", "one"},
+            {Type("Index", kInt), Int("shrink_axis_mask", rows ? 1 : 3)});
+    EXPECT_EQ(Shares(&b), rows);
+  }
+}
+
+TEST(RowSlices, AllOfTheStorageIsHeldAsLongAsAPartIsRead) {
+  GraphBuilder b;
+  Whole(&b, {4, 2, 8});
+  AddUnpack(&b, 0, 4);
+  b.Float("first", "Tanh", {"part:1"});
+  b.Float("view", "Identity", {"part:3"});
+  b.Float("last", "Neg", {"view"});
+  b.Float("sum", "AddV2", {"first", "last"});
+  b.Fetch("sum");
+  const Imported step(b.item());
+  ASSERT_TRUE(step.status().ok());
+  EXPECT_TRUE(step.Op("part").inputs.empty());
+  EXPECT_TRUE(step.Op("part").outputs.empty());
+  EXPECT_TRUE(step.Reads("first", "whole"));
+  EXPECT_TRUE(step.Reads("last", "whole"));
+}
+
+TEST(RowSlices, WhatTakesOverTheLastPartHoldsAllOfTheStorage) {
+  GraphBuilder b;
+  Whole(&b, {4, 2, 8});
+  AddUnpack(&b, 0, 4);
+  b.Float("first", "Tanh", {"part:1"});
+  b.Float("last", "Mul", {"first", "part:3"});
+  b.Float("after", "Neg", {"last"});
+  b.Float("sum", "AddV2", {"after", "first"});
+  b.Fetch("sum");
+  const Imported step(b.item());
+  ASSERT_TRUE(step.status().ok());
+  EXPECT_EQ(step.Buffer("first").bytes, 64);
+  EXPECT_EQ(step.Buffer("last").bytes, 256);
+  EXPECT_EQ(step.Buffer("after").bytes, 256);
+  EXPECT_EQ(step.Buffer("sum").bytes, 256);  // its kernel tries "after" before "first"
+  EXPECT_FALSE(step.MayForward("first", "whole"));
+  EXPECT_TRUE(step.MayForward("last", "whole"));
+  const std::vector<int64_t> held = Simulate(step.graph(), Plan()).op_bytes;
+  const int64_t argument = 256;
+  EXPECT_EQ(held[step.OpOf("first")], argument + 256 + 64);
+  EXPECT_EQ(held[step.OpOf("last")], argument + 256 + 64);
+  EXPECT_EQ(held[step.OpOf("after")], argument + 256 + 64);
+}
+
+TEST(RowSlices, TwoPartsInOneOpStayAsTheyAre) {
+  GraphBuilder b;
+  Whole(&b, {4, 2, 8});
+  AddUnpack(&b, 0, 4);
+  b.Float("both", "Mul", {"part", "part:3"});
+  b.Fetch("both");
+  const Imported step(b.item());
+  ASSERT_TRUE(step.status().ok());
+  EXPECT_EQ(step.Buffer("both").bytes, 64);
+  EXPECT_FALSE(step.MayForward("both", "whole"));
+}
+
+TEST(RowSlices, AnArgumentIsSharedAVariableIsNot) {
+  GraphBuilder b;
+  b.Feed("x", {4, 2, 8});
+  b.Variable("w", {4, 2, 8});
+  b.Read("read", "w");
+  b.Float("of_argument", "Unpack", {"x"}, {Int("num", 4), Int("axis", 0)});
+  b.Float("of_variable", "Unpack", {"read"}, {Int("num", 4), Int("axis", 0)});
+  b.Float("sum", "AddV2", {"of_argument:2", "of_variable:2"});
+  b.Fetch("sum");
+  const Imported step(b.item());
+  ASSERT_TRUE(step.status().ok());
+  EXPECT_EQ(step.BufferIdOf("of_argument", 2), step.BufferIdOf("x"));
+  EXPECT_NE(step.BufferIdOf("of_variable", 2), step.BufferIdOf("read"));
+  EXPECT_EQ(step.Buffer("of_variable", 2).bytes, 64);
+}
+
+TEST(RowSlices, ReadersOfAPartReadThatOfTheRecomputation) {
+  GraphBuilder b;
+  Whole(&b, {4, 2, 8});
+  AddSplit(&b, 0, 2);
+  b.Float("early", "Tanh", {"part:1"});
+  b.Float("late", "Mul", {"part:1", "early"});
+  b.Float("latest", "Mul", {"part", "late"});
+  b.Fetch("latest");
+  const Imported step(b.item());
+  ASSERT_TRUE(step.status().ok());
+  Plan plan;
+  plan.steps.push_back({step.OpOf("late"), step.OpOf("whole"), {step.BufferIdOf("whole")}, false});
+  tensorflow::grappler::GrapplerItem item = step.item();
+  RewriteResult result;
+  ASSERT_TRUE(RewriteGraph(step.imported(), step.index(), plan, RewriteOptions(), &item.graph, &result).ok());
+  const std::string whole = RecomputeName(0, "whole");
+  const std::string part = RecomputeName(0, "part");
+  ASSERT_NE(FindNode(item.graph, whole), nullptr);
+  const tensorflow::NodeDef* copy = FindNode(item.graph, part);
+  ASSERT_NE(copy, nullptr);
+  EXPECT_EQ(copy->input(0), "axis");
+  EXPECT_EQ(copy->input(1), whole);
+  EXPECT_TRUE(HasInput(item.graph, "early", "part:1"));
+  EXPECT_TRUE(HasInput(item.graph, "late", part + ":1"));
+  EXPECT_TRUE(HasInput(item.graph, "latest", part));
+  EXPECT_TRUE(HasInput(item.graph, "part", "whole"));
+}
+
+TEST(RowSlices, OtherOpsHaveStorageOfTheirOwn) {
+  GraphBuilder b;
+  Whole(&b, {4, 2, 8});
+  b.Float("part", "Exp", {"whole"});
+  EXPECT_FALSE(MaySliceRows(*FindNode(b.item().graph, "part")));
+  EXPECT_FALSE(Shares(&b));
+}
+
+}  // namespace
+}  // namespace lms

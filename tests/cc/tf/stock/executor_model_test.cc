@@ -1,0 +1,266 @@
+#include "cc/tf/stock/executor_model.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "tests/cc/tf/graph_builder.h"
+
+namespace lms {
+namespace {
+
+using testing::GraphBuilder;
+
+class Model {
+ public:
+  explicit Model(GraphBuilder* b, bool onednn = false) : graph_(b->item().graph) {
+    EXPECT_TRUE(index_.Build(b->item()).ok());
+    model_ = std::make_unique<ExecutorModel>(graph_, index_, onednn);
+  }
+
+  // The names of the nodes that start with the letter, in the order of a run, without it.
+  std::string Order(char letter, uint32_t seed = 0) const {
+    std::string order;
+    for (const int node : model_->Run(seed)) {
+      const std::string& name = graph_.node(node).name();
+      if (name[0] == letter) order += name.substr(1);
+    }
+    return order;
+  }
+
+  // The same on threads, with what begins and ends: "+1" and "-1".
+  std::string OnThreads(char letter, int threads, double microseconds, bool one_lane = false) const {
+    return OnThreads(letter, threads, std::vector<double>(graph_.node_size(), microseconds), one_lane);
+  }
+  std::string OnThreads(char letter, int threads, const std::vector<double>& durations, bool one_lane) const {
+    std::string order;
+    for (const ExecutorModel::Event& event : model_->RunOnThreads(0, threads, durations, one_lane)) {
+      const std::string& name = graph_.node(event.node).name();
+      if (name[0] == letter) order += (event.ends ? "-" : "+") + name.substr(1);
+    }
+    return order;
+  }
+
+  size_t Nodes() const { return model_->Run(0).size(); }
+
+ private:
+  tensorflow::GraphDef graph_;
+  GraphIndex index_;
+  std::unique_ptr<ExecutorModel> model_;
+};
+
+TEST(ExecutorModelTest, OneThreadTakesTheLastThatBecameReadyFirstAndGoesDeep) {
+  GraphBuilder b;
+  b.Feed("x", {8});
+  b.Float("n1", "Neg", {"x"});
+  b.Float("n2", "Neg", {"x"});
+  b.Float("n3", "Neg", {"x"});
+  b.Float("n4", "Exp", {"n3"});
+  b.Float("n5", "AddN", {"n1", "n2", "n4"}, {testing::Int("N", 3)});
+  b.Fetch("n5");
+  // x hands on to 1, 2 and 3: the last goes on, with 4 behind it, while 1 and 2 wait in the pool, the newer in front.
+  EXPECT_EQ(Model(&b).Order('n'), "34215");
+}
+
+TEST(ExecutorModelTest, SeveralThreadsTakeWhatOthersLeave) {
+  GraphBuilder b;
+  b.Feed("x", {8});
+  b.Float("n1", "Neg", {"x"});
+  b.Float("n2", "Neg", {"x"});
+  b.Float("n3", "Neg", {"x"});
+  b.Float("n4", "AddN", {"n1", "n2", "n3"}, {testing::Int("N", 3)});
+  b.Fetch("n4");
+  EXPECT_EQ(Model(&b).OnThreads('n', 1, 50), "+3-3+2-2+1-1+4-4");  // as with one thread
+  // The one that ran x goes on with 3, another takes the oldest that it has left, a third the other one.
+  EXPECT_EQ(Model(&b).OnThreads('n', 2, 50).substr(0, 4), "+3+1");
+  EXPECT_EQ(Model(&b).OnThreads('n', 3, 50).substr(0, 6), "+3+1+2");
+  EXPECT_EQ(Model(&b).OnThreads('n', 3, 50).substr(12), "+4-4");  // waits for all
+}
+
+TEST(ExecutorModelTest, ThreadsRunAllNodesOnce) {
+  const testing::Imported step(testing::TrainChain(5));
+  const ExecutorModel model(step.item().graph, step.index(), false);
+  for (uint32_t seed = 0; seed < 5; ++seed) {
+    std::vector<int> begun(step.index().size(), 0);
+    std::vector<int> ended(step.index().size(), 0);
+    for (const ExecutorModel::Event& event :
+         model.RunOnThreads(seed, 3, std::vector<double>(step.index().size(), 20))) {
+      (event.ends ? ended : begun)[event.node]++;
+      for (const TensorRef& input : step.index()[event.node].inputs) EXPECT_EQ(ended[input.node], 1);
+    }
+    for (int i = 0; i < step.index().size(); ++i) {
+      EXPECT_EQ(begun[i], step.index()[i].live ? 1 : 0);
+      EXPECT_EQ(ended[i], begun[i]);
+    }
+  }
+}
+
+TEST(ExecutorModelTest, CheapNodesGoFirst) {
+  GraphBuilder b;
+  b.Feed("x", {8});
+  b.Float("n1", "Neg", {"x"});
+  b.Float("n2", "Identity", {"x"});
+  b.Float("n3", "Neg", {"n2"});
+  b.Float("n4", "Add", {"n1", "n3"});
+  b.Fetch("n4");
+  // The view runs on the spot and so does what it makes ready; 1, which is dearer, is sent to the pool.
+  EXPECT_EQ(Model(&b).Order('n'), "2314");
+}
+
+TEST(ExecutorModelTest, ReadersOfTensorsComeBeforeThoseThatOnlyWait) {
+  GraphBuilder b;
+  b.Feed("x", {8});
+  b.Float("n1", "Identity", {"y", "^x"});
+  b.Float("n2", "Identity", {"x"});
+  b.Feed("y", {8});
+  b.Float("n3", "Add", {"n1", "n2"});
+  b.Fetch("n3");
+  // Whichever of x and y comes first: x makes 2 ready before 1, unless y is still to come.
+  const Model model(&b);
+  for (uint32_t seed = 0; seed < 8; ++seed) EXPECT_EQ(model.Order('n', seed), "213") << seed;
+}
+
+TEST(ExecutorModelTest, MoreThanEightReadersComeInAnyOrder) {
+  for (const int readers : {8, 9}) {
+    GraphBuilder b;
+    b.Feed("x", {8});
+    std::vector<std::string> all;
+    for (int i = 0; i < readers; ++i) {
+      all.push_back("n" + std::to_string(i));
+      b.Float(all.back(), "Neg", {"x"});
+    }
+    b.Float("sum", "AddN", all, {testing::Int("N", readers)});
+    b.Fetch("sum");
+    const Model model(&b);
+    std::set<std::string> orders;
+    for (uint32_t seed = 0; seed < 8; ++seed) orders.insert(model.Order('n', seed));
+    EXPECT_EQ(model.Order('n', 3), model.Order('n', 3));
+    if (readers == 8) {
+      EXPECT_EQ(orders, std::set<std::string>{"76543210"});
+    } else {
+      EXPECT_GT(orders.size(), 4U);
+    }
+  }
+}
+
+TEST(ExecutorModelTest, WhatOneDnnReplacesComesAfterOtherReaders) {
+  GraphBuilder b;
+  b.Feed("x", {8, 8});
+  b.Float("n1", "MatMul", {"x", "x"});
+  b.Float("n2", "Neg", {"x"});
+  b.Float("n3", "Add", {"n1", "n2"});
+  b.Fetch("n3");
+  // The reader with the highest number goes on, the others wait in the pool.
+  EXPECT_EQ(Model(&b, false).Order('n'), "213");
+  EXPECT_EQ(Model(&b, true).Order('n'), "123");
+}
+
+TEST(ExecutorModelTest, OneDnnTakesTheGradientOfABiasAlong) {
+  GraphBuilder b;
+  b.Feed("x", {2, 8, 8, 4});
+  b.Feed("gradient", {2, 8, 8, 4});
+  b.ShapeConstant("sizes", {1, 1, 4, 4});
+  b.Float("n1", "BiasAddGrad", {"n4"});
+  testing::Attr strides{"strides", {}};
+  for (int i = 0; i < 4; ++i) strides.second.mutable_list()->add_i(1);
+  b.Float("n2", "Conv2DBackpropFilter", {"x", "sizes", "n4"}, {strides, testing::Text("padding", "SAME")});
+  b.Float("n3", "Neg", {"n4"});
+  b.Float("n4", "Neg", {"gradient"});
+  for (const char* name : {"n1", "n2", "n3"}) b.Fetch(name);
+  const Model apart(&b, false);
+  const Model fused(&b, true);
+  EXPECT_EQ(apart.Nodes(), fused.Nodes());
+  for (uint32_t seed = 0; seed < 8; ++seed) {
+    EXPECT_NE(apart.Order('n', seed).find("43"), std::string::npos) << seed;
+    EXPECT_NE(fused.Order('n', seed).find("21"), std::string::npos) << seed;
+  }
+}
+
+TEST(ExecutorModelTest, WhatLeavesALoopRunsAfterAllThatTheLoopTakesIn) {
+  GraphBuilder b;
+  b.Feed("x", {});
+  b.Feed("p", {});
+  const std::vector<testing::Attr> frame{testing::Text("frame_name", "f")};
+  b.Float("n1", "Exp", {"p"});
+  b.Float("enter", "Enter", {"x"}, frame);
+  b.Float("constant", "Enter", {"n1"}, {testing::Text("frame_name", "f"), testing::Bool("is_constant", true)});
+  b.Float("merge", "Merge", {"enter", "next"}, {testing::Int("N", 2)});
+  b.Constant("zero", {});
+  b.item().graph.mutable_node(b.item().graph.node_size() - 1)->add_input("^merge");
+  b.Float("less", "Less", {"merge", "zero"});
+  b.Add("loop", "LoopCond", {"less"});
+  b.Float("switch", "Switch", {"merge", "loop"});
+  b.Float("body", "Add", {"switch:1", "constant"});
+  b.Float("next", "NextIteration", {"body"});
+  b.Float("exit", "Exit", {"switch"});
+  b.Float("n2", "Neg", {"exit"});
+  b.Fetch("n2");
+  const Model model(&b);
+  EXPECT_EQ(model.Nodes(), 14U);
+  for (uint32_t seed = 0; seed < 8; ++seed) EXPECT_EQ(model.Order('n', seed), "1ext2") << seed;
+}
+
+// n1, n2 and n3 are swapped out under these deadlines; n7 to n9 bring them back and are waited for by n0. Beside that
+// runs a chain of four.
+GraphBuilder WithSwaps(const std::vector<int>& deadlines) {
+  GraphBuilder b;
+  b.Feed("x", {8});
+  for (int i = 0; i < 3; ++i) {
+    const std::string n = std::to_string(i + 1);
+    b.Float("n" + n, "LmsSwapOut", {"x"}, {testing::Text("tier", "disk"), testing::Int("deadline", deadlines[i])});
+    b.Float("n" + std::to_string(i + 7), "LmsSwapIn", {"n" + n},
+            {testing::Shape("shape", {8}), testing::Int("deadline", 10 + deadlines[i])});
+  }
+  b.Float("c1", "Exp", {"x"});
+  for (int i = 2; i < 5; ++i) b.Float("c" + std::to_string(i), "Exp", {"c" + std::to_string(i - 1)});
+  b.Float("n0", "AddN", {"n7", "n8", "n9", "c4"}, {testing::Int("N", 4)});
+  b.Fetch("n0");
+  return b;
+}
+
+// Of WithSwaps(), where all but the swaps is quick.
+std::vector<double> Durations(double out, double in) { return {0, out, in, out, in, out, in, 1, 1, 1, 1, 1}; }
+
+TEST(ExecutorModelTest, SwapsTakeNoThreadAndTheMostUrgentGoesFirst) {
+  GraphBuilder b = WithSwaps({3, 2, 1});
+  // All begin at once. The first one takes the link, the others follow by their deadlines.
+  const std::string order = Model(&b).OnThreads('n', 1, Durations(100, 100), true);
+  EXPECT_EQ(order.substr(0, 6), "+1+2+3");
+  EXPECT_LT(order.find("-1"), order.find("-3"));
+  EXPECT_LT(order.find("-3"), order.find("-2"));
+  EXPECT_LT(order.find("-9"), order.find("-8"));
+  EXPECT_LT(order.find("-8"), order.find("-7"));
+  EXPECT_EQ(order.substr(order.size() - 4), "+0-0");
+  // Beside them the chain runs on the only thread, and has run when the first of them has ended.
+  EXPECT_EQ(Model(&b).OnThreads('c', 1, Durations(100, 100), true), "+1-1+2-2+3-3+4-4");
+}
+
+TEST(ExecutorModelTest, DirectionsShareOneLaneOrHaveOneEach) {
+  GraphBuilder b = WithSwaps({1, 2, 3});
+  const Model model(&b);
+  // In one lane what goes out comes first, as it is wanted first; with two, the first one is back while the third goes.
+  const std::string one = model.OnThreads('n', 1, Durations(100, 100), true);
+  EXPECT_LT(one.find("-3"), one.find("-7"));
+  const std::string two = model.OnThreads('n', 1, Durations(100, 50), false);
+  EXPECT_LT(two.find("-7"), two.find("-2"));
+  EXPECT_LT(two.find("-8"), two.find("-3"));
+  // What comes back has its place in memory from when it begins, while it waits for the link.
+  const std::string slow = model.OnThreads('n', 1, Durations(10, 100), false);
+  EXPECT_LT(slow.find("+9"), slow.find("-7"));
+}
+
+TEST(ExecutorModelTest, WithoutAClockSwapsEndWhenNothingIsAtHand) {
+  GraphBuilder b = WithSwaps({1, 2, 3});
+  const Model model(&b);
+  EXPECT_EQ(model.Nodes(), static_cast<size_t>(b.item().graph.node_size()));
+  const std::string order = model.Order('n');
+  EXPECT_EQ(order.substr(0, 3), "123");
+  EXPECT_EQ(order.back(), '0');
+  EXPECT_EQ(order.size(), 7U);
+}
+
+}  // namespace
+}  // namespace lms

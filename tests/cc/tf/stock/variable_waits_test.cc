@@ -1,0 +1,124 @@
+#include "cc/tf/stock/variable_waits.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cc/tf/graph/graph_index.h"
+#include "tests/cc/tf/graph_builder.h"
+
+namespace lms {
+namespace {
+
+using testing::GraphBuilder;
+
+// A weight of 64 KiB and more; its gradient (n1) updates it, and n2 reads it to pass the gradient on.
+class Weights {
+ public:
+  explicit Weights(int64_t rows) {
+    b_.Feed("x", {rows, 128});
+    b_.Variable("w", {rows, 128});
+    b_.Read("read", "w");
+    b_.Float("n1", "Neg", {"x"});
+    b_.Float("view", "Identity", {"read"});
+    b_.Float("n2", "Mul", {"view", "x"});
+    b_.Update("update", "w", "n1");
+    b_.Fetch("n2");
+    b_.Add("end", "NoOp", {"^update"});
+    b_.Fetch("end");
+  }
+
+  GraphBuilder& builder() { return b_; }
+
+  std::vector<std::pair<std::string, std::string>> Waits() {
+    const tensorflow::grappler::GrapplerItem& item = b_.item();
+    GraphIndex index;
+    EXPECT_TRUE(index.Build(item).ok());
+    std::vector<std::pair<std::string, std::string>> waits;
+    for (const VariableWait& wait : FindVariableWaits(item.graph, index)) {
+      waits.emplace_back(item.graph.node(wait.update).name(), item.graph.node(wait.reader).name());
+    }
+    return waits;
+  }
+
+ private:
+  GraphBuilder b_;
+};
+
+using Names = std::vector<std::pair<std::string, std::string>>;
+
+TEST(VariableWaitsTest, AnUpdateWaitsForThoseWhoReadTheVariableThroughViewsToo) {
+  Weights weights(128);
+  weights.builder().Float("n3", "Exp", {"n2"});
+  weights.builder().Fetch("n3");
+  EXPECT_EQ(weights.Waits(), (Names{{"update", "n2"}}));
+}
+
+TEST(VariableWaitsTest, UpdatesThatTheFunctionKeepsByNameWaitAndThoseThatAreFetchedDoNot) {
+  Weights kept(128);
+  kept.builder().item().keep_ops.push_back("update");
+  EXPECT_EQ(kept.Waits(), (Names{{"update", "n2"}}));
+  Weights fetched(128);
+  fetched.builder().Fetch("update");
+  EXPECT_EQ(fetched.Waits(), Names());
+}
+
+TEST(VariableWaitsTest, SmallVariablesAreNotWorthAnEdge) {
+  Weights weights(127);
+  EXPECT_EQ(weights.Waits(), Names());
+}
+
+TEST(VariableWaitsTest, WhatDependsOnTheUpdateIsNotWaitedFor) {
+  Weights weights(128);
+  weights.builder().Float("late", "Neg", {"read", "^update"});
+  weights.builder().Fetch("late");
+  weights.builder().Float("n3", "Neg", {"read"});
+  weights.builder().Fetch("n3");
+  const Names waits = weights.Waits();
+  for (const auto& [update, reader] : waits) EXPECT_NE(reader, "late");
+}
+
+// Weight decay: w -= w * rate at once, then w -= gradient. Neither it nor the product is to be there until then.
+TEST(VariableWaitsTest, AnUpdateThatNeedsNothingOfTheStepWaitsForWhatTheNextOneNeeds) {
+  GraphBuilder b;
+  b.Feed("x", {8, 8});
+  b.Constant("rate", {});
+  b.Variable("w", {8, 8});
+  b.Read("read", "w");
+  b.Float("y", "MatMul", {"x", "read"});
+  b.Read("read_for_decay", "w");
+  b.Float("product", "Mul", {"read_for_decay", "rate"});
+  b.Update("decay", "w", "product", {"^read"});
+  b.Float("gradient", "Neg", {"y"});
+  b.Update("update", "w", "gradient", {"^decay"});
+  b.Add("end", "NoOp", {"^update"});
+  b.Fetch("end");
+  GraphIndex index;
+  ASSERT_TRUE(index.Build(b.item()).ok());
+  Names waits;
+  for (const VariableWait& wait : FindVariableWaits(b.item().graph, index)) {
+    waits.emplace_back(b.item().graph.node(wait.update).name(), b.item().graph.node(wait.reader).name());
+  }
+  EXPECT_EQ(waits, (Names{{"decay", "gradient"}, {"product", "gradient"}}));
+}
+
+// The second update needs what depends on the first one: nothing can be put off until then.
+TEST(VariableWaitsTest, AnUpdateDoesNotWaitForWhatDependsOnIt) {
+  GraphBuilder b;
+  b.Feed("x", {8, 8});
+  b.Variable("w", {8, 8});
+  b.Update("first", "w", "x");
+  b.Read("read", "w", {"^first"});
+  b.Float("gradient", "Neg", {"read"});
+  b.Update("second", "w", "gradient", {"^first"});
+  b.Add("end", "NoOp", {"^second"});
+  b.Fetch("end");
+  GraphIndex index;
+  ASSERT_TRUE(index.Build(b.item()).ok());
+  EXPECT_TRUE(FindVariableWaits(b.item().graph, index).empty());
+}
+
+}  // namespace
+}  // namespace lms

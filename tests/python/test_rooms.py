@@ -1,0 +1,69 @@
+"""tools/rooms.py: includes between the folders of cc/ point one way."""
+
+import importlib.util
+import pathlib
+import shutil
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+
+def _loaded():
+    spec = importlib.util.spec_from_file_location("rooms", ROOT / "tools" / "rooms.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+rooms = _loaded()
+
+
+@pytest.fixture(name="cc")
+def copy_of_sources(tmp_path):
+    shutil.copytree(ROOT / "cc", tmp_path / "cc")
+    return tmp_path / "cc"
+
+
+def add(path, line):
+    path.write_text(line + "\n" + path.read_text(encoding="utf-8"), encoding="utf-8")
+
+
+def allow(room, more):
+    readme = room / "README.md"
+    text = readme.read_text(encoding="utf-8").replace("nothing else", more)
+    assert f"May include: {more}." in text
+    readme.write_text(text, encoding="utf-8")
+
+
+def test_our_own():
+    assert rooms.check(ROOT / "cc") == []
+
+
+def test_an_include_that_points_up(cc):
+    add(cc / "core" / "graph" / "plan.h", '#include "cc/core/search/planner.h"')
+    (problem,) = rooms.check(cc)
+    assert problem == "cc/core/graph/plan.h includes cc/core/search, which cc/core/graph may not"
+
+
+def test_the_core_includes_no_tensorflow_part(cc):
+    add(cc / "core" / "report" / "report.cc", '#include "cc/tf/graph/op_traits.h"')
+    assert len(rooms.check(cc)) == 1
+
+
+def test_a_circle(cc):
+    allow(cc / "core" / "base", "core/simulate")
+    (problem,) = rooms.check(cc)
+    assert problem.endswith("in a circle: core/base, core/simulate")
+
+
+def test_a_room_that_says_nothing(cc):
+    (cc / "core" / "attic").mkdir()
+    (problem,) = rooms.check(cc)
+    assert problem == "cc/core/attic/README.md has no line 'May include: …'"
+
+
+def test_a_room_that_is_not_there(cc):
+    allow(cc / "core" / "base", "core/cellar")
+    (problem,) = rooms.check(cc)
+    assert problem == "cc/core/base/README.md: no room core/cellar"
