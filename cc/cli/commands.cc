@@ -12,6 +12,7 @@
 #include "cc/cli/json.h"
 #include "cc/core/base/bytes.h"
 #include "cc/core/base/text_file.h"
+#include "cc/core/graph/walk.h"
 #include "cc/core/report/report.h"
 #include "cc/core/search/pareto.h"
 #include "cc/core/search/planner.h"
@@ -195,22 +196,23 @@ struct Moment {
 
 // Everything that happens during the step, in order.
 std::vector<Moment> Timeline(const MemGraph& graph, const Plan& plan, const MemoryProfile& profile) {
-  std::vector<bool> moved(graph.ops.size(), false);
-  for (const RecomputeStep& step : plan.steps) moved[step.op] = moved[step.op] || step.moves;
   std::vector<Moment> moments;
-  size_t next = 0;
-  size_t next_in = 0;
-  for (size_t i = 0; i < graph.ops.size(); ++i) {
-    for (; next_in < plan.swap_ins.size() && plan.swap_ins[next_in].before == static_cast<OpId>(i); ++next_in) {
-      const MemBuffer& buffer = graph.buffers[plan.swap_ins[next_in].buffer];
-      moments.push_back({"swap in", buffer.name, profile.swap_in_bytes[next_in]});
+  Walk(graph, plan, [&](const PlanEvent& event) {
+    const int i = event.index;
+    switch (event.kind) {
+      case PlanEvent::Kind::kSwapIn:
+        moments.push_back({"swap in", graph.buffers[SwappedAt(plan, event)].name, profile.swap_in_bytes[i]});
+        break;
+      case PlanEvent::Kind::kStep:
+        moments.push_back(
+            {plan.steps[i].moves ? "move" : "recompute", graph.ops[OpAt(plan, event)].name, profile.step_bytes[i]});
+        break;
+      case PlanEvent::Kind::kSwapOut:  // takes no memory
+        break;
+      default:
+        moments.push_back({event.Runs() ? "op" : "moved", graph.ops[i].name, profile.op_bytes[i]});
     }
-    for (; next < plan.steps.size() && plan.steps[next].before == static_cast<OpId>(i); ++next) {
-      const RecomputeStep& step = plan.steps[next];
-      moments.push_back({step.moves ? "move" : "recompute", graph.ops[step.op].name, profile.step_bytes[next]});
-    }
-    moments.push_back({moved[i] ? "moved" : "op", graph.ops[i].name, profile.op_bytes[i]});
-  }
+  });
   return moments;
 }
 

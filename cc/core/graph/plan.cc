@@ -4,21 +4,23 @@
 #include <utility>
 #include <vector>
 
+#include "cc/core/graph/walk.h"
+
 namespace lms {
 namespace {
 
-// Walks through the events of a plan and checks that everything is there when it is needed.
-class Walk {
+// Follows a plan and checks that everything is there when it is needed.
+class Follower {
  public:
-  Walk(const MemGraph& graph, const Plan& plan)
+  Follower(const MemGraph& graph, const Plan& plan)
       : graph_(graph),
         plan_(plan),
-        moved_(graph.ops.size(), false),
+        moved_(MovedOps(graph, plan)),
+        ran_(graph.ops.size(), false),
         made_(graph.buffers.size(), false),
         stored_(graph.buffers.size(), false),
         waits_(graph.ops.size(), 0),
         dependents_(graph.ops.size()) {
-    for (const RecomputeStep& step : plan.steps) moved_[step.op] = moved_[step.op] || step.moves;
     for (size_t b = 0; b < graph.buffers.size(); ++b) made_[b] = graph.buffers[b].producer == kNone;
     for (size_t i = 0; i < graph.ops.size(); ++i) {
       for (const OpId dep : graph.ops[i].deps) {
@@ -29,50 +31,60 @@ class Walk {
   }
 
   std::string Check() {
-    std::vector<bool> ran(graph_.ops.size(), false);
     for (OpId i = 0; i < static_cast<OpId>(graph_.ops.size()); ++i) {
       if (waits_[i] == 0 && IsFree(graph_, i)) Done(i);
     }
-    size_t next = 0;
-    size_t next_out = 0;
-    size_t next_in = 0;
-    for (OpId i = 0; i < static_cast<OpId>(graph_.ops.size()); ++i) {
-      for (; next_out < plan_.swap_outs.size() && plan_.swap_outs[next_out].by < i; ++next_out) {
-        const BufferId b = plan_.swap_outs[next_out].buffer;
-        if (!made_[b]) return graph_.buffers[b].name + " would be swapped out before it is made";
-        stored_[b] = true;
-      }
-      for (; next_in < plan_.swap_ins.size() && plan_.swap_ins[next_in].before == i; ++next_in) {
-        const BufferId b = plan_.swap_ins[next_in].buffer;
-        if (!stored_[b]) return graph_.buffers[b].name + " would be swapped in before it is swapped out";
-      }
-      for (; next < plan_.steps.size() && plan_.steps[next].before == i; ++next) {
-        const RecomputeStep& step = plan_.steps[next];
-        if (step.moves && ran[step.op]) return graph_.ops[step.op].name + " would be moved after it has run";
-        if (!step.moves && !ran[step.op]) return graph_.ops[step.op].name + " would be recomputed before it has run";
-        std::string wrong = CheckReads(step.op);
-        if (wrong.empty() && step.moves) wrong = First(step.op);
-        if (!wrong.empty()) return wrong;
-        for (const BufferId b : step.provides) made_[b] = true;
-        ran[step.op] = true;
-      }
-      if (moved_[i] || IsFree(graph_, i)) continue;
-      std::string wrong = CheckReads(i);
-      if (wrong.empty()) wrong = First(i);
-      if (!wrong.empty()) return wrong;
-      for (const BufferId b : graph_.ops[i].outputs) made_[b] = true;
-      ran[i] = true;
-    }
-    for (size_t b = 0; b < graph_.buffers.size(); ++b) {
+    std::string wrong;
+    Walk(graph_, plan_, [&](const PlanEvent& event) {
+      if (wrong.empty()) wrong = Check(event);
+    });
+    for (size_t b = 0; b < graph_.buffers.size() && wrong.empty(); ++b) {
       const MemBuffer& buffer = graph_.buffers[b];
       if (buffer.escapes && buffer.producer != kNone && moved_[buffer.producer]) {
-        return buffer.name + " outlives the step: what makes it must not be moved";
+        wrong = buffer.name + " outlives the step: what makes it must not be moved";
       }
     }
-    return "";
+    return wrong;
   }
 
  private:
+  std::string Check(const PlanEvent& event) {
+    switch (event.kind) {
+      case PlanEvent::Kind::kSwapOut: {
+        const BufferId b = SwappedAt(plan_, event);
+        if (!made_[b]) return graph_.buffers[b].name + " would be swapped out before it is made";
+        stored_[b] = true;
+        return "";
+      }
+      case PlanEvent::Kind::kSwapIn: {
+        const BufferId b = SwappedAt(plan_, event);
+        return stored_[b] ? "" : graph_.buffers[b].name + " would be swapped in before it is swapped out";
+      }
+      case PlanEvent::Kind::kMovedAway:
+        return "";
+      default:
+        return CheckOp(event);
+    }
+  }
+
+  std::string CheckOp(const PlanEvent& event) {
+    const OpId op = OpAt(plan_, event);
+    bool first = true;
+    if (event.kind == PlanEvent::Kind::kStep) {
+      first = plan_.steps[event.index].moves;
+      if (first && ran_[op]) return graph_.ops[op].name + " would be moved after it has run";
+      if (!first && !ran_[op]) return graph_.ops[op].name + " would be recomputed before it has run";
+    } else if (IsFree(graph_, op)) {
+      return "";
+    }
+    std::string wrong = CheckReads(op);
+    if (wrong.empty() && first) wrong = First(op);
+    if (!wrong.empty()) return wrong;
+    for (const BufferId b : MadeAt(graph_, plan_, event)) made_[b] = true;
+    ran_[op] = true;
+    return "";
+  }
+
   std::string CheckReads(OpId op) const {
     for (const BufferId b : graph_.ops[op].inputs) {
       // What is made later than it is read comes around a loop.
@@ -101,6 +113,7 @@ class Walk {
   const MemGraph& graph_;
   const Plan& plan_;
   std::vector<bool> moved_;
+  std::vector<bool> ran_;     // per op
   std::vector<bool> made_;    // per buffer: there is an instance of it
   std::vector<bool> stored_;  // per buffer: it has been swapped out
   std::vector<int> waits_;    // per op: for how many ops that have not run
@@ -147,6 +160,12 @@ double Plan::CostUs(const MemGraph& graph) const {
   return cost_us;
 }
 
+std::vector<bool> MovedOps(const MemGraph& graph, const Plan& plan) {
+  std::vector<bool> moved(graph.ops.size(), false);
+  for (const RecomputeStep& step : plan.steps) moved[step.op] = moved[step.op] || step.moves;
+  return moved;
+}
+
 bool IsFree(const MemGraph& graph, OpId op) {
   const MemOp& o = graph.ops[op];
   return o.outputs.empty() &&
@@ -180,7 +199,7 @@ std::string ValidatePlan(const MemGraph& graph, const Plan& plan) {
     }
   }
   const std::string wrong = CheckSwaps(graph, plan);
-  return wrong.empty() ? Walk(graph, plan).Check() : wrong;
+  return wrong.empty() ? Follower(graph, plan).Check() : wrong;
 }
 
 }  // namespace lms

@@ -52,6 +52,9 @@ struct Plan {
   double CostUs(const MemGraph& graph) const;
 };
 
+// Per op: does a step of the plan move it, so that its own place stays empty?
+std::vector<bool> MovedOps(const MemGraph& graph, const Plan& plan);
+
 // Does the op neither read nor make anything that takes memory (a view, a marker)? It may run at any time after what it
 // depends on.
 bool IsFree(const MemGraph& graph, OpId op);

@@ -14,7 +14,7 @@ constexpr int64_t kLargeShare = 256;
 
 }  // namespace
 
-using Kind = OrderKeeper::Event::Kind;
+using Kind = PlanEvent::Kind;
 
 OrderKeeper::OrderKeeper(const MemGraph& graph, const Plan& plan, int64_t limit_bytes, int64_t serialize_bytes,
                          const Deadline& deadline, int64_t most_bytes, std::vector<int> places)
@@ -54,71 +54,54 @@ bool OrderKeeper::Large(BufferId buffer) const {
   return !graph_.buffers[buffer].resident && graph_.buffers[buffer].bytes >= large_bytes_;
 }
 
-bool OrderKeeper::RunsOp(EventId event) const {
-  return events_[event].kind == Kind::kOp || events_[event].kind == Kind::kStep;
-}
-
 int OrderKeeper::PlaceOf(EventId event) const {
   if (places_.empty()) return 0;
-  const Event& e = events_[event];
-  if (RunsOp(event)) return places_[e.op];
-  const BufferId b = e.kind == Kind::kSwapOut ? plan_.swap_outs[e.index].buffer : plan_.swap_ins[e.index].buffer;
-  const OpId producer = graph_.buffers[b].producer;
-  return producer == kNone ? places_[e.op] : places_[producer];
+  const PlanEvent& e = events_[event];
+  if (e.Runs()) return places_[OpAt(plan_, e)];
+  const OpId producer = graph_.buffers[SwappedAt(plan_, e)].producer;
+  return places_[producer == kNone ? e.place : producer];
 }
 
-bool OrderKeeper::MayBeWaitedFor(EventId event) const { return !RunsOp(event) || graph_.ops[events_[event].op].anchor; }
+bool OrderKeeper::MayBeWaitedFor(EventId event) const { return !events_[event].Runs() || OpOf(event).anchor; }
 
 bool OrderKeeper::Serialized(EventId event) const {
-  if (serialize_bytes_ <= 0 || !RunsOp(event)) return false;
+  if (serialize_bytes_ <= 0 || !events_[event].Runs()) return false;
   int64_t bytes = 0;
-  for (const BufferId b : graph_.ops[events_[event].op].outputs) {
+  for (const BufferId b : OpOf(event).outputs) {
     if (!graph_.buffers[b].resident) bytes += graph_.buffers[b].bytes;
   }
   return bytes >= serialize_bytes_;
 }
 
 bool OrderKeeper::AllocatesLarge(EventId event) const {
-  const Event& e = events_[event];
+  const PlanEvent& e = events_[event];
   if (e.kind == Kind::kSwapOut) return false;
-  if (e.kind == Kind::kSwapIn) return Large(plan_.swap_ins[e.index].buffer);
-  const MemOp& op = graph_.ops[e.op];
+  if (e.kind == Kind::kSwapIn) return Large(SwappedAt(plan_, e));
+  const MemOp& op = OpOf(event);
   return op.workspace_bytes >= large_bytes_ ||
          std::any_of(op.outputs.begin(), op.outputs.end(), [this](BufferId b) { return Large(b); });
 }
 
 // In use while the event's node runs, by the plan.
 int64_t OrderKeeper::BytesAt(EventId event) const {
-  const Event& e = events_[event];
+  const PlanEvent& e = events_[event];
   if (e.kind == Kind::kStep) return profile_.step_bytes[e.index];
-  return e.kind == Kind::kSwapIn ? profile_.swap_in_bytes[e.index] : profile_.op_bytes[e.op];
-}
-
-OrderKeeper::EventId OrderKeeper::AddEvent(const Event& event) {
-  events_.push_back(event);
-  return static_cast<EventId>(events_.size()) - 1;
+  return e.kind == Kind::kSwapIn ? profile_.swap_in_bytes[e.index] : profile_.op_bytes[e.place];
 }
 
 void OrderKeeper::MakeEvents() {
-  std::vector<bool> moved(graph_.ops.size(), false);
-  for (const RecomputeStep& step : plan_.steps) moved[step.op] = moved[step.op] || step.moves;
   event_of_op_.assign(graph_.ops.size(), kNone);
-  size_t step = 0;
-  size_t in = 0;
-  size_t out = 0;
-  for (OpId op = 0; op < static_cast<OpId>(graph_.ops.size()); ++op) {
-    for (; in < plan_.swap_ins.size() && plan_.swap_ins[in].before == op; ++in) {
-      event_of_swap_in_.push_back(AddEvent({Kind::kSwapIn, op, static_cast<int>(in)}));
+  Walk(graph_, plan_, [this](const PlanEvent& event) {
+    if (event.kind == Kind::kMovedAway) return;
+    const EventId id = static_cast<EventId>(events_.size());
+    events_.push_back(event);
+    if (event.kind == Kind::kStep) event_of_step_.push_back(id);
+    if (event.kind == Kind::kSwapIn) event_of_swap_in_.push_back(id);
+    if (event.kind == Kind::kSwapOut) event_of_swap_out_.push_back(id);
+    if (event.kind == Kind::kOp || (event.kind == Kind::kStep && plan_.steps[event.index].moves)) {
+      event_of_op_[OpAt(plan_, event)] = id;
     }
-    for (; step < plan_.steps.size() && plan_.steps[step].before == op; ++step) {
-      event_of_step_.push_back(AddEvent({Kind::kStep, plan_.steps[step].op, static_cast<int>(step)}));
-      if (plan_.steps[step].moves) event_of_op_[plan_.steps[step].op] = event_of_step_.back();
-    }
-    if (!moved[op]) event_of_op_[op] = AddEvent({Kind::kOp, op, kNone});
-    for (; out < plan_.swap_outs.size() && plan_.swap_outs[out].by == op; ++out) {
-      event_of_swap_out_.push_back(AddEvent({Kind::kSwapOut, op, static_cast<int>(out)}));
-    }
-  }
+  });
   deps_.resize(events_.size());
   releases_.resize(events_.size());
   sharers_.resize(events_.size());
@@ -132,11 +115,12 @@ void OrderKeeper::FindDepsAndReleases() {
   swapped_out_.assign(graph_.buffers.size(), kNone);
   readers_.resize(graph_.buffers.size());
   for (EventId e = 0; e < static_cast<EventId>(events_.size()); ++e) {
-    const Event& event = events_[e];
-    if (event.kind == Kind::kSwapOut) FindDepsOfSwap(e, plan_.swap_outs[event.index].buffer);
-    if (event.kind == Kind::kSwapIn) FindDepsOfSwap(e, plan_.swap_ins[event.index].buffer);
-    if (!RunsOp(e)) continue;
-    const MemOp& op = graph_.ops[event.op];
+    const PlanEvent& event = events_[e];
+    if (!event.Runs()) {
+      FindDepsOfSwap(e, SwappedAt(plan_, event));
+      continue;
+    }
+    const MemOp& op = OpOf(e);
     bool as_before = event.kind == Kind::kOp;
     for (const BufferId b : op.inputs) {
       if (Large(b)) readers_[b].push_back(e);
@@ -148,7 +132,7 @@ void OrderKeeper::FindDepsAndReleases() {
     if (as_before) {
       for (const OpId dep : op.deps) deps_[e].push_back(event_of_op_[dep]);
     }
-    for (const BufferId b : event.kind == Kind::kOp ? op.outputs : plan_.steps[event.index].provides) {
+    for (const BufferId b : MadeAt(graph_, plan_, event)) {
       Release(b, &readers_[b]);
       maker_[b] = e;
     }
@@ -177,8 +161,10 @@ void OrderKeeper::Release(BufferId buffer, std::vector<EventId>* readers) {
   releases_[last].insert(releases_[last].end(), readers->begin(), readers->end());
   for (const EventId reader : *readers) read_[reader].push_back(static_cast<int>(instances_.size()));
   instances_.push_back({graph_.buffers[buffer].bytes, last});
-  const std::vector<BufferId>& forwardable = graph_.ops[events_[last].op].forwardable;
-  if (RunsOp(last) && std::find(forwardable.begin(), forwardable.end(), buffer) != forwardable.end()) {
+  const auto may_take_over = [this, buffer](const MemOp& op) {
+    return std::find(op.forwardable.begin(), op.forwardable.end(), buffer) != op.forwardable.end();
+  };
+  if (events_[last].Runs() && may_take_over(OpOf(last))) {
     sharers_[last].insert(sharers_[last].end(), readers->begin(), readers->end() - 1);
     if (readers->size() > 1) shared_bytes_[last] += graph_.buffers[buffer].bytes;
   }

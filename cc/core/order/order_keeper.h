@@ -34,6 +34,7 @@
 #include "cc/core/base/deadline.h"
 #include "cc/core/graph/mem_graph.h"
 #include "cc/core/graph/plan.h"
+#include "cc/core/graph/walk.h"
 #include "cc/core/simulate/liveness.h"
 
 namespace lms {
@@ -41,13 +42,6 @@ namespace lms {
 class OrderKeeper {
  public:
   using EventId = int32_t;
-  struct Event {
-    enum class Kind { kOp, kStep, kSwapOut, kSwapIn };
-    Kind kind;
-    OpId op;    // that runs; of a swap the one that it has its place by
-    int index;  // of the plan's steps, swap_outs or swap_ins; kNone: the op at its own place
-  };
-
   // `graph` is in execution order and `plan` valid for it; both outlive the keeper. `limit_bytes` includes what is
   // resident; 0: everything is waited for. `places`: per op, any numbers; none: all ops are in one place.
   // `serialize_bytes` 0: no op is serialized. Memory grows with events times large readers: TooMuch is thrown where it
@@ -56,7 +50,7 @@ class OrderKeeper {
               const Deadline& deadline = Deadline(), int64_t most_bytes = std::numeric_limits<int64_t>::max(),
               std::vector<int> places = {});
 
-  const Event& event(EventId event) const { return events_[event]; }
+  const PlanEvent& event(EventId event) const { return events_[event]; }
   EventId EventOfStep(int step) const { return event_of_step_[step]; }
   EventId EventOfSwapOut(int swap_out) const { return event_of_swap_out_[swap_out]; }
   EventId EventOfSwapIn(int swap_in) const { return event_of_swap_in_[swap_in]; }
@@ -79,10 +73,9 @@ class OrderKeeper {
   void AddImplied(EventId by, Set* implied) const;
   bool Has(const Set& set, EventId reader) const;
   void MakeEvents();
-  EventId AddEvent(const Event& event);
   void FindDepsAndReleases();
   void FindDepsOfSwap(EventId event, BufferId buffer);
-  bool RunsOp(EventId event) const;
+  const MemOp& OpOf(EventId event) const { return graph_.ops[OpAt(plan_, events_[event])]; }
   int PlaceOf(EventId event) const;
   bool MayBeWaitedFor(EventId event) const;
   bool Serialized(EventId event) const;
@@ -99,7 +92,7 @@ class OrderKeeper {
   int64_t serialize_bytes_;
   int64_t large_bytes_;
   MemoryProfile profile_;
-  std::vector<Event> events_;
+  std::vector<PlanEvent> events_;  // but for the places of ops that are moved
   std::vector<EventId> event_of_step_;
   std::vector<EventId> event_of_swap_out_;
   std::vector<EventId> event_of_swap_in_;

@@ -3,36 +3,21 @@
 #include <algorithm>
 #include <iterator>
 
+#include "cc/core/graph/walk.h"
+
 namespace lms {
 namespace {
-
-// An op at its own place, a step of the plan, or a swap.
-struct Event {
-  enum Kind { kOp, kStep, kSwapIn, kSwapOut };
-  Kind kind;
-  int index;  // of the op, or in the plan's list of that kind
-};
 
 struct Instance {
   BufferId buffer;
   int last_read;  // event; -1 before any read
 };
 
+using Kind = PlanEvent::Kind;
+
 class Simulator {
  public:
-  Simulator(const MemGraph& graph, const Plan& plan) : graph_(graph), plan_(plan) {
-    moved_.assign(graph.ops.size(), false);
-    for (const RecomputeStep& step : plan.steps) moved_[step.op] = moved_[step.op] || step.moves;
-    size_t step = 0;
-    size_t in = 0;
-    size_t out = 0;
-    for (OpId op = 0; op < static_cast<OpId>(graph.ops.size()); ++op) {
-      for (; in < plan.swap_ins.size() && plan.swap_ins[in].before == op; ++in) Add(Event::kSwapIn, in);
-      for (; step < plan.steps.size() && plan.steps[step].before == op; ++step) Add(Event::kStep, step);
-      Add(Event::kOp, op);
-      for (; out < plan.swap_outs.size() && plan.swap_outs[out].by == op; ++out) Add(Event::kSwapOut, out);
-    }
-  }
+  Simulator(const MemGraph& graph, const Plan& plan) : graph_(graph), plan_(plan), events_(EventsOf(graph, plan)) {}
 
   MemoryProfile Run() {
     FindReads();
@@ -40,31 +25,19 @@ class Simulator {
   }
 
  private:
-  void Add(Event::Kind kind, size_t index) { events_.push_back({kind, static_cast<int>(index)}); }
-
-  bool Empty(const Event& event) const { return event.kind == Event::kOp && moved_[event.index]; }
-
-  // The op that runs at the event; kNone for a swap.
-  OpId OpOf(const Event& event) const {
-    if (event.kind == Event::kOp) return event.index;
-    return event.kind == Event::kStep ? plan_.steps[event.index].op : kNone;
-  }
-
   template <typename Function>
-  void ForEachRead(const Event& event, const Function& read) const {
-    if (event.kind == Event::kSwapOut) read(plan_.swap_outs[event.index].buffer);
-    if (OpOf(event) == kNone) return;
-    for (const BufferId b : graph_.ops[OpOf(event)].inputs) read(b);
+  void ForEachRead(const PlanEvent& event, const Function& read) const {
+    if (event.kind == Kind::kSwapOut) read(SwappedAt(plan_, event));
+    if (!event.Runs()) return;
+    for (const BufferId b : graph_.ops[OpAt(plan_, event)].inputs) read(b);
   }
 
   // The buffers that get a new, lasting instance at the event.
   template <typename Function>
-  void ForEachMade(const Event& event, const Function& made) const {
-    if (event.kind == Event::kSwapIn) made(plan_.swap_ins[event.index].buffer);
-    if (OpOf(event) == kNone) return;
-    const std::vector<BufferId>& list =
-        event.kind == Event::kStep ? plan_.steps[event.index].provides : graph_.ops[event.index].outputs;
-    for (const BufferId b : list) made(b);
+  void ForEachMade(const PlanEvent& event, const Function& made) const {
+    if (event.kind == Kind::kSwapIn) made(SwappedAt(plan_, event));
+    if (!event.Runs()) return;
+    for (const BufferId b : MadeAt(graph_, plan_, event)) made(b);
   }
 
   // Which instance does each event read and make, and which event reads an instance last?
@@ -76,7 +49,6 @@ class Simulator {
     for (size_t e = 0; e < events_.size(); ++e) {
       first_read_.push_back(reads_.size());
       first_made_.push_back(instances_.size());
-      if (Empty(events_[e])) continue;
       ForEachRead(events_[e], [&](BufferId b) {
         if (graph_.buffers[b].resident || newest[b] < 0) return;
         reads_.push_back(newest[b]);
@@ -98,7 +70,7 @@ class Simulator {
 
   // Bytes of the event's outputs that take over the storage of inputs which die here.
   int64_t Forwarded(size_t e) const {
-    const MemOp& op = graph_.ops[OpOf(events_[e])];
+    const MemOp& op = graph_.ops[OpAt(plan_, events_[e])];
     if (op.forwardable.empty()) return 0;
     std::vector<BufferId> dying;
     // Both lists are in the order of the inputs as a rule: what is looked for is where the last search ended.
@@ -128,29 +100,15 @@ class Simulator {
 
   // Bytes allocated when the event begins, beyond what it takes over.
   int64_t Allocated(size_t e) const {
-    const Event& event = events_[e];
-    if (event.kind == Event::kSwapIn) return graph_.buffers[plan_.swap_ins[event.index].buffer].bytes;
-    if (event.kind == Event::kSwapOut) return 0;
-    const MemOp& op = graph_.ops[OpOf(event)];
+    const PlanEvent& event = events_[e];
+    if (event.kind == Kind::kSwapIn) return graph_.buffers[SwappedAt(plan_, event)].bytes;
+    if (!event.Runs()) return 0;
+    const MemOp& op = graph_.ops[OpAt(plan_, event)];
     int64_t bytes = op.workspace_bytes - Forwarded(e);
     for (const BufferId b : op.outputs) {
       if (!graph_.buffers[b].resident) bytes += graph_.buffers[b].bytes;
     }
     return bytes;
-  }
-
-  // The op before or at which the event takes place.
-  OpId Place(const Event& event) const {
-    switch (event.kind) {
-      case Event::kOp:
-        return event.index;
-      case Event::kStep:
-        return plan_.steps[event.index].before;
-      case Event::kSwapIn:
-        return plan_.swap_ins[event.index].before;
-      default:
-        return plan_.swap_outs[event.index].by;
-    }
   }
 
   MemoryProfile Sweep() const {
@@ -162,18 +120,14 @@ class Simulator {
     profile.peak_bytes = profile.resident_bytes;
     int64_t live = profile.resident_bytes;
     for (size_t e = 0; e < events_.size(); ++e) {
-      const Event& event = events_[e];
-      if (Empty(event)) {
-        profile.op_bytes[event.index] = live;
-        continue;
-      }
+      const PlanEvent& event = events_[e];
       const int64_t during = live + Allocated(e);
-      if (event.kind == Event::kOp) profile.op_bytes[event.index] = during;
-      if (event.kind == Event::kStep) profile.step_bytes[event.index] = during;
-      if (event.kind == Event::kSwapIn) profile.swap_in_bytes[event.index] = during;
+      if (event.kind == Kind::kOp || event.kind == Kind::kMovedAway) profile.op_bytes[event.index] = during;
+      if (event.kind == Kind::kStep) profile.step_bytes[event.index] = during;
+      if (event.kind == Kind::kSwapIn) profile.swap_in_bytes[event.index] = during;
       if (during > profile.peak_bytes) {
         profile.peak_bytes = during;
-        profile.peak_op = Place(event);
+        profile.peak_op = event.place;
       }
       for (size_t i = first_made_[e]; i < first_made_[e + 1]; ++i) {
         if (instances_[i].last_read >= 0) live += graph_.buffers[instances_[i].buffer].bytes;
@@ -188,8 +142,7 @@ class Simulator {
 
   const MemGraph& graph_;
   const Plan& plan_;
-  std::vector<bool> moved_;
-  std::vector<Event> events_;
+  const std::vector<PlanEvent> events_;
   std::vector<Instance> instances_;
   // The instances that event e makes have numbers from first_made_[e] to first_made_[e + 1] - 1; those that it reads
   // stand at first_read_[e] to first_read_[e + 1] - 1 in reads_.

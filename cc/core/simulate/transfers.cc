@@ -6,6 +6,8 @@
 #include <tuple>
 #include <utility>
 
+#include "cc/core/graph/walk.h"
+
 namespace lms {
 namespace {
 
@@ -83,21 +85,13 @@ class Run {
   }
 
   Transfers Simulate() {
-    std::vector<bool> moved(graph_.ops.size(), false);
-    for (const RecomputeStep& step : plan_.steps) moved[step.op] = moved[step.op] || step.moves;
-    size_t step = 0;
-    size_t in = 0;
-    size_t out = 0;
-    for (OpId op = 0; op < static_cast<OpId>(graph_.ops.size()); ++op) {
-      for (; in < plan_.swap_ins.size() && plan_.swap_ins[in].before == op; ++in) BeginIn(static_cast<int>(in));
-      for (; step < plan_.steps.size() && plan_.steps[step].before == op; ++step) {
-        Execute(plan_.steps[step].op, plan_.steps[step].provides);
+    Walk(graph_, plan_, [this](const PlanEvent& event) {
+      if (event.kind == PlanEvent::Kind::kSwapIn) BeginIn(event.index);
+      if (event.Runs()) Execute(OpAt(plan_, event), MadeAt(graph_, plan_, event));
+      if (event.kind == PlanEvent::Kind::kSwapOut) {
+        WaitFor(out_job_[SwappedAt(plan_, event)], &result_.out_stall_us[event.index]);
       }
-      if (!moved[op]) Execute(op, graph_.ops[op].outputs);
-      for (; out < plan_.swap_outs.size() && plan_.swap_outs[out].by == op; ++out) {
-        WaitFor(out_job_[plan_.swap_outs[out].buffer], &result_.out_stall_us[out]);
-      }
-    }
+    });
     result_.step_us = now_ + result_.compute_us;
     FindPeakStored();
     return std::move(result_);

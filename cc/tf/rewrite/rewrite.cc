@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "cc/core/graph/node_names.h"
+#include "cc/core/graph/walk.h"
 #include "cc/core/order/order_keeper.h"
 #include "cc/tf/graph/loops.h"
 #include "cc/tf/graph/op_traits.h"
@@ -35,7 +36,7 @@ class Rewriter {
         out_(*result),
         fusions_(*graph, tensorflow::IsMKLEnabled()),
         instances_(imported, index, graph),
-        moved_(imported.graph.ops.size(), false),
+        moved_(MovedOps(imported.graph, plan)),
         swapped_out_(imported.graph.buffers.size(), -1),
         due_(plan.swap_ins.size(), false) {
     if (options.enforce_order || options.serialize_bytes > 0) {
@@ -45,7 +46,6 @@ class Rewriter {
       order_.emplace(imported.graph, plan, limit, options.serialize_bytes, options.deadline, options.order_bytes,
                      std::move(places));
     }
-    for (const RecomputeStep& step : plan.steps) moved_[step.op] = moved_[step.op] || step.moves;
     triggers_in_.reserve(imported.graph.ops.size());
     for (OpId op = 0; op < static_cast<OpId>(imported.graph.ops.size()); ++op) triggers_in_.push_back(TriggersIn(op));
     late_ = moved_;
@@ -66,27 +66,11 @@ class Rewriter {
     for (const Loops::Hold& hold : imported_.holds) {
       AddControl(Original(hold.node).name(), graph_->mutable_node(hold.gate));
     }
-    size_t next = 0;
-    size_t next_in = 0;
-    size_t next_out = 0;
-    for (OpId op = 0; op < static_cast<OpId>(imported_.graph.ops.size()); ++op) {
-      for (; next_in < plan_.swap_ins.size() && plan_.swap_ins[next_in].before == op; ++next_in) {
-        AddSwapIn(static_cast<int>(next_in));
-      }
-      size_t end = next;
-      while (end < plan_.steps.size() && plan_.steps[end].before == op) ++end;
-      FindTriggers(op, next, end);
-      for (; next < end; ++next) AddStep(static_cast<int>(next));
-      if (!moved_[op]) {
-        NoteReads(op);
-        if (!fusions_.Follows(imported_.node_of_op[op])) instances_.Redirect(imported_.node_of_op[op]);
-        if (order_) KeepOrder(op);
-      }
-      for (; next_out < plan_.swap_outs.size() && plan_.swap_outs[next_out].by == op; ++next_out) {
-        absl::Status status = AddSwapOut(static_cast<int>(next_out));
-        if (!status.ok()) return status;
-      }
-    }
+    absl::Status status;
+    Walk(imported_.graph, plan_, [this, &status](const PlanEvent& event) {
+      if (status.ok()) status = Apply(event);
+    });
+    if (!status.ok()) return status;
     for (const SumWait& wait : imported_.sum_waits) {
       AddControl(Original(wait.waits_for).name(), graph_->mutable_node(wait.node));
     }
@@ -99,6 +83,29 @@ class Rewriter {
 
  private:
   static constexpr int64_t kNoLimit = std::numeric_limits<int64_t>::max();
+
+  absl::Status Apply(const PlanEvent& event) {
+    switch (event.kind) {
+      case PlanEvent::Kind::kSwapIn:
+        AddSwapIn(event.index);
+        break;
+      case PlanEvent::Kind::kStep:
+        AddStep(event.index);
+        break;
+      case PlanEvent::Kind::kOp:
+        NoteReads(event.index);
+        if (!fusions_.Follows(imported_.node_of_op[event.index])) {
+          instances_.Redirect(imported_.node_of_op[event.index]);
+        }
+        if (order_) KeepOrder(event.index);
+        break;
+      case PlanEvent::Kind::kMovedAway:
+        break;
+      case PlanEvent::Kind::kSwapOut:
+        return AddSwapOut(event.index);
+    }
+    return absl::OkStatus();
+  }
 
   const NodeDef& Original(int node) const { return graph_->node(node); }
   const std::string& NameOf(OpId op) const { return graph_->node(imported_.node_of_op[op]).name(); }
@@ -178,11 +185,18 @@ class Rewriter {
     }
   }
 
+  // Behind the last step that runs before the same op as this one.
+  size_t EndOfSteps(size_t step) const {
+    size_t end = step + 1;
+    while (end < plan_.steps.size() && plan_.steps[end].before == plan_.steps[step].before) ++end;
+    return end;
+  }
+
   OpId TriggerOf(const RecomputeStep& step) const { return triggers_.at(RegionOf(step.op)); }
 
   void FindUntimed() {
     for (size_t first = 0, end = 0; first < plan_.steps.size(); first = end) {
-      while (end < plan_.steps.size() && plan_.steps[end].before == plan_.steps[first].before) ++end;
+      end = EndOfSteps(first);
       FindTriggers(plan_.steps[first].before, first, end);
       for (size_t i = first; i < end; ++i) {
         if (TriggerOf(plan_.steps[i]) == kNone) out_.untimed.push_back(plan_.steps[i].op);
@@ -205,16 +219,16 @@ class Rewriter {
   }
 
   const std::string& NameOfEvent(OrderKeeper::EventId event) const {
-    const OrderKeeper::Event& e = order_->event(event);
+    const PlanEvent& e = order_->event(event);
     switch (e.kind) {
-      case OrderKeeper::Event::Kind::kStep:
+      case PlanEvent::Kind::kStep:
         return out_.step_nodes[e.index];
-      case OrderKeeper::Event::Kind::kSwapOut:
+      case PlanEvent::Kind::kSwapOut:
         return out_.swap_out_nodes[e.index];
-      case OrderKeeper::Event::Kind::kSwapIn:
+      case PlanEvent::Kind::kSwapIn:
         return out_.swap_in_nodes[e.index];
       default:
-        return NameOf(e.op);
+        return NameOf(e.index);
     }
   }
 
@@ -298,6 +312,8 @@ class Rewriter {
 
   void AddStep(int step_index) {
     const RecomputeStep& step = plan_.steps[step_index];
+    const bool is_first = step_index == 0 || plan_.steps[step_index - 1].before != step.before;
+    if (is_first) FindTriggers(step.before, step_index, EndOfSteps(step_index));
     const int original = imported_.node_of_op[step.op];
     NoteReads(step.op);
     out_.step_triggers.push_back(NameOf(TriggerOf(step)));
