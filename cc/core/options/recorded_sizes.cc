@@ -18,7 +18,7 @@ int64_t Elements(const RecordedShape& shape) {
   return elements;
 }
 
-// For the plan number `raises` among those with room.
+// Above a size that has been both larger and smaller, for the plan number `raises` among those with room.
 int64_t Room(int64_t least, int64_t most, int64_t times, int raises) {
   const int64_t doubled = (most - least) << std::min(raises, kMostDoublings);
   return std::min(most / 4, (doubled + times - 1) / times);
@@ -50,7 +50,7 @@ void RecordedSizes::Note(const std::string& tensor, const RecordedShape& shape, 
   if (first) entry = seen_.try_emplace(tensor).first;
   Seen& seen = entry->second;
   if (first) {
-    seen.least = seen.most = shape;
+    seen.least = seen.most = seen.last = shape;
     larger_ = true;
     return;
   }
@@ -61,6 +61,8 @@ void RecordedSizes::Note(const std::string& tensor, const RecordedShape& shape, 
   }
   ++seen.times;
   for (size_t d = 0; d < shape.size(); ++d) {
+    seen.shrank = seen.shrank || shape[d] < seen.last[d];
+    seen.last[d] = shape[d];
     seen.least[d] = std::min(seen.least[d], shape[d]);
     seen.most[d] = std::max(seen.most[d], shape[d]);
     larger_ = larger_ || seen.told.empty() || seen.most[d] > seen.told[d];
@@ -78,7 +80,9 @@ std::string RecordedSizes::Text() {
     RecordedShape told = seen.most;
     for (size_t d = 0; d < told.size(); ++d) {
       const int64_t before = d < seen.told.size() ? seen.told[d] : 0;
-      if (with_room > 0 && told[d] > before) told[d] += Room(seen.least[d], told[d], seen.times, with_room - 1);
+      if (with_room > 0 && told[d] > before && told[d] > seen.least[d]) {
+        told[d] += seen.shrank ? Room(seen.least[d], told[d], seen.times, with_room - 1) : told[d] / 4;
+      }
       told[d] = std::max(told[d], before);
     }
     seen.told = std::move(told);

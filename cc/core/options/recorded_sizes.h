@@ -2,10 +2,10 @@
 // and which of them the next plan is made for.
 //
 // A plan is made for the largest sizes that were seen. A step that shows a larger one has the next plan made for it: as
-// it is for the first kMostExactRaises times, later with room above each size that varies. Room is what the largest of
-// n draws leaves on average to the largest of all, (largest - smallest) / n, doubled with each further plan, and a
-// quarter of the size at most: lengths drawn at random get little, those that grow with each step are not planned for
-// in each.
+// it is for the first kMostExactRaises times, later with room above each size that varies: a quarter where it has only
+// grown, so that lengths that grow a little with each step are not planned for in each. Where it has also shrunk, as
+// lengths do that are drawn at random, what the largest of n draws leaves on average to the largest of all, (largest -
+// smallest) / n, doubled with each further plan, is enough.
 //
 // Sizes that are too small to matter are not told: nobody plans anew for a scalar that some Python code returns.
 //
@@ -44,7 +44,9 @@ class RecordedSizes {
     RecordedShape least;
     RecordedShape most;
     RecordedShape told;
+    RecordedShape last;
     int64_t times = 1;     // that it was made
+    bool shrank = false;   // a size has been smaller than the time before
     bool strange = false;  // its rank changes
   };
 
