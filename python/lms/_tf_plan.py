@@ -202,8 +202,9 @@ def _config(device: Device) -> Any:
     rewrite.min_graph_nodes = -1
     rewrite.disable_meta_optimizer = False
     if device.kind == "GPU":
-        # It swaps by its own estimate, through ops that only TensorFlow's GPU build has.
-        rewrite.memory_optimization = type(rewrite).NO_MEM_OPT
+        # As in a call (_tf_entry): the default also swaps, by its own estimate and through ops that
+        # only TensorFlow's GPU build has.
+        rewrite.memory_optimization = type(rewrite).SCHEDULING_HEURISTICS
         # It puts transpositions at the ends of chains of convolutions, which changes no peak
         # (ResNet-50: the same to the byte), and takes as long as all else without GPU kernels.
         rewrite.layout_optimizer = type(rewrite).OFF

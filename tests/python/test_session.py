@@ -114,6 +114,22 @@ def test_wrong_arguments_raise_as_ever():
         v1.Session(config="nonsense")
 
 
+def test_grapplers_own_swapper_is_off():
+    own = v1.ConfigProto().graph_options.rewrite_options
+    configured = lms.configure(None, "1GiB").graph_options.rewrite_options
+    assert configured.memory_optimization == own.SCHEDULING_HEURISTICS
+    for kept in (own.NO_MEM_OPT, own.SWAPPING_HEURISTICS, own.MANUAL):
+        config = v1.ConfigProto()
+        config.graph_options.rewrite_options.memory_optimization = kept
+        configured = lms.configure(config, "1GiB").graph_options.rewrite_options
+        assert configured.memory_optimization == kept
+    # XLA's clusters switch the default off as a whole.
+    config = v1.ConfigProto()
+    config.graph_options.optimizer_options.global_jit_level = v1.OptimizerOptions.ON_1
+    configured = lms.configure(config, "1GiB").graph_options.rewrite_options
+    assert configured.memory_optimization == own.DEFAULT_MEM_OPT
+
+
 def test_configure_replaces_its_own_entry_and_keeps_the_rest():
     config = v1.ConfigProto(allow_soft_placement=True)
     config.graph_options.rewrite_options.custom_optimizers.add().name = "TheirOptimizer"

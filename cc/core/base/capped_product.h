@@ -1,4 +1,4 @@
-// Products of sizes that end at a largest one instead of overflowing (sized_op.h has one that ends at 0).
+// Products of sizes that end at a largest one instead of overflowing.
 
 #ifndef LMS_CC_CORE_BASE_CAPPED_PRODUCT_H_
 #define LMS_CC_CORE_BASE_CAPPED_PRODUCT_H_

@@ -1,5 +1,7 @@
 #include "cc/tf/graph/hidden_wait.h"
 
+#include <map>
+
 #include "cc/tf/graph/collectives.h"
 #include "cc/tf/graph/op_traits.h"
 #include "tensorflow/core/framework/attr_value.pb.h"
@@ -11,9 +13,6 @@ namespace {
 
 using tensorflow::NodeDef;
 
-// Calls in calls.
-constexpr int kMostDepth = 8;
-
 // A function that XLA compiles is one program: it waits for nothing but what is in it.
 bool IsCompiledCall(const NodeDef& node) {
   const auto compiled = node.attr().find("_XlaMustCompile");
@@ -21,20 +20,36 @@ bool IsCompiledCall(const NodeDef& node) {
          compiled->second.b();
 }
 
-bool MayWait(const tensorflow::FunctionLibraryDefinition& library, const NodeDef& node, bool compiled, int depth) {
-  const tensorflow::OpDef* op_def = nullptr;
-  if (!library.LookUpOpDef(node.op(), &op_def).ok()) return depth > 0;
-  const bool call = IsCompiledCall(node) || (compiled && node.attr().count("f") != 0);
-  if (!call) return MayWaitForOthers(node.op(), *op_def);
-  const auto called = node.attr().find("f");
-  const tensorflow::FunctionDef* body =
-      called == node.attr().end() ? nullptr : library.Find(called->second.func().name());
-  if (body == nullptr || depth == kMostDepth) return true;
-  for (const NodeDef& inner : body->node_def()) {
-    if (MayWait(library, inner, true, depth + 1)) return true;
+// Asks each function once, however many call it.
+class Waits {
+ public:
+  explicit Waits(const tensorflow::FunctionDefLibrary& functions)
+      : library_(tensorflow::OpRegistry::Global(), functions) {}
+
+  // `compiled`: the node is in a function that XLA compiles.
+  bool MayWait(const NodeDef& node, bool compiled) {
+    const tensorflow::OpDef* op_def = nullptr;
+    if (!library_.LookUpOpDef(node.op(), &op_def).ok()) return compiled;
+    const bool call = IsCompiledCall(node) || (compiled && node.attr().count("f") != 0);
+    if (!call) return MayWaitForOthers(node.op(), *op_def);
+    const auto called = node.attr().find("f");
+    return called == node.attr().end() || MayWait(called->second.func().name());
   }
-  return false;
-}
+
+ private:
+  bool MayWait(const std::string& function) {
+    // True while it is being asked: a function that calls itself is not understood.
+    const auto [known, unknown] = known_.emplace(function, true);
+    const tensorflow::FunctionDef* body = library_.Find(function);
+    if (!unknown || body == nullptr) return known->second;
+    bool waits = false;
+    for (const NodeDef& inner : body->node_def()) waits = waits || MayWait(inner, /*compiled=*/true);
+    return known_[function] = waits;
+  }
+
+  const tensorflow::FunctionLibraryDefinition library_;
+  std::map<std::string, bool> known_;
+};
 
 bool CallsFunction(const NodeDef& node) {
   for (const auto& [name, value] : node.attr()) {
@@ -50,11 +65,11 @@ bool DescribesDataset(const std::string& op) {
 bool IsCall(const std::string& op) { return op == "PartitionedCall" || op == "StatefulPartitionedCall"; }
 
 std::string FirstWait(const tensorflow::grappler::GrapplerItem& item, const GraphIndex& index, bool collectives) {
-  const tensorflow::FunctionLibraryDefinition library(tensorflow::OpRegistry::Global(), item.graph.library());
+  Waits waits(item.graph.library());
   for (int i = 0; i < index.size(); ++i) {
     const NodeDef& node = item.graph.node(i);
     if (!index[i].live || (!collectives && IsCollective(node.op()))) continue;
-    if (MayWait(library, node, false, 0)) return node.name() + " (" + node.op() + ")";
+    if (waits.MayWait(node, /*compiled=*/false)) return node.name() + " (" + node.op() + ")";
   }
   return "";
 }

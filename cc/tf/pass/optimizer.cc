@@ -14,6 +14,7 @@
 #include "cc/core/report/stage_watch.h"
 #include "cc/tf/graph/graph_bounds.h"
 #include "cc/tf/graph/graph_check.h"
+#include "cc/tf/graph/node_types.h"
 #include "cc/tf/pass/step_pass.h"
 #include "cc/tf/pass/time_ops.h"
 #include "cc/tf/predict/execution.h"
@@ -84,6 +85,20 @@ void Log(const Report& report, bool relative) {
     if (report.status == ReportStatus::kRewritten || report.status == ReportStatus::kInfeasible || MayNotFit(report)) {
       LOG(WARNING) << "lms: " << report.function << ": " << warning;
     }
+  }
+}
+
+// Does Grappler's memory optimizer swap on GPUs, before lms and without a budget?
+bool OwnSwapperIsOn(const tensorflow::ConfigProto& config) {
+  using tensorflow::RewriterConfig;
+  switch (config.graph_options().rewrite_options().memory_optimization()) {
+    case RewriterConfig::DEFAULT_MEM_OPT:
+      return config.graph_options().optimizer_options().global_jit_level() <= tensorflow::OptimizerOptions::DEFAULT;
+    case RewriterConfig::SWAPPING_HEURISTICS:
+    case RewriterConfig::HEURISTICS:
+      return true;
+    default:
+      return false;
   }
 }
 
@@ -273,12 +288,21 @@ bool LmsOptimizer::Act(grappler::Cluster* cluster, const grappler::GrapplerItem&
     fail("unknown exception");
   }
   for (Report& report : *reports) {
+    if (!changed && report.status == ReportStatus::kRewritten) {
+      report.status = ReportStatus::kFailed;
+      report.reason = "what failed for another device has left the graph as it was";
+    }
     if (report.status != ReportStatus::kRewritten && report.status != ReportStatus::kInfeasible) {
       // What was found out before is of no plan.
       report.peak_after_bytes = report.peak_before_bytes;
       report.nodes_after = report.nodes_before;
     }
     report.optimizer_seconds = Now() - start;
+    if (DeviceType(report.device) == "GPU" && OwnSwapperIsOn(config_proto_)) {
+      report.warnings.push_back(
+          "TensorFlow's own memory optimizer swaps before lms, without a budget: set memory_optimization in the "
+          "RewriterConfig to SCHEDULING_HEURISTICS, as lms.enable and lms.configure do");
+    }
   }
   return changed;
 }

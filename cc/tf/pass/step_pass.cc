@@ -57,20 +57,25 @@ bool RunStepPass(const Options& options, grappler::Cluster* cluster, const grapp
   // Each in the graph that the ones before have left. What goes wrong here leaves their work as it is.
   const std::vector<std::string> others = reports->back().other_devices;
   for (const std::string& device : others) {
-    grappler::GrapplerItem next = item;
-    if (changed) next.graph = *output;
     Report& report = reports->emplace_back(blank);
-    report.device = device;
     tensorflow::GraphDef more;
     bool changed_more = false;
+    const auto fail = [&report](const std::string& why) {
+      report.status = ReportStatus::kFailed;
+      report.reason = report.stage + ": " + why;
+    };
     try {
+      report.device = device;
+      grappler::GrapplerItem next = item;
+      if (changed) next.graph = *output;
       StageWatch own(stages->deadline(), &report);
       changed_more = PlanDevice(options, cluster, next, threads, device, &facts, &more, &own, &report);
     } catch (const TooMuch& e) {
       NoteTooMuch(e, &report);
     } catch (const std::exception& e) {
-      report.status = ReportStatus::kFailed;
-      report.reason = report.stage + ": " + e.what();
+      fail(e.what());
+    } catch (...) {
+      fail("unknown exception");
     }
     if (!changed_more) continue;
     output->Swap(&more);

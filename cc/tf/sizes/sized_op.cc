@@ -12,7 +12,7 @@ constexpr int64_t kMostBytes = int64_t{1} << 43;
 
 }  // namespace
 
-int64_t Product(int64_t a, int64_t b) { return b > 0 && a > kMostBytes / b ? 0 : a * b; }
+int64_t Product(int64_t a, int64_t b) { return b > 0 && a > kMostBytes / b ? kMostBytes : a * b; }
 
 int64_t ElementsOf(const tensorflow::OpInfo::TensorProperties& tensor) {
   if (tensor.shape().unknown_rank()) return 0;

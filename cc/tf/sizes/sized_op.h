@@ -19,7 +19,7 @@ struct SizedOp {
   std::vector<tensorflow::OpInfo::TensorProperties> outputs;
 };
 
-// 0 where the product is larger than any real tensor.
+// 8 TiB where the product is larger than any real tensor; so that sums over all ops of a step do not overflow.
 int64_t Product(int64_t a, int64_t b);
 
 // 0 where the rank is not known.

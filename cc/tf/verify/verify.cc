@@ -48,7 +48,12 @@ class Comparison {
  public:
   Comparison(const GraphDef& before, const GraphIndex& old_index, const GraphDef& after, const GraphIndex& new_index,
              const Deadline& deadline)
-      : before_(before), old_(old_index), after_(after), new_(new_index), pace_(deadline) {}
+      : before_(before),
+        library_(tensorflow::OpRegistry::Global(), before.library()),
+        old_(old_index),
+        after_(after),
+        new_(new_index),
+        pace_(deadline) {}
 
   absl::Status Check() const {
     if (after_.node_size() < before_.node_size()) return absl::InternalError("nodes are missing");
@@ -134,7 +139,7 @@ class Comparison {
     const bool in = after_.node(node).op() == kSwapInOp;
     const TensorRef tensor = in ? SwappedTensor(after_, new_, {node, 0}) : new_[node].inputs[0];
     if (tensor.node >= 0 && Source(tensor).node == original && !IsPassThrough(before_.node(original))) {
-      return CheckSwappedType(before_, Source(tensor), after_, node);
+      return CheckSwappedType(before_, library_, Source(tensor), after_, node);
     }
     return absl::InternalError(after_.node(node).name() + " does not swap a tensor of " +
                                before_.node(original).name());
@@ -167,6 +172,7 @@ class Comparison {
   }
 
   const GraphDef& before_;
+  const tensorflow::FunctionLibraryDefinition library_;  // of the old graph
   const GraphIndex& old_;
   const GraphDef& after_;
   const GraphIndex& new_;

@@ -5,7 +5,6 @@
 
 #include "cc/core/graph/node_names.h"
 #include "cc/tf/graph/own_ops.h"
-#include "tensorflow/core/framework/function.h"
 #include "tensorflow/core/framework/node_def_util.h"
 #include "tensorflow/core/framework/op.h"
 #include "tensorflow/core/framework/types.h"
@@ -73,9 +72,9 @@ absl::Status CheckSwapNode(const GraphDef& before, int original, const GraphDef&
   return absl::OkStatus();
 }
 
-absl::Status CheckSwappedType(const GraphDef& before, const TensorRef& tensor, const GraphDef& after, int node) {
+absl::Status CheckSwappedType(const GraphDef& before, const tensorflow::FunctionLibraryDefinition& library,
+                              const TensorRef& tensor, const GraphDef& after, int node) {
   const NodeDef& owner = before.node(tensor.node);
-  const tensorflow::FunctionLibraryDefinition library(tensorflow::OpRegistry::Global(), before.library());
   const tensorflow::OpDef* op_def = nullptr;
   tensorflow::DataTypeVector inputs;
   tensorflow::DataTypeVector outputs;

@@ -6,6 +6,7 @@
 #include "absl/status/status.h"
 #include "cc/tf/graph/graph_index.h"
 #include "cc/tf/import/import.h"
+#include "tensorflow/core/framework/function.h"
 #include "tensorflow/core/framework/graph.pb.h"
 
 namespace lms {
@@ -19,9 +20,9 @@ TensorRef SwappedTensor(const tensorflow::GraphDef& graph, const GraphIndex& ind
 absl::Status CheckSwapNode(const tensorflow::GraphDef& before, int original, const tensorflow::GraphDef& after,
                            const GraphIndex& index, int node);
 
-// Has the swap the type of the tensor of the old graph?
-absl::Status CheckSwappedType(const tensorflow::GraphDef& before, const TensorRef& tensor,
-                              const tensorflow::GraphDef& after, int node);
+// Has the swap the type of the tensor of the old graph, whose library it is?
+absl::Status CheckSwappedType(const tensorflow::GraphDef& before, const tensorflow::FunctionLibraryDefinition& library,
+                              const TensorRef& tensor, const tensorflow::GraphDef& after, int node);
 
 // Does every swap-out on the planned device read storage that stays as it is, in the planned region and on that device?
 // Asked of the new graph, which `imported` is of.

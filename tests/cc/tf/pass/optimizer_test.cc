@@ -21,6 +21,7 @@
 #include "tensorflow/core/grappler/optimizers/custom_graph_optimizer_registry.h"
 #include "tensorflow/core/protobuf/rewriter_config.pb.h"
 #include "tests/cc/tf/graph_builder.h"
+#include "tests/cc/tf/replicas.h"
 
 namespace lms {
 namespace {
@@ -45,10 +46,9 @@ class OptimizerTest : public ::testing::Test {
 
   // Both iterations that Grappler makes by default. True where the graph was changed; it is in output_ then.
   bool Optimize(const GrapplerItem& item) {
-    tensorflow::ConfigProto proto;
-    proto.set_inter_op_parallelism_threads(2);  // whatever processors there are
+    proto_.set_inter_op_parallelism_threads(2);  // whatever processors there are
     LmsOptimizer optimizer;
-    EXPECT_TRUE(optimizer.InitWithConfig(proto, &config_).ok());
+    EXPECT_TRUE(optimizer.InitWithConfig(proto_, &config_).ok());
     output_.Clear();
     const absl::Status first = optimizer.Optimize(nullptr, item, &output_);
     EXPECT_TRUE(absl::IsAborted(first));
@@ -81,6 +81,7 @@ class OptimizerTest : public ::testing::Test {
     return own;
   }
 
+  tensorflow::ConfigProto proto_;
   Config config_;
   GraphDef output_;
 };
@@ -314,6 +315,57 @@ TEST_P(OptimizerStage, AFailureLeavesTheGraphAlone) {
 
 INSTANTIATE_TEST_SUITE_P(Each, OptimizerStage, ::testing::ValuesIn(Stages()),
                          [](const ::testing::TestParamInfo<std::string>& stage) { return stage.param; });
+
+TEST_F(OptimizerTest, OnGpusASwapperBesideItIsNamed) {
+  GrapplerItem item = testing::TrainChain(8);
+  for (tensorflow::NodeDef& node : *item.graph.mutable_node()) {
+    node.set_device("/job:localhost/replica:0/task:0/device:GPU:0");
+  }
+  Set("memory_budget", "60%");
+  const auto warned = [this] {
+    const std::vector<std::string> warnings = Last().warnings;
+    return std::any_of(warnings.begin(), warnings.end(), [](const std::string& warning) {
+      return warning.find("SCHEDULING_HEURISTICS") != std::string::npos;
+    });
+  };
+  EXPECT_TRUE(Optimize(item));
+  EXPECT_TRUE(warned());
+  auto* const rewrites = proto_.mutable_graph_options()->mutable_rewrite_options();
+  rewrites->set_memory_optimization(tensorflow::RewriterConfig::SCHEDULING_HEURISTICS);
+  EXPECT_TRUE(Optimize(item));
+  EXPECT_FALSE(warned());
+  rewrites->set_memory_optimization(tensorflow::RewriterConfig::SWAPPING_HEURISTICS);
+  EXPECT_TRUE(Optimize(item));
+  EXPECT_TRUE(warned());
+  // On a CPU it does not swap.
+  EXPECT_TRUE(Optimize(testing::TrainChain(8)));
+  EXPECT_FALSE(warned());
+}
+
+// Of a step on two devices, wherever planning one of them fails.
+TEST_F(OptimizerTest, WhatIsSaidToBeRewrittenIs) {
+  Set("memory_budget", "60%");
+  int second_alone_failed = 0;
+  for (const std::string& stage : Stages()) {
+    for (const std::string& kind : FailureKinds()) {
+      for (int at = 1; at <= 4; ++at) {
+        ReportStore::Global().Clear();
+        ASSERT_TRUE(InjectFailure(stage, kind, at, /*times=*/1));
+        const bool changed = Optimize(testing::TrainReplicas(8));
+        InjectFailure("");
+        int rewritten = 0;
+        int failed = 0;
+        for (const Report& report : ReportStore::Global().All()) {
+          rewritten += report.status == ReportStatus::kRewritten ? 1 : 0;
+          failed += report.status == ReportStatus::kFailed ? 1 : 0;
+        }
+        EXPECT_EQ(changed, rewritten > 0) << stage << " " << kind << " " << at;
+        second_alone_failed += rewritten == 1 && failed == 1 ? 1 : 0;
+      }
+    }
+  }
+  EXPECT_GT(second_alone_failed, 0);
+}
 
 TEST(OptimizerRegistration, ASecondCopyFindsTheNameTaken) {
   EXPECT_TRUE(RegisterOptimizer());
