@@ -44,9 +44,9 @@ def plan(
         MetaGraphDef, or the path of a file that has one in it (.pb, .pbtxt, .meta); or a function
         without arguments that makes and returns a model or a tf.function: what it makes is not
         allocated, and so may be of any size.
-      args: what the step is called with, as tensors, arrays or tf.TensorSpec. A tf.function that
-        has been called for one kind of arguments needs none. Of a Keras model: the batch size, or
-        inputs and labels.
+      args: what the step is called with, as tensors (sparse and ragged ones, too), arrays or
+        tf.TypeSpec. A tf.function that has been called for one kind of arguments needs none. Of a
+        Keras model: the batch size, or inputs and labels.
       memory_budget: as of lms.enable(); "auto" (default) is what the device has for a program
         (Device.budget_bytes), on this machine what the process may still take.
       device: a name of lms.devices(), such as "V100-16GB", or an lms.Device; None (default) is

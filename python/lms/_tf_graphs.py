@@ -305,6 +305,8 @@ def specification(value: Any) -> Any:
     """What describes an argument: its type and shape for tensors and arrays, else itself."""
     if isinstance(value, (tf.TypeSpec, tf.Variable)) or value is None:
         return value
+    if isinstance(value, (tf.SparseTensor, tf.RaggedTensor, tf.IndexedSlices)):
+        return tf.type_spec_from_value(value)
     if isinstance(value, tf.Tensor):
         return tf.TensorSpec.from_tensor(value)
     if hasattr(value, "shape") and hasattr(value, "dtype"):

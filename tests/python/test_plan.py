@@ -185,6 +185,32 @@ class Trained(tf.Module):
         return self.forward(x)
 
 
+@pytest.mark.parametrize("kind", ["sparse", "ragged"])
+def test_sparse_and_ragged_arguments(kind):
+    weights = tf.Variable(tf.ones([256, 64]))
+
+    @tf.function
+    def step(x):
+        with tf.GradientTape() as tape:
+            if kind == "sparse":
+                product = tf.sparse.sparse_dense_matmul(x, weights)
+            else:
+                product = tf.gather(weights, x.flat_values)
+            loss = tf.reduce_sum(tf.square(product))
+        weights.assign_sub(tape.gradient(loss, weights))
+        return loss
+
+    x = (
+        tf.SparseTensor([[0, 3], [9, 200]], [1.0, 2.0], [512, 256])
+        if kind == "sparse"
+        else tf.ragged.constant([[1, 2, 3], [4]])
+    )
+    report = lms.plan(step, x, memory_budget="1GiB")
+    assert report.status == "fits"
+    assert report.peak_before_bytes > 0
+    assert report.peak_before_bytes == lms.plan(step, tf.type_spec_from_value(x)).peak_before_bytes
+
+
 def test_saved_models(tmp_path):
     module, path = Trained(), str(tmp_path / "saved")
     signatures = {"serve": module.serve, "train": module.train}

@@ -71,7 +71,10 @@ def main() -> int:
     record: dict[str, Any] = {}
     different = 0
     for number, name in enumerate(names, 1):
-        record[name] = planned(name)
+        try:
+            record[name] = planned(name)
+        except ValueError as error:  # what cannot be planned is as it was, too
+            record[name] = {"problem": str(error)}
         if known is None or name not in known:
             lines = [] if known is None else [f"{name}: not in the record"]
         else:
