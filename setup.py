@@ -5,7 +5,8 @@ installed into. Everything else about the package is in pyproject.toml.
 
 Environment variables:
   LMS_BUILD_DIR   a CMake build directory to use and keep; by default a fresh one is made each time
-  LMS_JOBS        how many compilers run at once (default: the number of CPUs)
+  LMS_JOBS        how many compilers run at once (default: CMAKE_BUILD_PARALLEL_LEVEL, else as
+                  many as there are processors, and 1.5 GB of free memory for each)
   LMS_CMAKE_ARGS  more arguments for CMake, separated by spaces
 """
 
@@ -25,6 +26,7 @@ from setuptools.command.build_ext import build_ext
 from setuptools.errors import SetupError
 
 ROOT = Path(__file__).resolve().parent
+GB_PER_COMPILER = 1.5  # what a source that includes TensorFlow takes
 
 NO_TENSORFLOW = """
 lms is compiled for the TensorFlow that is installed, and {python} has none.
@@ -62,6 +64,22 @@ def target_environment() -> dict[str, str]:
     if subprocess.run([sys.executable, "-c", code], env=clean, cwd=os.sep, check=False).returncode:
         raise SetupError(NO_TENSORFLOW.format(python=sys.executable))
     return clean
+
+
+def compile_jobs(meminfo: str = "/proc/meminfo") -> str:
+    """How many compilers run at once. The script `run` counts likewise."""
+    for name in ("LMS_JOBS", "CMAKE_BUILD_PARALLEL_LEVEL"):
+        if os.environ.get(name):
+            return os.environ[name]
+    jobs = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    try:
+        text = Path(meminfo).read_text(encoding="utf-8")
+    except OSError:  # no Linux: the processors alone count
+        text = ""
+    free = re.search(r"^MemAvailable: *([0-9]+) kB", text, re.MULTILINE)
+    if free is not None:
+        jobs = min(jobs, int(int(free.group(1)) * 1024 / GB_PER_COMPILER / 1e9))
+    return str(max(1, jobs))
 
 
 def tool(name: str) -> str:
@@ -121,10 +139,9 @@ class BuildWithCMake(build_ext):
             f"-DLMS_PYTHON_OUTPUT_DIR={output}",
             *os.environ.get("LMS_CMAKE_ARGS", "").split(),
         ]
-        jobs = os.environ.get("LMS_JOBS") or str(os.cpu_count() or 1)
         for command in (
             [cmake, "-S", str(ROOT), "-B", str(directory), *arguments],
-            [cmake, "--build", str(directory), "--target", "_native", "-j", jobs],
+            [cmake, "--build", str(directory), "--target", "_native", "-j", compile_jobs()],
         ):
             print(" ".join(command), flush=True)
             if subprocess.run(command, env=environment, check=False).returncode:

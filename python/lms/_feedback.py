@@ -7,7 +7,7 @@ makes TensorFlow have it optimised anew.
 
 Of a step that takes its batch from iterators, what the step itself asks for is measured, and the
 batch; of others, the rise of the memory in use but for what others make meanwhile and keep
-(cc/core/system/step_peak.h). A step on several CPU devices is measured as a whole, and the figure shared
+(cc/core/system/step_peak.h). A step on several CPU devices is measured as a whole, the figure shared
 out as predicted.
 """
 
@@ -53,6 +53,11 @@ class Step:
         self._excess = 1.0
         self._first: int | None = None  # the measure that is to be confirmed
         self._sizes: str | None = None  # that the latest plan was made for
+
+    def resume(self) -> None:
+        """Goes on after the function may have been called under other options."""
+        # The next call may be planned anew, as a first one is.
+        self._sizes = self._first = None
 
     def begin(self, sizes: str, alone: bool, batch: list[int] | None = None) -> bool:
         """Starts to measure the call; False where it is not to be, and has no `end`.

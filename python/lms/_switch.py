@@ -19,6 +19,11 @@ from lms import _options, _swap, _tf_context, _tf_entry
 _log = logging.getLogger("lms")
 _lock = threading.RLock()
 _current: dict[str, _options.OptionValue] | None = None
+_entry: _tf_entry.Entry | None = None  # the one for these options
+# By options, those used last at the end: what is known of functions stays where a program switches
+# to and fro, as for each fit.
+_learnt: dict[str, _tf_entry.Learnt] = {}
+_MOST_LEARNT = 8
 
 
 class _Block:
@@ -65,7 +70,7 @@ def enable(
     It acts on tf.functions (those that were traced or run before as well, at their next
     call), on Keras' fit, and on tf.compat.v1.Session objects created afterwards, in all
     threads. Settings of the user's own in tf.config stay in force. A second call replaces
-    the options of the first.
+    the options of the first; what was measured of functions under the same options is kept.
 
     An option left out, or None, is taken from the environment variable LMS_<NAME>
     (LMS_MEMORY_BUDGET, ...) where that is set, else it has the default given here.
@@ -301,14 +306,26 @@ def configure(
 
 def current() -> dict[str, _options.OptionValue] | None:
     """The options in force; None while lms is off. For the package's own use."""
-    return None if _current is None else dict(_current)
+    options = _current  # read once: other threads switch
+    return None if options is None else dict(options)
 
 
 def _set(options: dict[str, _options.OptionValue] | None) -> None:
-    global _current
-    entry = None if options is None else _tf_entry.Entry(_options.as_entry(options))
-    _tf_context.set_entry(entry)
+    global _current, _entry
+    if options is None or _current is None or _options.show(options) != _options.show(_current):
+        _entry = None if options is None else _make_entry(options)
+    _tf_context.set_entry(_entry)
     _current = options
+
+
+def _make_entry(options: dict[str, _options.OptionValue]) -> _tf_entry.Entry:
+    shown = _options.show(options)
+    learnt = _learnt.pop(shown) if shown in _learnt else _tf_entry.Learnt()
+    _learnt[shown] = learnt
+    if len(_learnt) > _MOST_LEARNT:
+        del _learnt[next(iter(_learnt))]
+    learnt.resume()
+    return _tf_entry.Entry(_options.as_entry(options), learnt)
 
 
 def _leave(block: _Block) -> None:

@@ -33,10 +33,22 @@ from lms._tf_sessions import SESSION_PATCH
 from lms._tf_state import active
 
 
-class _Local(threading.local):
-    """Of the call that is about to ask as_attrs()."""
+class _Call:
+    """A call: the entry that it began with, and what it tells the optimizer."""
 
-    told = Told()
+    def __init__(self, entry: Entry | None):
+        self.entry = entry
+        self.told = Told()
+
+    def tell(self, **parts: str) -> None:
+        self.told = self.told._replace(**parts)
+
+
+class _Local(threading.local):
+    """The call that is about to ask as_attrs(). Another thread may switch lms while it is on its
+    way there: what it tells goes with the entry that it was asked for, or with none."""
+
+    call: _Call | None = None
 
 
 _local = _Local()
@@ -49,15 +61,15 @@ def _wrap_as_attrs(original: Any) -> Any:
     def as_attrs(self: Any) -> Any:
         attrs = original(self)
         with shielded("entry"):
+            call, _local.call = _local.call, None
             fail_if_injected("entry")
-            entry = active()
+            entry, told = (active(), Told()) if call is None else (call.entry, call.told)
             # Calls written into a graph keep the user's configuration: their bodies are inlined
             # into the caller's graph, and neither disable() nor a saved model must find our entry
             # there. (The price: a body marked _noinline is not seen.)
             silenced = self.config_proto_serialized is None
             if entry is None or silenced or not _context.executing_eagerly():
                 return attrs
-            told, _local.told = _local.told, Told()
             merged = entry.merge_serialized(attrs["config_proto"], told)
             return {**attrs, "config_proto": merged}
         return attrs
@@ -65,13 +77,10 @@ def _wrap_as_attrs(original: Any) -> Any:
     return as_attrs
 
 
-def _tell(**parts: str) -> None:
-    _local.told = _local.told._replace(**parts)
-
-
-def _begin(context: Any, entry: Entry, name: bytes, inputs: Any) -> _feedback.Step | None:
+def _begin(
+    context: Any, call: _Call, entry: Entry, name: bytes, inputs: Any
+) -> _feedback.Step | None:
     """Notes what the call tells of its function; the step that is measured with it, if any."""
-    _local.told = Told()
     known, sizes, recorded = None, "", ""
     entry.note_call(name)
     with shielded("swap link"):
@@ -80,7 +89,7 @@ def _begin(context: Any, entry: Entry, name: bytes, inputs: Any) -> _feedback.St
             _swap.measure_host_link()
     with shielded("hints"):
         fail_if_injected("hints")
-        _tell(hints=hints_text(context, name))
+        call.tell(hints=hints_text(context, name, inputs))
     with shielded("sizes"):
         fail_if_injected("sizes")
         known = open_sizes(context, name, inputs)
@@ -92,26 +101,25 @@ def _begin(context: Any, entry: Entry, name: bytes, inputs: Any) -> _feedback.St
         if known is not None:
             shown = update_sizes(known, name, inputs)
             sizes = entry.held_sizes(context, name, shown) if shown else shown
-            _tell(seen_sizes=sizes, data_may_end="yes" if known.data_may_end else "")
+            call.tell(seen_sizes=sizes, data_may_end="yes" if known.data_may_end else "")
     with shielded("sizes"):
-        _tell(keep_random=entry.keep_random(context, name))
+        call.tell(keep_random=entry.keep_random(context, name))
         recorded = _native.recorded_sizes(name.decode())
-        _tell(record_sizes="yes", recorded=recorded)
+        call.tell(record_sizes="yes", recorded=recorded)
     with shielded("feedback"):
         fail_if_injected("feedback")
         _feedback.disturb()
         step = entry.step(context, name)
         if step is None:
             return None
-        _tell(feedback=step.parameter)
+        call.tell(feedback=step.parameter)
         # A smaller batch than planned for tells nothing of the plan.
         full = step.done or known is None or (sizes == shown and known.full(inputs))
         if step.done or not full:
             return None
         batch = batch_bytes(known, context, name, inputs)
-        if step.begin(
-            f"{sizes} {recorded} {_local.told.data_may_end}", len(_in_flight) == 1, batch
-        ):
+        planned_for = f"{sizes} {recorded} {call.told.data_may_end}"
+        if step.begin(planned_for, len(_in_flight) == 1, batch):
             return step
     return None
 
@@ -123,16 +131,24 @@ def _end(step: _feedback.Step | None, returned: bool) -> None:
 
 
 def _wrap_call_function(original: Any) -> Any:
+    def run(context: Any, call: _Call, *arguments: Any) -> Any:
+        _local.call = call
+        try:
+            return original(context, *arguments)
+        finally:
+            _local.call = None  # where it did not come as far as as_attrs()
+
     @functools.wraps(original)
     def call_function(self: Any, name: bytes, tensor_inputs: Any, num_outputs: int) -> Any:
         entry = active()
+        call = _Call(entry)
         if entry is None:
-            return original(self, name, tensor_inputs, num_outputs)
+            return run(self, call, name, tensor_inputs, num_outputs)
         measured = None
         _in_flight.append(None)
         try:
-            measured = _begin(self, entry, name, tensor_inputs)
-            outputs = original(self, name, tensor_inputs, num_outputs)
+            measured = _begin(self, call, entry, name, tensor_inputs)
+            outputs = run(self, call, name, tensor_inputs, num_outputs)
         except BaseException:
             _end(measured, returned=False)
             raise

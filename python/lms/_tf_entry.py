@@ -40,11 +40,33 @@ class Told(NamedTuple):
 _NOTHING = Told()
 
 
-class Entry:
-    """The optimizer's entry as it is merged into the configurations of TensorFlow."""
+class Learnt:
+    """What calls have shown of functions under one set of options, by the functions' names.
 
-    def __init__(self, config: RewriterConfig):
+    steps: what was measured, and how they were planned again. held: the sizes that functions were
+    planned for which may not be planned anew. TensorFlow keeps the plans themselves, by options:
+    so this outlives an entry, for another one with the same options.
+    """
+
+    def __init__(self) -> None:
+        self.steps: dict[bytes, _feedback.Step] = {}
+        self.held: dict[bytes, str] = {}
+
+    def resume(self) -> None:
+        """To be called where calls under other options may have come between."""
+        for step in list(self.steps.values()):
+            step.resume()
+
+
+class Entry:
+    """The optimizer's entry as it is merged into the configurations of TensorFlow.
+
+    learnt: of an earlier entry with the same options.
+    """
+
+    def __init__(self, config: RewriterConfig, learnt: Learnt | None = None):
         self._config = config
+        self._learnt = learnt or Learnt()
         self._merged: dict[tuple[bytes, Told], bytes] = {}
         self._warned: set[str] = set()
         # "" also where one number is for all: that contradicts nothing.
@@ -56,10 +78,8 @@ class Entry:
             entry.parameter_map["feedback"].b if "feedback" in entry.parameter_map else True
             for entry in config.custom_optimizers
         ]
-        # By name; no dict at all where it is switched off.
-        self._steps: dict[bytes, _feedback.Step] | None = {} if any(feedback) else None
+        self._feedback = any(feedback)
         self._problems: dict[bytes, list[str]] = {}
-        self._held: dict[bytes, str] = {}
         self._called: dict[bytes, None] = {}
         given = [
             {name: value.b for name, value in entry.parameter_map.items()}
@@ -85,6 +105,11 @@ class Entry:
         if any(entry.name == OPTIMIZER for entry in rewrite.custom_optimizers):
             return merged
         rewrite.custom_optimizers.extend(self._config.custom_optimizers)
+        clusters = merged.graph_options.optimizer_options.global_jit_level > 0
+        if rewrite.memory_optimization == rewrite.DEFAULT_MEM_OPT and not clusters:
+            # By default Grappler's own swapper comes before lms on GPUs, with no budget. What this
+            # leaves on is all else that the default does (with XLA's clusters, nothing).
+            rewrite.memory_optimization = rewrite.SCHEDULING_HEURISTICS
         for parameter, text in told._asdict().items():
             if text:
                 parameters = rewrite.custom_optimizers[-1].parameter_map
@@ -95,7 +120,7 @@ class Entry:
                 "a session's config): TensorFlow runs no graph optimizer at all, so lms cannot "
                 "work. Set it to False."
             )
-        if merged.graph_options.optimizer_options.global_jit_level > 0:
+        if clusters:
             self._warn_once(
                 "XLA auto-clustering is on (tf.config.optimizer.set_jit): the operations that "
                 "XLA compiles after lms has rewritten a step may be ordered anew, and the budget "
@@ -117,14 +142,14 @@ class Entry:
     def held_sizes(self, context: Any, name: bytes, sizes: str) -> str:
         """The sizes that a call is planned for: those of the function's first call where it may
         not be optimised anew, else `sizes`."""
-        held = self._held.get(name)
+        held = self._learnt.held.get(name)
         if held is None or (held != sizes and self._may_plan_again(context, name)):
             if not contents(context, name).seeds:
                 return sizes
             with lock:
-                if len(self._held) >= KNOWN_FUNCTIONS:
-                    self._held.clear()
-                held = self._held[name] = sizes
+                if len(self._learnt.held) >= KNOWN_FUNCTIONS:
+                    self._learnt.held.clear()
+                held = self._learnt.held[name] = sizes
         if held != sizes:
             self._warn_once(
                 f"{name.decode()} has random operations with a seed, whose sequence would begin "
@@ -135,15 +160,16 @@ class Entry:
 
     def step(self, context: Any, name: bytes) -> _feedback.Step | None:
         """What is measured of a function; None where feedback is switched off."""
-        if self._steps is None:
+        if not self._feedback:
             return None
-        step = self._steps.get(name)
+        steps = self._learnt.steps
+        step = steps.get(name)
         if step is None:
             with lock:
-                if len(self._steps) >= KNOWN_FUNCTIONS:
-                    self._steps.clear()
+                if len(steps) >= KNOWN_FUNCTIONS:
+                    steps.clear()
                 again = functools.partial(self._may_plan_again, context, name)
-                step = self._steps.setdefault(name, _feedback.Step(name.decode(), again))
+                step = steps.setdefault(name, _feedback.Step(name.decode(), again))
         return step
 
     @staticmethod

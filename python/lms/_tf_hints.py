@@ -8,7 +8,10 @@ Relies on this:
 - Passes that fuse nodes (Conv2D, BiasAdd, Relu) drop them; what is fused has the name of the last.
   So those that may become one are told by name, too: with the call (`_hints`).
 - `tf_stack.extract_stack()` has the lines of the user's program, AutoGraph or not.
-- Keras puts the ops of a layer into a name scope of its name, within that of the model.
+- Keras puts the ops of a layer into a name scope of its name, within that of the model. The scopes
+  get numbers where a name was used before, so that those of one model may look like another's.
+- A variable of Keras 3 has its tf.Variable in `_value`. A function is called with the very tensor
+  that is a variable's `handle`, of variables of a strategy with that of each of their `values`.
 """
 
 from __future__ import annotations
@@ -18,6 +21,7 @@ import os
 import re
 import threading
 import weakref
+from collections.abc import Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -25,6 +29,7 @@ from tensorflow.core.framework import attr_value_pb2 as _attr_value
 from tensorflow.python.util import tf_stack as _tf_stack
 
 from lms._failure import fail_if_injected, shielded
+from lms._tf_data import iterator_of
 
 ATTRIBUTE = "_lms_hint"
 
@@ -58,7 +63,10 @@ _marked = False  # has there ever been a hint on a node?
 _frames: weakref.WeakKeyDictionary[Any, dict[str, str]] = weakref.WeakKeyDictionary()
 _regions: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
 _models: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
+_models_changed = 0  # how often hint_layers() has been called
 _told: dict[bytes, str] = {}
+# By function: what is said of the models that it calls, and the state of `_models` at that time.
+_models_told: dict[bytes, tuple[tuple[int, int], str]] = {}
 
 
 def clean(text: str) -> str:
@@ -179,7 +187,9 @@ def layer_tree(model: Any) -> list[Layer]:
 
 def set_layers(model: Any, lines: list[str]) -> None:
     """The hints of a model's layers, from now on."""
+    global _models_changed
     with _lock:
+        _models_changed += 1
         if lines:
             _models[model] = "\n".join(lines)
         else:
@@ -194,14 +204,15 @@ def layers_text() -> str:
         return "\n".join(sorted(_models.values()))
 
 
-def hints_text(context: Any, name: bytes) -> str:
+def hints_text(context: Any, name: bytes, inputs: Sequence[Any] = ()) -> str:
     """The option `_hints` for a call of the function; "" where there is nothing to say."""
-    text = layers_text()
+    bodies: dict[str, _Body] = {}
+    text = _models_text(context, name, inputs, bodies) if _models else ""
     if not _marked:
         return text
     told = _told.get(name)
     if told is None:
-        told = _nodes_text(context, name)
+        told = _nodes_text(context, name, bodies)
         with _lock:
             if len(_told) >= _MOST_FUNCTIONS:
                 _told.clear()
@@ -209,10 +220,71 @@ def hints_text(context: Any, name: bytes) -> str:
     return "\n".join(part for part in (text, told) if part)
 
 
-def _nodes_text(context: Any, name: bytes) -> str:
+def _models_text(context: Any, name: bytes, inputs: Sequence[Any], bodies: dict[str, _Body]) -> str:
+    """What is said of the layers of the models that the function calls, and of no other: its plan
+    is not made anew for those, and their layers may have the names of its own.
+
+    It calls a model of which it is given a variable. Where the model has none, or the function is
+    given none at all, the model's name scope says so.
+    """
+    with _lock:
+        state = (_models_changed, len(_models))
+        models = list(_models.items())
+    known = _models_told.get(name)
+    if known is not None and known[0] == state:
+        return known[1]
+    given = {
+        id(value)
+        for value in inputs
+        if getattr(value, "dtype", None) == tf.resource and iterator_of(value) is None
+    }
+    scopes: set[str] | None = None
+    lines = []
+    for model, text in models:
+        handles = _handles(model)
+        if handles and given:
+            calls = not handles.isdisjoint(given)
+        else:
+            if scopes is None:
+                scopes = _scopes(context, name.decode(), bodies)
+            numbered = re.compile(re.escape(model.name) + r"(_\d+)?")
+            calls = any(numbered.fullmatch(scope) for scope in scopes)
+        if calls:
+            lines.append(text)
+    told = "\n".join(sorted(lines))
+    with _lock:
+        if len(_models_told) >= _MOST_FUNCTIONS:
+            _models_told.clear()
+        _models_told[name] = (state, told)
+    return told
+
+
+def _handles(model: Any) -> set[int]:
+    """The ids of the tensors that functions are given for a model's variables."""
+    found = set()
+    for variable in model.variables:
+        value = getattr(variable, "_value", variable)
+        parts = getattr(value, "values", None)
+        for part in parts if isinstance(parts, (list, tuple)) else (value,):
+            found.add(id(getattr(part, "handle", part)))
+    return found
+
+
+def _scopes(context: Any, name: str, bodies: dict[str, _Body]) -> set[str]:
+    """The parts of the name scopes in a function and in all that it calls."""
+    scopes: set[str] = set()
+    todo, seen = [name], {name}
+    while todo:
+        body = _body(context, todo.pop(), bodies)
+        scopes |= body.scopes
+        todo += sorted(body.functions - seen)
+        seen |= body.functions
+    return scopes
+
+
+def _nodes_text(context: Any, name: bytes, bodies: dict[str, _Body]) -> str:
     # Each function is read once, and called functions without hints are not followed: one that is
     # called twice by one that is called twice ... has as many names as there are ways to it.
-    bodies: dict[str, _Body] = {}
     lines: list[str] = []
     todo = [(name.decode(), "", 0)]
     while todo and len(lines) < _MOST_NODES:
@@ -231,11 +303,14 @@ def _nodes_text(context: Any, name: bytes) -> str:
 @dataclasses.dataclass
 class _Body:
     """Of a function: hints as form, node, frames; calls as function, node; `hinted`: is there any
-    hint in it, or in what it calls?"""
+    hint in it, or in what it calls? `functions`: all that it names, bodies of loops as well;
+    `scopes`: parts of the names of its nodes."""
 
     hints: list[tuple[str, str, str]]
     calls: list[tuple[str, str]]
     hinted: bool = False
+    functions: set[str] = dataclasses.field(default_factory=set)
+    scopes: set[str] = dataclasses.field(default_factory=set)
 
 
 def _body(context: Any, name: str, bodies: dict[str, _Body]) -> _Body:
@@ -247,6 +322,10 @@ def _body(context: Any, name: str, bodies: dict[str, _Body]) -> _Body:
         if node.op in ("PartitionedCall", "StatefulPartitionedCall"):
             called.append(node.attr["f"].func.name)
         body.calls += [(other, node.name) for other in called]
+        body.functions.update(called)
+        for value in node.attr.values():
+            body.functions.update(f.name for f in (value.func, *value.list.func) if f.name)
+        body.scopes.update(node.name.split("/")[:-1])
         if ATTRIBUTE not in node.attr:
             continue
         frames = node.attr[ATTRIBUTE].s.decode()

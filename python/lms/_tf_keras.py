@@ -40,8 +40,9 @@ def _wrap_resolve(original: Any) -> Any:
         answer = original(self)
         with shielded("keras jit"):
             fail_if_injected("keras jit")
-            ours = bool(answer) and process_entry() is None
-            _auto_models[self] = ours
+            with lock:  # set_entry() goes through these models
+                ours = bool(answer) and process_entry() is None
+                _auto_models[self] = ours
             return ours
         return answer
 
@@ -56,12 +57,13 @@ def _wrap_compile(original: Any) -> Any:
         result = original(self, *args, **kwargs)
         with shielded("keras compile"):
             fail_if_injected("keras compile")
-            _xla_models.discard(self)
             given = signature.bind(self, *args, **kwargs).arguments
-            if given.get("jit_compile", "auto") != "auto":
-                _auto_models.pop(self, None)  # Keras may have asked itself on the way
-                if self._jit_compile:
-                    _xla_models.add(self)
+            with lock:  # as above
+                _xla_models.discard(self)
+                if given.get("jit_compile", "auto") != "auto":
+                    _auto_models.pop(self, None)  # Keras may have asked itself on the way
+                    if self._jit_compile:
+                        _xla_models.add(self)
         return result
 
     return compile

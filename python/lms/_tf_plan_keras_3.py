@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import importlib
 import inspect
 import random
 import sys
@@ -21,14 +22,20 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
-import keras as _keras
 import numpy as np
 import tensorflow as tf
-from keras.src import backend as _backend
 from tensorflow.python.ops import resource_variable_ops as _resources
 
 from lms._tf_keras import KERAS_2
 from lms._tf_patch import Patch
+
+_keras: Any = None
+_backend: Any = None
+# Where its backend is not installed (KERAS_BACKEND), or it is not installed itself, there are no
+# models of it, and TensorFlow goes on without it as well.
+with contextlib.suppress(ImportError, AttributeError):
+    _keras = importlib.import_module("keras")
+    _backend = importlib.import_module("keras.src.backend")
 
 PREFIX = "keras."
 
@@ -47,7 +54,8 @@ _open_everywhere = 0
 
 
 def model_class() -> Any:
-    return _keras.Model
+    """The class that all its models are of; None where it cannot be imported."""
+    return None if _keras is None else _keras.Model
 
 
 def _wrap_initialize(original: Any) -> Any:
@@ -84,6 +92,8 @@ def _wrap_should_use_v2(original: Any) -> Any:
 
 
 def _patches() -> list[Patch]:
+    if _backend is None:
+        return []
     name = "_initialize_with_initializer"
     # keras.Variable derives from the backend's class, which is the one that has it.
     owners = [kind for kind in _backend.Variable.__mro__ if name in kind.__dict__]

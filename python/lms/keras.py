@@ -24,8 +24,16 @@ import threading
 from types import TracebackType
 from typing import Any
 
-import keras
 import tensorflow as tf
+
+try:
+    import keras
+except (ImportError, AttributeError) as error:
+    raise ImportError(
+        f"lms.keras needs Keras, which cannot be imported: {error}. Install what is missing, or "
+        "set KERAS_BACKEND=tensorflow: with another backend, Keras runs nothing that lms could "
+        "rewrite. All of lms but lms.keras works without Keras."
+    ) from error
 
 from lms import _report, _switch, _tensorboard, memory
 from lms._failure import fail_if_injected, shielded
@@ -294,19 +302,42 @@ def _latest_sequence() -> int:
 def _report_since(seen: int, before: int) -> _report.Report | None:
     """The report on the training step: of those made since `seen`, else `before`, else any.
 
-    A function that was planned before is not planned again for another fit.
+    A function that was planned before is not planned again for another fit. What trains goes before
+    validation, which under a share ("60%") may be all that its own budget is too small for.
     """
     everything = _report.reports()
-    new = [report for report in everything if report.sequence > seen]
-    same = [report for report in everything if report.sequence == before]
-    for reports in (new, same, everything):
-        chosen = _training_step(reports)
-        if chosen is not None:
-            return chosen
+    trains = {}  # by function, where that is known
+    for report in everything:
+        known = _trains(report)
+        if known is not None:
+            trains[report.function] = known
+    may_train = [report for report in everything if trains.get(report.function, True)]
+    for among in (may_train, everything):
+        new = [report for report in among if report.sequence > seen]
+        same = [report for report in among if report.sequence == before]
+        for reports in (new, same, among):
+            trained = [report for report in reports if trains.get(report.function)]
+            chosen = _step_to_show(trained) or _step_to_show(reports)
+            if chosen is not None:
+                return chosen
     return None
 
 
-def _training_step(reports: list[_report.Report]) -> _report.Report | None:
+_trained: dict[int, bool] = {}  # by the report's number: reading details takes its time
+_MOST_KNOWN = 4096
+
+
+def _trains(report: _report.Report) -> bool | None:
+    """Whether there is a backward pass in it; None where it has no details, or no longer."""
+    if report.sequence not in _trained and report.details is not None:
+        if len(_trained) >= _MOST_KNOWN:
+            _trained.clear()
+        backward = report.details["phases"].index("backward")
+        _trained[report.sequence] = backward in report.details["before"]["phase"]
+    return _trained.get(report.sequence)
+
+
+def _step_to_show(reports: list[_report.Report]) -> _report.Report | None:
     needed = [item for item in reports if item.status in ("rewritten", "infeasible", "failed")]
     if needed:
         return needed[-1]

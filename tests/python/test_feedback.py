@@ -101,6 +101,35 @@ def test_planning_again_stops():
     assert reports[-1].status == "rewritten"  # as good as it gets, not stock
 
 
+@pytest.mark.parametrize("between", ["nothing", "disable", "another budget"])
+def test_what_was_learnt_is_kept_for_the_same_options(between):
+    step = make_hidden_step()
+    lms.enable("70%")
+    for _ in range(8):
+        step()
+    planned = len(reports_on(step))
+    assert planned > 1
+    peak = peak_of_call(step)
+    if between == "disable":
+        lms.disable()
+    if between == "another budget":
+        with lms.enabled("90%", feedback=False):
+            step()
+            planned += 1
+    lms.enable("70%")
+    # TensorFlow still has the first plan as well, which took more than its budget.
+    assert peak_of_call(step) <= peak + UNIT // 2
+    step(), step()
+    assert len(reports_on(step)) == planned
+
+
+def peak_of_call(step):
+    before = lms.memory.bytes_in_use()
+    lms.memory.reset_peak()
+    step()
+    return lms.memory.peak_bytes() - before
+
+
 def test_a_report_that_said_fits_was_wrong():
     step = make_hidden_step()
     lms.enable("1GiB")

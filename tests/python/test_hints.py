@@ -545,6 +545,76 @@ def test_hints_of_one_model_are_not_the_others():
     assert verified(other_step).status == "fits"
 
 
+def twins():
+    """Two models, the scopes of which look like each other's: Keras gives them numbers."""
+    made = []
+    for name, layers in (("twin", ("dense", "dense_1")), ("twin_1", ("dense_1", "dense_3"))):
+        hidden = [tf.keras.layers.Dense(WIDTH, "tanh", name=layer) for layer in layers]
+        head = tf.keras.layers.Dense(1, name="head")
+        made.append(tf.keras.Sequential([tf.keras.Input((WIDTH,)), *hidden, head], name=name))
+    return made
+
+
+def step_of(model: tf.keras.Model) -> Callable:
+    data = inputs()
+
+    def step():
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean(model(data, training=True) ** 2)
+        descend(tape, loss, model.trainable_variables)
+        return loss
+
+    return named(step)
+
+
+@pytest.mark.parametrize("hinted", [0, 1])
+def test_scopes_that_look_alike_are_told_apart(hinted):
+    models = twins()
+    steps = [step_of(model) for model in models]
+    lms.hint_layers(models[hinted], recompute=["re:dense.*"])
+    found = [verified(step) for step in steps]
+    assert found[hinted].status == "rewritten" and found[hinted].hints
+    assert found[1 - hinted].status == "fits" and found[1 - hinted].hints == ()
+
+
+def test_hints_have_no_function_of_another_model_planned_anew():
+    models = twins()
+    steps = [step_of(model) for model in models]
+    data = inputs()
+    doubled = named(lambda: tf.reduce_sum(tf.tanh(data * 2.0)))
+    lms.enable(AMPLE)
+    for _ in range(2):
+        for step in (*steps, doubled):
+            step()
+        lms.hint_layers(models[1], recompute=["dense_3"])
+    assert [len(reports_on(step)) for step in (*steps, doubled)] == [1, 2, 1]
+    lms.hint_layers(models[1])
+    steps[1]()
+    assert len(reports_on(steps[1])) == 2  # TensorFlow has the first plan still
+
+
+def test_a_model_without_weights_is_known_by_its_scope():
+    middle = [tf.keras.layers.Activation("tanh", name=f"middle_{i}") for i in range(3)]
+    model = tf.keras.Sequential([tf.keras.Input((WIDTH,)), *middle], name="weightless")
+    lms.hint_layers(model, recompute=["middle_1"])
+    layers, data = weights(2), inputs()
+
+    @tf.function
+    def called(y):
+        return model(y)
+
+    def step():
+        with tf.GradientTape() as tape:
+            y = called(tf.matmul(data, layers[0]))
+            loss = tf.reduce_mean(tf.matmul(y, layers[1]) ** 2)
+        descend(tape, loss, layers)
+        return loss
+
+    assert verified(step).hints
+    plain = blocks()
+    assert verified(lambda: plain()).hints == ()
+
+
 def test_fit_with_hinted_layers():
     model, _ = model_and_step()
     lms.hint_layers(model, recompute=["re:block_.*"])

@@ -233,6 +233,33 @@ def test_later_callbacks_see_the_peak_and_validation_is_not_in_it(tmp_path):
     assert budget.peaks[0] < 1.5 * plain.peaks[0]
 
 
+@pytest.mark.parametrize("when", ["in the fit", "in the second fit", "before"])
+def test_the_report_is_the_training_steps_not_that_of_validation(when, capsys, tmp_path):
+    """Its own share is less than validation can do with: it is "infeasible", and comes later."""
+    x, y = data(rows=8 * BATCH)
+    validation = {"validation_data": (x, y), "validation_batch_size": 8 * BATCH}
+    model = make_model()
+    if when == "before":
+        with lms.enabled("60%"):
+            train(model)
+            model.evaluate(x, y, batch_size=8 * BATCH, verbose=0)
+    budget = lms.keras.MemoryBudget("60%", report=tmp_path / "report.json")
+    train(model, budget, **({"epochs": 2} if when == "in the second fit" else validation))
+    if when == "in the second fit":
+        capsys.readouterr()
+        train(model, budget, lms.keras.TensorBoard(tmp_path), **validation)
+        (_, shown) = events(tmp_path)["lms/budget_bytes"][-1]
+        assert tf.make_ndarray(shown.tensor) == np.float32(budget.report.budget_bytes)
+    first, *others = (r for r in lms.reports() if "on_iterator" in r.function)
+    assert [r.status for r in others][-1:] == ["infeasible"]
+    assert budget.report.sequence == first.sequence
+    assert budget.report.status == "rewritten"
+    said = [line for line in capsys.readouterr().out.splitlines() if line.startswith("lms: ")]
+    assert [first.function in line for line in said] == [True]
+    written = json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))
+    assert written["function"] == first.function
+
+
 @pytest.mark.parametrize("ending", ["json", "txt", "png"])
 def test_the_report_is_written_when_fit_ends(ending, tmp_path, capsys):
     path = tmp_path / "new" / f"report.{ending}"

@@ -129,3 +129,43 @@ print(len(first.reports()) > 0, len(lms.reports()))
     assert status == 0, output
     assert "registered ['another copy of lms has registered LmsOptimizer" in output
     assert "[0. 0.]\nTrue 0" in output
+
+
+@pytest.mark.parametrize("missing", ["jax", "keras"])
+def test_a_keras_that_cannot_be_imported(missing):
+    """Its backend is not installed, or it is not itself: lms works for TensorFlow without it."""
+    code = f"""
+import sys
+sys.modules[{missing!r}] = None
+import lms
+import tensorflow as tf
+
+def make():
+    weight = tf.Variable(tf.ones([64, 64]))
+
+    @tf.function(input_signature=[tf.TensorSpec([512, 64])])
+    def step(x):
+        with tf.GradientTape() as tape:
+            y = x
+            for _ in range(8):
+                y = tf.tanh(tf.matmul(y, weight))
+            loss = tf.reduce_mean(y * y)
+        weight.assign_sub(tape.gradient(loss, weight))
+        return loss
+
+    return step
+
+step = make()
+lms.enable("min")
+step(tf.ones([512, 64]))
+print(lms.report().status, lms.plan(step).status, lms.plan(make).status)
+try:
+    lms.keras.MemoryBudget("60%")
+except ImportError as error:
+    print("ImportError:", error)
+"""
+    status, output = run_python(code, **({"KERAS_BACKEND": "jax"} if missing == "jax" else {}))
+    assert status == 0, output
+    assert "rewritten fits fits" in output, output
+    said = output.partition("ImportError: lms.keras needs Keras, which cannot be imported: ")[2]
+    assert missing in said.splitlines()[0] and "KERAS_BACKEND=tensorflow" in said

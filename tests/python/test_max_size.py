@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 from lms import _native, _process_memory, _size_trials
 from lms._size_search import Search, Trial
-from planning_steps import dense
+from planning_steps import dense, narrow
 
 WIDTH, LAYERS = 64, 12
 # Small enough for hundreds of rows: a stand-in for a GPU.
@@ -200,12 +200,17 @@ def test_bad_input():
 
 
 def test_a_limit_on_the_process_is_kept_by_real_runs():
-    own, fill = _process_memory.overhead(dense, 4)
+    own, fill = _process_memory.overhead(narrow, 512)
     assert 100 << 20 < own < 3 << 30 and 0 < fill < 1
-    limit = own + (160 << 20)
-    assert _process_memory.runs(dense, 4, limit, 0, own)["ok"]
-    # Ten buffers and more of 16384 x 256 floats, 16 MiB each, are more than 160 MiB.
-    assert not _process_memory.runs(dense, 16384, limit, 0, own)["ok"]
+    # Tensors may take 56 MiB; with room for what else a process may want, they alone end it.
+    own += 128 << 20
+    limit = own + (56 << 20)
+    # Of each row the backward pass needs eight times 512 floats, 16 KiB: 8 MiB of 512 rows (and 14
+    # are weights and their gradients), 64 MiB of 4096. What comes in is 16 KiB of all those.
+    assert _process_memory.runs(narrow, 512, limit, 0, own)["ok"]
+    answer = _process_memory.runs(narrow, 4096, limit, 0, own)
+    assert not answer["ok"]
+    assert "ResourceExhausted" in answer["error"], answer
 
 
 # ---- sizes that cannot be planned ------------------------------------------------------------

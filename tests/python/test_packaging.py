@@ -7,12 +7,14 @@ import importlib.util
 import os
 import pathlib
 import re
+import runpy
 import subprocess
 import sys
 import tarfile
 
 import lms
 import pytest
+import setuptools
 from lms import _build_info, _native
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -90,6 +92,38 @@ def test_the_sdist_holds_what_the_build_needs_and_no_results_of_one(
     assert needed - held == set()
     assert "python/lms/_build_info.py" not in held
     assert not [name for name in held if name.endswith((".so", ".pyc"))]
+
+
+@pytest.mark.parametrize(
+    ("free_kb", "environment", "expected"),
+    [
+        (64_000_000, {}, "8"),
+        (7_000_000, {}, "4"),  # 7.2 GB
+        (900_000, {}, "1"),
+        (None, {}, "8"),  # not known
+        (7_000_000, {"LMS_JOBS": "6"}, "6"),
+        (7_000_000, {"CMAKE_BUILD_PARALLEL_LEVEL": "3"}, "3"),
+        (7_000_000, {"CMAKE_BUILD_PARALLEL_LEVEL": "3", "LMS_JOBS": "6"}, "6"),
+    ],
+)
+def test_as_many_compilers_as_memory_is_free_for(
+    free_kb: int | None,
+    environment: dict[str, str],
+    expected: str,
+    tmp_path: pathlib.Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    meminfo = tmp_path / "meminfo"
+    if free_kb is not None:
+        meminfo.write_text(f"MemTotal:  99999999 kB\nMemAvailable:   {free_kb} kB\n")
+    for name in ("LMS_JOBS", "CMAKE_BUILD_PARALLEL_LEVEL"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(setuptools, "setup", lambda **told: None)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: set(range(8)), raising=False)
+    setup_script = runpy.run_path(str(ROOT / "setup.py"))
+    assert setup_script["compile_jobs"](str(meminfo)) == expected
 
 
 def test_a_build_without_tensorflow_stops_and_names_the_fix(tmp_path: pathlib.Path) -> None:

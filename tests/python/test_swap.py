@@ -158,10 +158,25 @@ def test_options_reach_the_optimizer_by_hand():
     assert parameters["swap_disk_limit"].s == b"8GiB"
 
 
-def test_options_do_no_harm_to_a_step():
+def test_options_that_allow_no_swapping_do_no_harm_to_a_step(tmp_path):
     step, _ = make_step()
     expected = step().numpy()
-    step, _ = make_step()
-    lms.enable("60%", swap_include="nowhere", swap_tensors=3, swap_sync="out")
-    assert step().numpy() == expected
-    assert reports_on(step)[0].status in ("rewritten", "infeasible", "fits", "skipped")
+    kinds = {}
+    for include in ("nowhere", "anywhere"):
+        step, _ = make_step()
+        lms.enable(
+            "60%",
+            recompute=include == "nowhere",  # else swapping is all that there is
+            swap_to=tmp_path,
+            swap_include="nowhere" if include == "nowhere" else None,
+            swap_tensors=30,
+            swap_sync="out",
+            swap_out_bandwidth="5GB",
+            swap_in_bandwidth="5GB",
+        )
+        assert step().numpy() == expected
+        (report,) = reports_on(step)
+        assert report.status == "rewritten", report.reason
+        kinds[include] = {decision["kind"] for decision in report.decisions}
+    assert "recompute" in kinds["nowhere"] and "swap_out" not in kinds["nowhere"]
+    assert "swap_out" in kinds["anywhere"]  # by the same options, where they let it
