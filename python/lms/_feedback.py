@@ -7,8 +7,8 @@ makes TensorFlow have it optimised anew.
 
 Of a step that takes its batch from iterators, what the step itself asks for is measured, and the
 batch; of others, the rise of the memory in use but for what others make meanwhile and keep
-(cc/core/system/step_peak.h). A step on several CPU devices is measured as a whole, the figure shared
-out as predicted.
+(cc/core/system/step_peak.h). A step on several CPU devices is measured as a whole, and the figure
+shared out as predicted.
 """
 
 from __future__ import annotations

@@ -129,6 +129,7 @@ def test_an_interruption(capfd, monkeypatch):
     assert json.loads(out)["ok"] is False
 
 
+@pytest.mark.slow
 def test_a_reader_that_has_enough(report, tmp_path):
     report.to_json(tmp_path / "report.json")
     code = "import sys, lms_cli; sys.exit(lms_cli.main(['report', 'report.json']))"
@@ -411,6 +412,7 @@ def test_what_is_no_report(text, tmp_path, capfd):
 # ---- bench ----
 
 
+@pytest.mark.slow
 def test_a_model_is_trained_and_compared(models, capfd):
     """Two processes that train."""
     words = ("--batch", 2048, "--arg", "width=128", "--steps", 3, "--threads", 1)

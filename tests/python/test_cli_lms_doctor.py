@@ -52,6 +52,7 @@ def test_all_is_well_here(tmp_path):
     assert found(data, "LMS_PROFILE_DIR")["status"] == "ok"
 
 
+@pytest.mark.slow
 def test_what_stands_in_the_way(tmp_path):
     status, data, _ = run(
         *("doctor", "--no-self-test"),
@@ -121,6 +122,7 @@ def test_importing_lms_as_a_package_still_raises(bare):
     assert done.returncode == 1 and "ImportError: lms needs TensorFlow" in done.stderr
 
 
+@pytest.mark.slow
 def test_built_for_another_tensorflow(tmp_path):
     copy_package(tmp_path, {"tensorflow_version": "2.99.0"})
     (tmp_path / "lms_cli").symlink_to(SOURCES / "lms_cli")

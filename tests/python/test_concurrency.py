@@ -55,6 +55,7 @@ def run(code: str) -> str:
     return output
 
 
+@pytest.mark.slow
 def test_functions_that_are_optimised_at_once_have_the_right_bits_and_a_report_each():
     run("""
         expected = [bits(*make_step(layers=n + 3), 3) for n in range(THREADS)]
@@ -70,6 +71,7 @@ def test_functions_that_are_optimised_at_once_have_the_right_bits_and_a_report_e
     """)
 
 
+@pytest.mark.slow
 def test_switching_reports_and_counting_meanwhile():
     run("""
         expected = [bits(*make_step(layers=n + 3), 4) for n in range(THREADS)]
@@ -109,6 +111,7 @@ def test_switching_reports_and_counting_meanwhile():
     """)
 
 
+@pytest.mark.slow
 def test_failures_come_and_go():
     run("""
         expected = [bits(*make_step(layers=n + 3), 3) for n in range(THREADS)]

@@ -142,6 +142,7 @@ def runs() -> dict[str, dict]:
     return json.loads(done.stdout.splitlines()[-1])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", dict.fromkeys(block.page for block in PYTHON if not block.not_run))
 def test_the_python_blocks_of_a_page_run(page: str, runs: dict[str, dict]) -> None:
     assert runs[page]["error"] == ""

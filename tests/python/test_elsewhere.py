@@ -15,6 +15,8 @@ import pytest
 from lms import _format
 from patience import HANGS
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parents[2]
 TOOLS = ROOT / "tools"
 LOOK = """

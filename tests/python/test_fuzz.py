@@ -65,6 +65,7 @@ def test_a_program_that_lms_has_to_rewrite_is_seen_as_such(tmp_path):
     assert [outcome["status"] for outcome in outcomes] == ["rewritten", "rewritten", "fits"]
 
 
+@pytest.mark.slow
 def test_random_programs_compute_what_stock_does():
     found = outcomes_of("--seed", "7", "--programs", "12")
     assert len(found) == 12

@@ -666,6 +666,7 @@ def test_a_function_traced_while_lms_was_off_has_its_hints():
     assert "Tanh_2" in recomputed(reports_on(hinted)[-1])
 
 
+@pytest.mark.slow
 def test_a_saved_model_loads_without_lms(tmp_path):
     class Module(tf.Module):
         @tf.function(input_signature=[tf.TensorSpec([4])])

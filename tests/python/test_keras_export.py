@@ -142,6 +142,7 @@ def test_variables_and_archives_hold_the_same(saved):
     assert values(saved["stock"]) == values(saved["lms"])
 
 
+@pytest.mark.slow
 def test_they_serve_where_there_is_no_lms(saved, tmp_path):
     code = (
         "import sys, tensorflow as tf; "

@@ -7,6 +7,8 @@ import pytest
 from helpers import PACKAGE, run_python
 from lms import _build_info, _loader
 
+pytestmark = pytest.mark.slow
+
 FACTS = dict(_build_info.FACTS)
 
 

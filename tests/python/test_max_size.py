@@ -199,6 +199,7 @@ def test_bad_input():
         lms.max_batch_size(step, device="abacus")
 
 
+@pytest.mark.slow
 def test_a_limit_on_the_process_is_kept_by_real_runs():
     own, fill = _process_memory.overhead(narrow, 512)
     assert 100 << 20 < own < 3 << 30 and 0 < fill < 1

@@ -17,6 +17,8 @@ pytest.importorskip("highspy")
 
 from planner import oracle
 
+pytestmark = pytest.mark.slow
+
 MOST_PLANS = 3000
 
 

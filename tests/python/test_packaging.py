@@ -17,6 +17,8 @@ import pytest
 import setuptools
 from lms import _build_info, _native
 
+pytestmark = pytest.mark.slow
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 

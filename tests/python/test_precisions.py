@@ -60,6 +60,7 @@ def test_no_step_is_declined(layers, precision):
     assert report.status in ("rewritten", "fits"), str(report)
 
 
+@pytest.mark.slow
 def test_no_step_is_declined_with_the_other_kernels():
     """oneDNN is switched on or off once for a process: there the other way."""
     if os.environ.get("TEST_ONEDNN_SWITCHED") == "1":

@@ -241,6 +241,7 @@ def small_disk(tmp_path: Path) -> Any:
     subprocess.run(["umount", str(place)], check=True)
 
 
+@pytest.mark.slow
 def test_a_disk_that_others_have_filled(tmp_path: Path, small_disk: Path) -> None:
     program = """
 _native.trim_spill()

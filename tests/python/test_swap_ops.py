@@ -148,6 +148,7 @@ def run_child(tmp_path: Path, program: str, returncode: int = 0) -> str:
     return result.stdout
 
 
+@pytest.mark.slow
 def test_a_limit_on_file_sizes_fails_the_step_and_not_the_process(tmp_path: Path) -> None:
     output = run_child(
         tmp_path,
@@ -174,6 +175,7 @@ def test_a_limit_on_file_sizes_fails_the_step_and_not_the_process(tmp_path: Path
     assert "trained 0.51" in output
 
 
+@pytest.mark.slow
 def test_a_truncated_file_is_data_loss(tmp_path: Path) -> None:
     output = run_child(
         tmp_path,
@@ -216,6 +218,7 @@ def test_a_truncated_file_is_data_loss(tmp_path: Path) -> None:
     assert "are not what it wrote: the file ends before them" in output and "swap_in_0" in output
 
 
+@pytest.mark.slow
 def test_a_killed_process_leaves_nothing(tmp_path: Path) -> None:
     output = run_child(
         tmp_path,

@@ -145,6 +145,7 @@ def test_batch_norms_take_what_is_predicted(dtype):
     check_batch_norms(dtype)
 
 
+@pytest.mark.slow
 def test_kernels_of_tensorflows_own_hold_patches_and_copies():
     in_child(
         """
@@ -166,6 +167,7 @@ for dtype in ("float64", "float32"):
 
 # As on processors that have AVX-512 and nothing for bfloat16 (TensorFlow gives that to oneDNN all
 # the same). Where there is no AVX-512 at all, these are TensorFlow's own.
+@pytest.mark.slow
 def test_products_of_bfloat16_without_instructions_for_it_add_up_in_float():
     in_child(
         """
@@ -184,6 +186,7 @@ t.predicted_well(
     )
 
 
+@pytest.mark.slow
 def test_floats_take_as_much_with_avx2_alone():
     in_child(
         """

@@ -21,6 +21,7 @@ from zoo.others import catalogue as others  # noqa: E402
 PATHS = os.pathsep.join([str(TESTS), str(TESTS.parent / "benchmarks"), *sys.path])
 
 
+@pytest.mark.slow
 def test_small_models_have_the_bits_of_stock_and_keep_their_budgets(tmp_path):
     """In one process, with one thread of each kind."""
     out = tmp_path / "rows"
@@ -44,6 +45,7 @@ with open({str(out)!r}, "w") as file:
         assert statuses["min"] == "rewritten", row["model"]
 
 
+@pytest.mark.slow
 def test_a_program_of_others_is_run_as_a_whole_at_each_budget(tmp_path):
     """One that needs no library beside TensorFlow: bits, and a peak for each of its steps."""
     out = tmp_path / "row"

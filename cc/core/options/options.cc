@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "cc/core/base/bytes.h"
+#include "cc/core/options/recorded_sizes.h"
 #include "cc/core/options/swap_options.h"
 
 namespace lms {

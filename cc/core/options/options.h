@@ -15,7 +15,7 @@
 
 #include "cc/core/graph/swap_link.h"
 #include "cc/core/options/argument_sizes.h"
-#include "cc/core/options/recorded_sizes.h"
+#include "cc/core/options/recorded_shapes.h"
 
 namespace lms {
 

@@ -21,11 +21,9 @@
 #include <string>
 #include <vector>
 
-namespace lms {
+#include "cc/core/options/recorded_shapes.h"
 
-using RecordedShape = std::vector<int64_t>;
-// By "node:port".
-using RecordedShapes = std::map<std::string, RecordedShape>;
+namespace lms {
 
 inline constexpr int kMostExactRaises = 3;
 

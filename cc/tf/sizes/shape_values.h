@@ -26,7 +26,7 @@
 #include <vector>
 
 #include "cc/core/base/deadline.h"
-#include "cc/core/options/recorded_sizes.h"
+#include "cc/core/options/recorded_shapes.h"
 #include "cc/tf/sizes/op_evaluation.h"
 #include "cc/tf/sizes/shape_graph.h"
 #include "tensorflow/core/framework/shape_inference.h"

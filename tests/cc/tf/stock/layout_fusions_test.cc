@@ -146,7 +146,9 @@ TEST(LayoutFusions, ARewriteThatWouldPartTwoIsRefused) {
     MemoryProfile profile;
     const absl::Status status = VerifyRewrite(step.item(), step.index(), item, step.sizes(), 1, SwapLink(), &profile);
     EXPECT_EQ(status.ok(), !parted) << status.message();
-    if (parted) EXPECT_NE(status.message().find("no longer be computed by filter"), std::string::npos);
+    if (parted) {
+      EXPECT_NE(status.message().find("no longer be computed by filter"), std::string::npos);
+    }
   }
 }
 
