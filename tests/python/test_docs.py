@@ -182,6 +182,7 @@ def shape(line: str) -> str:
     return re.sub(r"\s+", " ", line).strip()
 
 
+@pytest.mark.slow
 def test_output_that_is_shown_is_what_is_printed(runs: dict[str, dict]) -> None:
     shown = [block for block in BLOCKS if block.output]
     assert shown
@@ -479,6 +480,7 @@ def test_pictures_can_be_read_on_white_and_on_black() -> None:
             assert contrast(color, "#ffffff") >= 3 <= contrast(color, "#131416"), (picture, color)
 
 
+@pytest.mark.slow
 def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
     for name in ("sphinx", "furo", "myst_parser", "sphinx_copybutton"):
         if importlib.util.find_spec(name) is None:
