@@ -87,7 +87,8 @@ TEST(TimeOpsTest, LoopsAndWhatIsFoldedStayFree) {
   tensorflow::GraphDef graph;
   ASSERT_TRUE(TimeOps(Timing(), nullptr, b.item(), false, &graph).ok());
   EXPECT_EQ(ChainOf(graph), (std::vector<std::string>{"sum", "after"}));
-  for (const TimedOp& op : TimedStore::Global().Take("test").at(0).ops) {
+  const std::vector<TimedFunction> timed = TimedStore::Global().Take("test");
+  for (const TimedOp& op : timed.at(0).ops) {
     const bool free = op.name == "folded" || op.name == "body";
     if (free || op.name == "sum" || op.name == "after" || op.name == "a") {
       EXPECT_EQ(op.always, !free) << op.name;
