@@ -16,15 +16,18 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 
 _MAY = re.compile(r"^May include: (nothing else|[\w/, ]+)\.$", re.M)
-_INCLUDE = re.compile(r'^#include "cc/(\w+/\w+)/[^"]+"', re.M)
+_INCLUDE = re.compile(r'^#include "cc/([^"]+)/[^"/]+"', re.M)
 
 
 def allowed(cc: Path) -> tuple[dict[str, set[str]], list[str]]:
     """What each room may include, by "core/base" and the like; and problems of the READMEs."""
     rooms: dict[str, set[str]] = {}
     problems = []
-    for room in sorted(path for part in ("core", "tf") for path in (cc / part).glob("*/")):
+    for room in sorted(path for part in ("core", "tf") for path in (cc / part).iterdir()):
         name = room.relative_to(cc).as_posix()
+        if not room.is_dir():
+            problems.append(f"cc/{name} is in no room")
+            continue
         readme = room / "README.md"
         found = _MAY.search(readme.read_text(encoding="utf-8")) if readme.exists() else None
         if found is None:

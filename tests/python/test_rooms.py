@@ -51,6 +51,17 @@ def test_the_core_includes_no_tensorflow_part(cc):
     assert len(rooms.check(cc)) == 1
 
 
+def test_the_core_includes_no_program_of_it(cc):
+    add(cc / "core" / "text" / "text_format.cc", '#include "cc/cli/json.h"')
+    (problem,) = rooms.check(cc)
+    assert problem == "cc/core/text/text_format.cc includes cc/cli, which cc/core/text may not"
+
+
+def test_a_source_in_no_room(cc):
+    (cc / "core" / "stray.cc").write_text("")
+    assert rooms.check(cc) == ["cc/core/stray.cc is in no room"]
+
+
 def test_a_circle(cc):
     allow(cc / "core" / "base", "core/simulate")
     (problem,) = rooms.check(cc)

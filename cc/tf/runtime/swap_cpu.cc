@@ -12,7 +12,7 @@ using ::tensorflow::OpKernelConstruction;
 using ::tensorflow::OpKernelContext;
 using ::tensorflow::Tensor;
 
-DiskSwapOut::DiskSwapOut(OpKernelConstruction* construction) : AsyncOpKernel(construction) {
+CpuSwapOut::CpuSwapOut(OpKernelConstruction* construction) : AsyncOpKernel(construction) {
   std::string tier;
   OP_REQUIRES_OK(construction, construction->GetAttr("tier", &tier));
   OP_REQUIRES_OK(construction, construction->GetAttr("directory", &directory_));
@@ -23,7 +23,7 @@ DiskSwapOut::DiskSwapOut(OpKernelConstruction* construction) : AsyncOpKernel(con
   OP_REQUIRES_OK(construction, CheckSwappable(input_type(0)));
 }
 
-void DiskSwapOut::ComputeAsync(OpKernelContext* context, DoneCallback done) {
+void CpuSwapOut::ComputeAsync(OpKernelContext* context, DoneCallback done) {
   const Tensor& tensor = context->input(0);
   auto content = std::make_shared<SwapContent>();
   content->dtype = tensor.dtype();
@@ -46,12 +46,12 @@ void DiskSwapOut::ComputeAsync(OpKernelContext* context, DoneCallback done) {
                });
 }
 
-DiskSwapIn::DiskSwapIn(OpKernelConstruction* construction) : AsyncOpKernel(construction) {
+CpuSwapIn::CpuSwapIn(OpKernelConstruction* construction) : AsyncOpKernel(construction) {
   OP_REQUIRES_OK(construction, construction->GetAttr("deadline", &deadline_));
   OP_REQUIRES_OK(construction, CheckSwappable(output_type(0)));
 }
 
-void DiskSwapIn::ComputeAsync(OpKernelContext* context, DoneCallback done) {
+void CpuSwapIn::ComputeAsync(OpKernelContext* context, DoneCallback done) {
   std::shared_ptr<const SwapContent> content;
   OP_REQUIRES_OK_ASYNC(context, GetSwapContent(context, output_type(0), &content), done);
   OP_REQUIRES_ASYNC(context, content->store != nullptr,

@@ -15,9 +15,9 @@
 
 namespace lms {
 
-class DiskSwapOut : public tensorflow::AsyncOpKernel {
+class CpuSwapOut : public tensorflow::AsyncOpKernel {
  public:
-  explicit DiskSwapOut(tensorflow::OpKernelConstruction* construction);
+  explicit CpuSwapOut(tensorflow::OpKernelConstruction* construction);
   void ComputeAsync(tensorflow::OpKernelContext* context, DoneCallback done) override;
   bool IsExpensive() override { return false; }  // it only hands the copy over
 
@@ -27,9 +27,9 @@ class DiskSwapOut : public tensorflow::AsyncOpKernel {
   int64_t limit_ = 0;
 };
 
-class DiskSwapIn : public tensorflow::AsyncOpKernel {
+class CpuSwapIn : public tensorflow::AsyncOpKernel {
  public:
-  explicit DiskSwapIn(tensorflow::OpKernelConstruction* construction);
+  explicit CpuSwapIn(tensorflow::OpKernelConstruction* construction);
   void ComputeAsync(tensorflow::OpKernelContext* context, DoneCallback done) override;
   bool IsExpensive() override { return false; }  // it only hands the copy over
 

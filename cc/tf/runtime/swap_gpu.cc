@@ -58,7 +58,7 @@ struct Staging {
 
 }  // namespace
 
-DeviceSwapOut::DeviceSwapOut(OpKernelConstruction* construction) : AsyncOpKernel(construction) {
+GpuSwapOut::GpuSwapOut(OpKernelConstruction* construction) : AsyncOpKernel(construction) {
   std::string tier;
   OP_REQUIRES_OK(construction, construction->GetAttr("tier", &tier));
   OP_REQUIRES_OK(construction, construction->GetAttr("directory", &directory_));
@@ -68,7 +68,7 @@ DeviceSwapOut::DeviceSwapOut(OpKernelConstruction* construction) : AsyncOpKernel
   disk_ = tier == "disk";
 }
 
-void DeviceSwapOut::ComputeAsync(OpKernelContext* context, DoneCallback done) {
+void GpuSwapOut::ComputeAsync(OpKernelContext* context, DoneCallback done) {
   const Tensor& tensor = context->input(0);
   const auto bytes = static_cast<int64_t>(tensor.TotalBytes());
   auto content = std::make_shared<SwapContent>();
@@ -100,7 +100,7 @@ void DeviceSwapOut::ComputeAsync(OpKernelContext* context, DoneCallback done) {
       });
 }
 
-void DeviceSwapOut::Spill(OpKernelContext* context, std::shared_ptr<SwapContent> content, DoneCallback done) const {
+void GpuSwapOut::Spill(OpKernelContext* context, std::shared_ptr<SwapContent> content, DoneCallback done) const {
   if (!disk_) {
     SetSwapHandle(context, std::move(content));
     done();
@@ -127,12 +127,12 @@ void DeviceSwapOut::Spill(OpKernelContext* context, std::shared_ptr<SwapContent>
                });
 }
 
-DeviceSwapIn::DeviceSwapIn(OpKernelConstruction* construction) : AsyncOpKernel(construction) {
+GpuSwapIn::GpuSwapIn(OpKernelConstruction* construction) : AsyncOpKernel(construction) {
   OP_REQUIRES_OK(construction, construction->GetAttr("deadline", &deadline_));
   OP_REQUIRES_OK(construction, CheckSwappable(output_type(0)));
 }
 
-void DeviceSwapIn::ComputeAsync(OpKernelContext* context, DoneCallback done) {
+void GpuSwapIn::ComputeAsync(OpKernelContext* context, DoneCallback done) {
   std::shared_ptr<const SwapContent> content;
   OP_REQUIRES_OK_ASYNC(context, GetSwapContent(context, output_type(0), &content), done);
   Tensor* output = nullptr;

@@ -20,9 +20,9 @@ namespace lms {
 
 struct SwapContent;
 
-class DeviceSwapOut : public tensorflow::AsyncOpKernel {
+class GpuSwapOut : public tensorflow::AsyncOpKernel {
  public:
-  explicit DeviceSwapOut(tensorflow::OpKernelConstruction* construction);
+  explicit GpuSwapOut(tensorflow::OpKernelConstruction* construction);
   void ComputeAsync(tensorflow::OpKernelContext* context, DoneCallback done) override;
   bool IsExpensive() override { return false; }  // it only hands the copy over
 
@@ -36,9 +36,9 @@ class DeviceSwapOut : public tensorflow::AsyncOpKernel {
   int64_t limit_ = 0;
 };
 
-class DeviceSwapIn : public tensorflow::AsyncOpKernel {
+class GpuSwapIn : public tensorflow::AsyncOpKernel {
  public:
-  explicit DeviceSwapIn(tensorflow::OpKernelConstruction* construction);
+  explicit GpuSwapIn(tensorflow::OpKernelConstruction* construction);
   void ComputeAsync(tensorflow::OpKernelContext* context, DoneCallback done) override;
   bool IsExpensive() override { return false; }  // it only hands the copy over
 

@@ -60,10 +60,10 @@ void RegisterOps() {
 }
 
 void RegisterKernels() {
-  REGISTER_KERNEL_BUILDER(Name("LmsSwapOut").Device(DEVICE_CPU), DiskSwapOut);
-  REGISTER_KERNEL_BUILDER(Name("LmsSwapIn").Device(DEVICE_CPU), DiskSwapIn);
-  REGISTER_KERNEL_BUILDER(Name("LmsSwapOut").Device(DEVICE_GPU).HostMemory("handle"), DeviceSwapOut);
-  REGISTER_KERNEL_BUILDER(Name("LmsSwapIn").Device(DEVICE_GPU).HostMemory("handle"), DeviceSwapIn);
+  REGISTER_KERNEL_BUILDER(Name("LmsSwapOut").Device(DEVICE_CPU), CpuSwapOut);
+  REGISTER_KERNEL_BUILDER(Name("LmsSwapIn").Device(DEVICE_CPU), CpuSwapIn);
+  REGISTER_KERNEL_BUILDER(Name("LmsSwapOut").Device(DEVICE_GPU).HostMemory("handle"), GpuSwapOut);
+  REGISTER_KERNEL_BUILDER(Name("LmsSwapIn").Device(DEVICE_GPU).HostMemory("handle"), GpuSwapIn);
   REGISTER_KERNEL_BUILDER(Name("LmsMeasureLink").Device(DEVICE_GPU).HostMemory("figures"), MeasureLink);
 }
 
