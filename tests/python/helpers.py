@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import itertools
 import os
 import subprocess
@@ -19,6 +20,16 @@ from tensorflow.python.eager import context
 PACKAGE = Path(lms.__file__).resolve().parent
 _numbers = itertools.count()
 ONEDNN = os.environ.get("TF_ENABLE_ONEDNN_OPTS") != "0"
+
+
+def load_file(path: Path) -> Any:
+    """A Python file that is in no package, as a module of its name."""
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[path.stem] = module
+    spec.loader.exec_module(module)
+    return module
 
 
 def skip_where_scratch_is_too_large(status: str) -> None:

@@ -25,10 +25,10 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import lms
 import pytest
+from helpers import load_file
 from markdown_it import MarkdownIt
 from run_pages import A_MODEL
 
@@ -41,18 +41,8 @@ PAGES = {
 LANGUAGES = {"python", "bash", "json", "text", "lmsgraph", "lmsplan", "protobuf", "toml", "yaml"}
 
 
-def _loaded(name: str, path: Path) -> Any:
-    """A Python file of the documentation, as a module."""
-    spec = importlib.util.spec_from_file_location(name, path)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-docs_parts = _loaded("docs_parts", ROOT / "tools" / "docs_parts.py")
-docs_conf = _loaded("docs_conf", DOCS / "conf.py")
+docs_parts = load_file(ROOT / "tools" / "docs_parts.py")
+docs_conf = load_file(DOCS / "conf.py")
 
 
 @dataclasses.dataclass
@@ -289,6 +279,14 @@ def test_run_help_names_every_command() -> None:
         assert re.search(rf"^\./run {name}\b", done.stdout, re.M), name
     benches = subprocess.run(["./run", "bench"], cwd=ROOT, capture_output=True, text=True)
     assert "resnet50" in benches.stdout.split()
+
+
+def test_sources_named_in_the_text_exist() -> None:
+    texts = {**PAGES, **{str(path): path.read_text("utf-8") for path in ROOT.glob("python/*/*.py")}}
+    for page, text in texts.items():
+        for name in re.findall(r"(?<![\w/])cc/\w+/[\w/]*(?:\.\w+)?", text):
+            found = [name, f"{name}.h", f"{name}.cc"]
+            assert any((ROOT / path).exists() for path in found), f"{page}: {name}"
 
 
 def test_json_blocks_are_json() -> None:

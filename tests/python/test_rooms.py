@@ -1,22 +1,15 @@
 """tools/rooms.py: includes between the folders of cc/ point one way."""
 
-import importlib.util
 import pathlib
 import shutil
 
 import pytest
+from helpers import load_file
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
-def _loaded():
-    spec = importlib.util.spec_from_file_location("rooms", ROOT / "tools" / "rooms.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-rooms = _loaded()
+rooms = load_file(ROOT / "tools" / "rooms.py")
 
 
 @pytest.fixture(name="cc")
