@@ -28,7 +28,7 @@
 #include "cc/core/spill/spill_measure.h"
 #include "cc/core/spill/spill_store.h"
 #include "cc/core/system/system_memory.h"
-#include "cc/tf/pass/device_pass.h"
+#include "cc/tf/pass/budget.h"
 #include "cc/tf/pass/optimizer.h"
 #include "cc/tf/pass/step_pareto.h"
 #include "cc/tf/pass/swap_choice.h"

@@ -30,6 +30,8 @@ class StageWatch {
   void Enter(const std::string& stage);
 
   const Deadline& deadline() const { return deadline_; }
+  // The one that was entered last.
+  const std::string& stage() const { return report_.stage; }
 
  private:
   void NoteTime();

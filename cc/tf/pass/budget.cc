@@ -1,6 +1,7 @@
 #include "cc/tf/pass/budget.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 
 #include "cc/core/system/system_memory.h"
@@ -12,6 +13,8 @@ namespace lms {
 namespace {
 
 constexpr int64_t kUnbounded = MemoryAvailable::kUnbounded;
+
+std::atomic<int64_t> least_activation_bytes{kLeastActivationBytes};
 
 bool IsGpu(const std::string& device) { return device.find("GPU:") != std::string::npos; }
 
@@ -71,5 +74,42 @@ int64_t BudgetForLimit(int64_t limit_bytes, int64_t resident_bytes, double safet
   constexpr double kMost = 4e18;
   return resident_bytes + static_cast<int64_t>(std::min(kMost, std::ceil(activations / (1 - safety_margin)))) + 1;
 }
+
+BudgetGoal::BudgetGoal(const Options& options, int64_t budget_bytes, const StepBytes& step)
+    : kind_(options.memory_budget.kind),
+      budget_bytes_(budget_bytes),
+      step_(step),
+      safety_margin_(options.safety_margin),
+      observed_excess_(options.observed_excess) {}
+
+int64_t BudgetGoal::Allowed() const {
+  const int64_t activations = budget_bytes_ - step_.resident;
+  if (observed_excess_ <= 1 || activations <= 0) return budget_bytes_;
+  return step_.resident + static_cast<int64_t>(static_cast<double>(activations) / observed_excess_);
+}
+
+int64_t BudgetGoal::LimitForPlan() const { return Over() ? Limit() : std::max(Limit(), Allowed()); }
+
+bool BudgetGoal::Over() const {
+  switch (kind_) {
+    case Budget::Kind::kMin:
+      return true;
+    case Budget::Kind::kAuto:
+      return step_.worst > Limit();
+    default:
+      return step_.worst > Allowed();
+  }
+}
+
+int64_t BudgetGoal::BudgetFor(int64_t peak, bool hinted) const {
+  const int64_t budget = BudgetForLimit(peak, step_.resident, safety_margin_);
+  if (kind_ == Budget::Kind::kAuto || (hinted && peak > step_.peak)) return budget;
+  // A step that fits needs no margin.
+  return std::min(budget, step_.peak);
+}
+
+int64_t LeastActivationBytes() { return least_activation_bytes.load(); }
+
+void SetLeastActivationBytes(int64_t bytes) { least_activation_bytes.store(bytes); }
 
 }  // namespace lms

@@ -34,6 +34,53 @@ int64_t PlanningLimit(int64_t budget_bytes, int64_t resident_bytes, double safet
 // The inverse: the budget for which the planner would aim at `limit_bytes`.
 int64_t BudgetForLimit(int64_t limit_bytes, int64_t resident_bytes, double safety_margin);
 
+// What a step takes as it is, as predicted. Resident bytes are part of the peaks.
+struct StepBytes {
+  int64_t resident = 0;
+  int64_t peak = 0;
+  int64_t worst = 0;  // the peak, or more where iterations of loops may overlap
+};
+
+// What predictions have to be for a step to keep its budget.
+class BudgetGoal {
+ public:
+  BudgetGoal() = default;
+  BudgetGoal(const Options& options, int64_t budget_bytes, const StepBytes& step);
+
+  // The lowest peak is asked for.
+  bool least() const { return kind_ == Budget::Kind::kMin; }
+  // A share of the step's own peak, or the least: asked of every function that runs, not only of training steps.
+  bool relative() const { return least() || kind_ == Budget::Kind::kPercent; }
+  int64_t budget_bytes() const { return budget_bytes_; }
+  const StepBytes& step() const { return step_; }
+
+  // What the planner aims at.
+  int64_t Limit() const { return PlanningLimit(Allowed(), step_.resident, safety_margin_); }
+  // What a prediction may be for the step to keep the budget: the budget, less what steps have been seen to take more.
+  int64_t Allowed() const;
+  // The limit for a plan that is made though the step may fit as it is.
+  int64_t LimitForPlan() const;
+  // Is the step, as it came, above it? With an automatic budget the margin counts too: what is left on a device is
+  // never exact. An explicit budget that the prediction meets is met.
+  bool Over() const;
+  // What would have to be asked for to get down to `peak`. `hinted`: plans may be above what the step took before.
+  int64_t BudgetFor(int64_t peak, bool hinted) const;
+
+ private:
+  Budget::Kind kind_ = Budget::Kind::kAuto;
+  int64_t budget_bytes_ = 0;
+  StepBytes step_;
+  double safety_margin_ = 0;
+  double observed_excess_ = 1;
+};
+
+// Functions with less are left alone where the budget is relative to their own peak: nothing would be gained.
+inline constexpr int64_t kLeastActivationBytes = 256 << 10;
+
+// What a relative budget asks for: kLeastActivationBytes, unless it was set, for tests that have smaller steps.
+int64_t LeastActivationBytes();
+void SetLeastActivationBytes(int64_t bytes);
+
 }  // namespace lms
 
 #endif  // LMS_CC_TF_PASS_BUDGET_H_

@@ -31,7 +31,9 @@ bool PlanDevice(const Options& options, grappler::Cluster* cluster, const grappl
     *report = blank;
     report->stage_seconds = std::move(seconds);
     report->planner_work = work;
-    const bool changed = DevicePass(tried, cluster, item, threads, device, facts, stages, report).Run(output);
+    PlanAccount account(&facts->work, report);
+    const DeviceContext context{tried, cluster, item, threads, device, *facts, *stages, account};
+    const bool changed = RunDevicePass(context, output, report);
     if (report->status == ReportStatus::kInfeasible && !last) continue;
     if (!options.planned_again.empty()) report->reason += "; planned again: " + options.planned_again;
     return changed;

@@ -65,5 +65,49 @@ TEST(Budget, AMarginOfNearlyEverythingDoesNotOverflow) {
   EXPECT_GT(BudgetForLimit(int64_t{1} << 40, 0, 0.9999999999999999), int64_t{1} << 60);
 }
 
+BudgetGoal GoalOf(Budget::Kind kind, int64_t budget_bytes, double excess = 1) {
+  Options options;
+  options.memory_budget = Of(kind, budget_bytes);
+  options.safety_margin = 0.1;
+  options.observed_excess = excess;
+  return {options, budget_bytes, StepBytes{1000, 5000, 5200}};
+}
+
+TEST(BudgetGoal, PlansLeaveTheMargin) {
+  const BudgetGoal goal = GoalOf(Budget::Kind::kBytes, 3000);
+  EXPECT_EQ(goal.Allowed(), 3000);
+  EXPECT_EQ(goal.Limit(), 1000 + 1800);
+  EXPECT_EQ(goal.LimitForPlan(), goal.Limit());
+  EXPECT_TRUE(goal.Over());
+  EXPECT_FALSE(goal.relative());
+}
+
+TEST(BudgetGoal, WhatStepsTookMoreIsTakenOff) {
+  const BudgetGoal goal = GoalOf(Budget::Kind::kBytes, 3000, 1.25);
+  EXPECT_EQ(goal.Allowed(), 1000 + 1600);
+  EXPECT_EQ(goal.Limit(), 1000 + 1440);
+}
+
+TEST(BudgetGoal, TheWorstIsWhatHasToFit) {
+  EXPECT_TRUE(GoalOf(Budget::Kind::kBytes, 5199).Over());
+  EXPECT_FALSE(GoalOf(Budget::Kind::kBytes, 5200).Over());
+  // With an automatic budget the margin counts.
+  EXPECT_TRUE(GoalOf(Budget::Kind::kAuto, 5200).Over());
+  EXPECT_FALSE(GoalOf(Budget::Kind::kAuto, 6000).Over());
+  EXPECT_TRUE(GoalOf(Budget::Kind::kMin, 0).Over());
+}
+
+TEST(BudgetGoal, APlanThatNothingAsksForMayTakeWhatIsAllowed) {
+  EXPECT_EQ(GoalOf(Budget::Kind::kBytes, 6000).LimitForPlan(), 6000);
+}
+
+TEST(BudgetGoal, WhatFitsNeedsNoMargin) {
+  const BudgetGoal goal = GoalOf(Budget::Kind::kBytes, 3000);
+  EXPECT_EQ(goal.BudgetFor(2800, false), BudgetForLimit(2800, 1000, 0.1));
+  EXPECT_EQ(goal.BudgetFor(4990, false), 5000);
+  EXPECT_EQ(goal.BudgetFor(5400, true), BudgetForLimit(5400, 1000, 0.1));
+  EXPECT_GT(GoalOf(Budget::Kind::kAuto, 3000).BudgetFor(4990, false), 5000);
+}
+
 }  // namespace
 }  // namespace lms

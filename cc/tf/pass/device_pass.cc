@@ -1,0 +1,113 @@
+#include "cc/tf/pass/device_pass.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "cc/core/base/bytes.h"
+#include "cc/core/base/fault_injection.h"
+#include "cc/core/graph/node_names.h"
+#include "cc/tf/pass/candidates_stage.h"
+#include "cc/tf/pass/device_report.h"
+#include "cc/tf/pass/hint_notes.h"
+#include "cc/tf/pass/measure_stage.h"
+#include "cc/tf/pass/meet_budget.h"
+#include "cc/tf/pass/read_stage.h"
+#include "cc/tf/pass/shortfall.h"
+#include "cc/tf/pass/strict.h"
+
+namespace lms {
+namespace {
+
+bool IsRewritten(const tensorflow::GraphDef& graph) {
+  return std::any_of(graph.node().begin(), graph.node().end(), [](const auto& node) { return IsOwnName(node.name()); });
+}
+
+// The end of all that changes nothing, and was not planned.
+bool Leave(DeviceReport* tell, ReadStep read) {
+  Candidates none;
+  none.imported = std::move(read.imported);
+  tell->Finish(std::move(none));
+  return false;
+}
+
+// The step fails as it runs, instead of running over its budget.
+bool FailStrictly(const DeviceContext& context, const ReadStep& read, const std::string& device, const Report& report,
+                  tensorflow::GraphDef* output) {
+  if (!context.options.strict) return false;
+  FailIfInjected("strict");
+  *output = context.item.graph;
+  FailStep(read.index, device, "lms (strict): " + report.reason, output);
+  return true;
+}
+
+}  // namespace
+
+bool RunDevicePass(const DeviceContext& context, tensorflow::GraphDef* output, Report* report) {
+  DeviceReport tell(context, report);
+  if (context.device.empty() && IsRewritten(context.item.graph)) return tell.Skipped("already rewritten");
+
+  ReadStep read = ReadGraph(context);
+  tell.NoteRead(read);
+  if (!read.status.ok()) return tell.Failed(read.status);
+  if (read.imported.graph.ops.empty()) return tell.Skipped("no op of the graph runs");
+  tell.NotePrices(PriceOps(context, &read.imported));
+
+  const MeasuredStep measured = MeasureStep(context, read);
+  const BudgetGoal& goal = measured.goal;
+  tell.NoteMeasured(read, measured);
+  if (goal.relative() && !read.marks.any() && measured.Activations() < LeastActivationBytes()) {
+    return tell.Skipped("too small for a relative budget: its activations peak at " +
+                        FormatBytes(measured.Activations()));
+  }
+  tell.Dump(read.imported);
+  if (!goal.Over() && !read.marks.any()) {
+    tell.Fits();
+    return Leave(&tell, std::move(read));
+  }
+  const std::string why_not = WhyNotPlanned(context, read);
+  if (!why_not.empty()) return tell.Skipped(why_not);
+
+  Candidates candidates = FindCandidates(context, read, goal, std::move(read.imported));
+  if (!candidates.status.ok()) return tell.Failed(candidates.status);
+  if (candidates.imported_again) tell.Dump(candidates.imported);
+  tell.NoteCandidates(candidates);
+
+  Result result;
+  result.outcome = Outcome::kFits;
+  if (goal.Over() || candidates.Hinted()) {
+    report->kept = SummariseKept(candidates.imported.graph, candidates.swap.link.usable());
+    result = MeetBudget(context, read, goal, &candidates, &report->warnings);
+  }
+  const MemGraph& graph = result.planned.GraphOf(candidates).graph;
+  const auto hints = [&](int64_t limit) {
+    return DescribeHints(context, goal, candidates, graph, result.restraint, limit);
+  };
+  bool changed = false;
+  switch (result.outcome) {
+    case Outcome::kFits:
+      tell.Fits(hints(0));
+      break;
+    case Outcome::kNothingToGain:
+      tell.NothingToGain(candidates, hints(0));
+      break;
+    case Outcome::kFailed:
+      return tell.Failed(result.rewritten.status);
+    case Outcome::kInfeasible:
+      tell.Infeasible(candidates, ExplainShortfall(context, goal, candidates, result.restraint, result.least_peak),
+                      hints(0));
+      changed = FailStrictly(context, read, candidates.imported.device, *report, output);
+      break;
+    case Outcome::kRewritten: {
+      const int64_t peak = result.rewritten.profile.peak_bytes;
+      tell.Rewritten(read, goal, candidates, result, hints(goal.least() ? peak : goal.LimitForPlan()));
+      KeepForOthers(context, goal, result.planned.GraphOf(candidates), result.planned, peak);
+      output->Swap(&result.rewritten.item.graph);
+      changed = true;
+    }
+  }
+  tell.Finish(std::move(candidates), result.planned);
+  return changed;
+}
+
+}  // namespace lms

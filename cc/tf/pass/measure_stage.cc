@@ -1,0 +1,54 @@
+#include "cc/tf/pass/measure_stage.h"
+
+#include "cc/tf/import/assumed_sizes.h"
+#include "cc/tf/predict/execution.h"
+
+namespace lms {
+namespace {
+
+constexpr char kRecorded[] = "; the step records what they are, and its next call is planned with that";
+
+// What of the prediction rests on sizes that are not known.
+void NoteAssumptions(const DeviceContext& context, const ImportedGraph& imported, MeasuredStep* measured) {
+  const Options& options = context.options;
+  const TensorSizes& sizes = context.facts.sizes;
+  const Dimensions& dimensions = context.facts.dimensions;
+  if (options.unknown_dim.everywhere == 0) {
+    measured->assumption =
+        AssumptionAtPeak(imported, measured->profile, measured->record, sizes.assumptions(), dimensions.rest());
+  }
+  measured->open_sizes =
+      OpenSizes(sizes.OpenNodes(), imported, measured->profile.peak_bytes - measured->profile.resident_bytes);
+  if (const std::string unranked = UnrankedWarning(imported); !unranked.empty()) {
+    const bool recorded = !options.record_sizes || !sizes.RecordedLines().empty();
+    measured->warnings.push_back(unranked + (recorded ? "" : kRecorded));
+  }
+  if (options.unknown_dim.everywhere != 0) return;
+  // What matters little now, and is recorded, is told when it turns out to matter.
+  if (options.record_sizes && measured->assumption.empty()) return;
+  const std::string warning = AssumptionWarning(imported, sizes.assumptions(), dimensions.rest(), dimensions.strange());
+  if (!warning.empty()) measured->assumed = warning + (options.record_sizes ? kRecorded : "");
+}
+
+}  // namespace
+
+MeasuredStep MeasureStep(const DeviceContext& context, const ReadStep& read) {
+  const tensorflow::GraphDef& graph = context.item.graph;
+  MeasuredStep measured;
+  context.Enter("liveness");
+  measured.profile =
+      PredictMemory(graph, read.index, read.imported, context.threads, context.deadline(), &measured.record);
+  NoteAssumptions(context, read.imported, &measured);
+  StepBytes step;
+  step.resident = measured.profile.resident_bytes;
+  step.peak = measured.profile.peak_bytes;
+  step.worst = PeakAtWorst(graph, read.index, read.imported, context.threads, measured.profile, context.deadline());
+  context.Enter("budget");
+  const ResolvedBudget budget =
+      ResolveBudget(context.options.memory_budget, step.resident, step.peak, read.imported.device, context.cluster);
+  measured.goal = BudgetGoal(context.options, budget.bytes, step);
+  measured.budget_source = budget.source;
+  return measured;
+}
+
+}  // namespace lms

@@ -1,0 +1,166 @@
+#include "cc/tf/pass/meet_budget.h"
+
+#include <algorithm>
+#include <exception>
+#include <optional>
+#include <utility>
+
+#include "cc/core/simulate/lower_bound.h"
+
+namespace lms {
+namespace {
+
+// Plans are made again, for a lower limit, when the verifier finds the new graph above the budget.
+constexpr int kMostAttempts = 5;
+
+Result End(Outcome outcome, const Attempt& attempt, int64_t least_peak = 0) {
+  Result result;
+  result.outcome = outcome;
+  result.restraint = attempt.restraint;
+  result.least_peak = least_peak;
+  return result;
+}
+
+Result Accepted(DevicePlan planned, RewrittenStep rewritten, const Restraint& restraint, int64_t budget_bytes) {
+  Result result;
+  result.outcome = Outcome::kRewritten;
+  result.planned = std::move(planned);
+  result.rewritten = std::move(rewritten);
+  result.restraint = restraint;
+  result.budget_bytes = budget_bytes;
+  return result;
+}
+
+// Replicas of a model get one plan.
+std::optional<Result> FollowFirst(const DeviceContext& context, const ReadStep& read, const BudgetGoal& goal,
+                                  const Candidates& candidates) {
+  std::optional<DevicePlan> planned = PlanLikeFirst(context, goal, candidates);
+  if (!planned) return std::nullopt;
+  RewrittenStep rewritten = RewriteAndVerify(context, read, candidates, *planned, Restraint());
+  if (!rewritten.status.ok()) return std::nullopt;
+  const int64_t peak = rewritten.profile.peak_bytes;
+  // Who asks for the least has each device planned by itself where that may be lower.
+  const int64_t first = context.facts.model->peak;
+  const int64_t least_peak = goal.step().resident + first + first / 100;
+  const bool met = goal.least() ? peak < std::min(goal.step().peak, least_peak) : peak <= goal.Allowed();
+  if (!met) return std::nullopt;
+  Result result = Accepted(*std::move(planned), std::move(rewritten), Restraint(), goal.least() ? peak : 0);
+  result.like_first = true;
+  return result;
+}
+
+// What could not be placed in the order stays where it is in the next plan.
+void KeepUntimed(const DevicePlan& planned, const RewriteResult& applied, Candidates* candidates) {
+  ImportedGraph& imported = candidates->imported;
+  for (const OpId at : applied.untimed) {
+    MemOp& op = imported.graph.ops[imported.op_of_node[planned.GraphOf(*candidates).node_of_op[at]]];
+    op.recomputable = false;
+    op.keep_reason = "nothing in its loop or branch tells when it is to run again";
+    for (const BufferId b : op.outputs) {
+      MemBuffer& buffer = imported.graph.buffers[b];
+      if (buffer.evictable) buffer.keep_reason = op.keep_reason;
+      buffer.evictable = false;
+    }
+  }
+}
+
+// The plan has failed: the next one is made with fewer kinds of changes. False: there is none left.
+bool Tighten(const DeviceContext& context, const DevicePlan& planned, Restraint* restraint) {
+  const Plan& plan = planned.result.plan;
+  Restraint::Kinds parts = {};
+  const auto moves = [](const RecomputeStep& step) { return step.moves; };
+  const auto has = [&parts](Change kind) -> bool& { return parts[static_cast<int>(kind)]; };
+  has(Change::kOrder) = planned.order_limit > 0;
+  has(Change::kMoves) = std::any_of(plan.steps.begin(), plan.steps.end(), moves);
+  has(Change::kEdges) = context.options.schedule && restraint->Allows(Change::kEdges);
+  has(Change::kSwaps) = !plan.swap_outs.empty();
+  has(Change::kRecomputations) = !std::all_of(plan.steps.begin(), plan.steps.end(), moves);
+  return restraint->Tighten(parts);
+}
+
+}  // namespace
+
+Result MeetBudget(const DeviceContext& context, const ReadStep& read, const BudgetGoal& goal, Candidates* candidates,
+                  std::vector<std::string>* warnings) {
+  if (std::optional<Result> followed = FollowFirst(context, read, goal, *candidates)) return *std::move(followed);
+  const Options& options = context.options;
+  const bool least = goal.least();
+  const int64_t peak_before = goal.step().peak;
+  Attempt attempt;
+  attempt.limit = goal.LimitForPlan();
+  // A single op needs more: there is nothing to look for.
+  if (!least && attempt.limit < LowerBoundBytes(candidates->imported.graph)) return End(Outcome::kInfeasible, attempt);
+  int untimed_plans = 0;       // that could not be applied, as nothing told when to run an op again
+  int64_t least_verified = 0;  // peak of the best rewritten graph that was still over the budget; 0: there was none
+  std::optional<Strategy> once_more;  // the last plan, with its order held
+  const int most_attempts = MostRewrites(context.item, options.planner_seconds, kMostAttempts);
+  for (; attempt.number < most_attempts; ++attempt.number) {
+    if (once_more) context.Enter("plan");
+    const Strategy strategy =
+        once_more ? *std::exchange(once_more, std::nullopt) : PlanStep(context, goal, *candidates, attempt);
+    const PlannerResult& result = strategy.planned;
+    const ImportedGraph& imported = candidates->imported;
+    if (!result.feasible) return End(Outcome::kInfeasible, attempt, std::max(result.peak_bytes, least_verified));
+    // Where no hint can be carried out, all is as without any. (A move, too, may carry one out.)
+    const bool hinted = candidates->Hinted() && !result.plan.empty();
+    if (!goal.Over() && !hinted) return End(Outcome::kFits, attempt);
+    // Ops side by side may take more than one after the other: then the order at hand is what is enforced.
+    const bool as_it_is = result.plan.empty() && strategy.order.empty();
+    if (as_it_is && !options.schedule && !least) {
+      attempt.limit = result.peak_bytes - std::max<int64_t>(peak_before - result.peak_bytes, attempt.limit / 200);
+      continue;
+    }
+    if (as_it_is && imported.holds.empty() && result.peak_bytes >= peak_before) {
+      return End(Outcome::kNothingToGain, attempt);
+    }
+    DevicePlan planned;
+    planned.result = result;
+    if (as_it_is || !strategy.order.empty()) {
+      planned.ordered = as_it_is ? imported : InOrder(imported, strategy.order);
+      // Where edges for the limit alone have not been enough, the order is held all along.
+      planned.order_limit = least || attempt.number > 0 ? result.peak_bytes : attempt.limit;
+    }
+    RewrittenStep rewritten = RewriteAndVerify(context, read, *candidates, planned, attempt.restraint);
+    if (!rewritten.status.ok()) {
+      if (!rewritten.result.untimed.empty() && ++untimed_plans <= kMostAttempts) {
+        KeepUntimed(planned, rewritten.result, candidates);
+      } else if (Tighten(context, planned, &attempt.restraint)) {
+        warnings->push_back("a plan was given up (" + context.stages.stage() + ": " +
+                            std::string(rewritten.status.message()) + "): the next one does without " +
+                            attempt.restraint.Words());
+      } else {
+        if (rewritten.thrown != nullptr) std::rethrow_exception(rewritten.thrown);
+        Result failed = End(Outcome::kFailed, attempt);
+        failed.rewritten = std::move(rewritten);
+        return failed;
+      }
+      --attempt.number;
+      continue;
+    }
+    const int64_t peak = rewritten.profile.peak_bytes;
+    if (least) {
+      // Iterations that are kept apart are a gain of their own.
+      const bool apart = !imported.holds.empty() && goal.step().worst > peak_before && peak <= peak_before;
+      if (!apart && peak >= peak_before) {
+        if (planned.order_limit > 0 && (options.recompute || candidates->swap.link.usable())) continue;  // without it
+        if (!hinted) return End(Outcome::kNothingToGain, attempt);
+      }
+      // The budget to ask for in bytes to get as low: a plan for it is held against the limit in the planner's eyes
+      // and in the verifier's, and has the margin that every budget has.
+      const int64_t budget = goal.BudgetFor(std::max(result.peak_bytes, peak), candidates->Hinted());
+      return Accepted(std::move(planned), std::move(rewritten), attempt.restraint, budget);
+    }
+    if (peak <= goal.Allowed()) return Accepted(std::move(planned), std::move(rewritten), attempt.restraint, 0);
+    // The executor's order will not be quite the plan's: aim lower by as much as this was above, once the order is
+    // held all along.
+    const bool loose = planned.order_limit == attempt.limit;
+    if (loose) once_more = strategy;
+    if (!loose) attempt.limit -= std::max<int64_t>(peak - goal.Allowed(), attempt.limit / 200);
+    least_verified = least_verified == 0 ? peak : std::min(least_verified, peak);
+  }
+  // Plans were found, but none held when the new graph was simulated afresh. Where the least was asked for, that is
+  // what the step takes as it is: no budget has been missed.
+  return End(least ? Outcome::kNothingToGain : Outcome::kInfeasible, attempt, least_verified);
+}
+
+}  // namespace lms

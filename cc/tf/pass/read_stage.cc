@@ -1,0 +1,116 @@
+#include "cc/tf/pass/read_stage.h"
+
+#include <utility>
+
+#include "cc/core/base/fault_injection.h"
+#include "cc/core/base/words.h"
+#include "cc/tf/graph/hidden_wait.h"
+#include "cc/tf/pass/profile_choice.h"
+
+namespace lms {
+namespace {
+
+constexpr size_t kMostRecordedLines = 8;
+
+std::vector<std::string> SizesInWords(const StepFacts& facts) {
+  std::vector<std::string> lines = facts.dimensions.lines();
+  std::vector<std::string> recorded = facts.sizes.RecordedLines();
+  const size_t more = recorded.size() > kMostRecordedLines ? recorded.size() - kMostRecordedLines : 0;
+  recorded.resize(recorded.size() - more);
+  if (more > 0) recorded.push_back(std::to_string(more) + " more (earlier steps)");
+  lines.insert(lines.end(), recorded.begin(), recorded.end());
+  return lines;
+}
+
+absl::Status InferSizes(const DeviceContext& context, const GraphIndex& index) {
+  StepFacts& facts = context.facts;
+  if (facts.inferred) return absl::OkStatus();
+  const auto watch = [&context](bool evaluating) { context.Enter(evaluating ? "shapes" : "sizes"); };
+  absl::Status status = facts.sizes.Infer(context.deadline(), watch);
+  if (status.ok()) status = facts.sizes.InferLists(index, context.deadline(), watch);
+  facts.inferred = status.ok();
+  return status;
+}
+
+void NoteHiddenOps(const ImportedGraph& imported, ReadStep* read) {
+  if (imported.hidden_ops == 0) return;
+  const std::string ops = Counted(imported.hidden_ops, "op");
+  const bool one = imported.hidden_ops == 1;
+  read->hidden = ", not counting what " + ops + " in loops " + (one ? "holds" : "hold");
+  read->warnings.push_back(ops + (one ? " runs" : " run") + " inside loops that hold tensor lists of unknown size (" +
+                           imported.hidden_example +
+                           " for one): what is held there is not predicted, and nothing of it is recomputed");
+}
+
+void NoteUnseenCalls(const DeviceContext& context, ReadStep* read) {
+  const std::string calls = UnseenCalls(context.item, read->index);
+  if (calls.empty()) return;
+  read->hidden += ", not counting " + calls;
+  read->warnings.push_back("of " + calls + ", lms sees nothing: what is held there is neither predicted nor lowered");
+}
+
+void NoteCompiled(const tensorflow::GraphDef& graph, ReadStep* read) {
+  for (const auto& node : graph.node()) {
+    if (node.attr().count("_XlaMustCompile") == 0 || !node.attr().at("_XlaMustCompile").b()) continue;
+    read->warnings.push_back(node.name() +
+                             " is compiled by XLA (jit_compile=True): lms rewrites nothing in it, "
+                             "and knows little of what it takes while it runs");
+    return;
+  }
+}
+
+double ProfiledShare(const TensorSizes& sizes, const MemGraph& graph) {
+  double profiled_us = 0;
+  for (const MemOp& op : graph.ops) profiled_us += sizes.Of(op.name).profiled ? op.cost_us : 0;
+  const double total_us = graph.TotalCostUs();
+  return total_us > 0 ? profiled_us / total_us : 0;
+}
+
+}  // namespace
+
+ReadStep ReadGraph(const DeviceContext& context) {
+  ReadStep read;
+  context.Enter("index");
+  read.status = read.index.Build(context.item, context.deadline());
+  if (!read.status.ok()) return read;
+  context.Enter("sizes");
+  const std::vector<std::string>& problems = context.facts.dimensions.problems();
+  if (!problems.empty()) read.status = absl::InvalidArgumentError(problems.front());
+  if (read.status.ok()) read.status = InferSizes(context, read.index);
+  if (!read.status.ok()) {
+    read.sizes = context.facts.dimensions.lines();
+    return read;
+  }
+  read.sizes = SizesInWords(context.facts);
+  context.Enter("import");
+  read.status =
+      ImportGraph(context.item, read.index, context.facts.sizes, &read.imported, context.deadline(), context.device);
+  if (!read.status.ok()) return read;
+  read.marks = HintMarks(context.item.graph, context.options.hints);
+  NoteHiddenOps(read.imported, &read);
+  NoteUnseenCalls(context, &read);
+  NoteCompiled(context.item.graph, &read);
+  return read;
+}
+
+Prices PriceOps(const DeviceContext& context, ImportedGraph* imported) {
+  Prices prices;
+  context.Enter("costs");
+  FailIfInjected("profile");
+  TensorSizes& sizes = context.facts.sizes;
+  const ChosenProfile chosen = ChooseProfile(
+      context.options.profile, PlaceOf(imported->device, context.cluster, context.options.intra_op_threads));
+  if (!chosen.problem.empty()) prices.warnings.push_back(chosen.problem + ": times are estimates");
+  if (chosen.profile == nullptr) {
+    sizes.EstimateCosts(context.cluster);
+  } else {
+    const ProfilePrices profiled(*chosen.profile);
+    sizes.EstimateCosts(context.cluster, &profiled);
+    prices.profile = chosen.path;
+  }
+  ImportCosts(context.item, sizes, SwapLink(), imported);
+  prices.profiled_share = ProfiledShare(sizes, imported->graph);
+  return prices;
+}
+
+}  // namespace lms

@@ -1,0 +1,217 @@
+// Each stage of a device's pass by itself, on steps whose sizes are known to the byte.
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "cc/core/base/fault_injection.h"
+#include "cc/tf/pass/candidates_stage.h"
+#include "cc/tf/pass/device_pass.h"
+#include "cc/tf/pass/measure_stage.h"
+#include "cc/tf/pass/meet_budget.h"
+#include "cc/tf/pass/plan_stage.h"
+#include "cc/tf/pass/read_stage.h"
+#include "cc/tf/pass/rewrite_stage.h"
+#include "cc/tf/pass/shortfall.h"
+#include "tests/cc/tf/graph_builder.h"
+
+namespace lms {
+namespace {
+
+using tensorflow::grappler::GrapplerItem;
+using testing::kTile;
+
+// Eight layers: 3 tiles are resident (and the axes of a sum), about 8 are held at the turn.
+class StagesTest : public ::testing::Test {
+ protected:
+  StagesTest() : item_(testing::TrainChain(8)) {}
+  void SetUp() override { ::setenv("LMS_PROFILE_DIR", "/nonexistent", 1); }
+  void TearDown() override { InjectFailure(""); }
+
+  const DeviceContext& Context(int64_t budget_bytes) {
+    options_.memory_budget.kind = budget_bytes == 0 ? Budget::Kind::kMin : Budget::Kind::kBytes;
+    options_.memory_budget.bytes = budget_bytes;
+    facts_.emplace(item_, options_);
+    stages_.emplace(Deadline(), &report_);
+    account_.emplace(&facts_->work, &report_);
+    context_.emplace(DeviceContext{options_, nullptr, item_, /*threads=*/2, "", *facts_, *stages_, *account_});
+    return *context_;
+  }
+
+  // All stages up to where a plan is looked for.
+  Candidates UpToCandidates(const DeviceContext& context) {
+    read_ = ReadGraph(context);
+    EXPECT_TRUE(read_.status.ok()) << read_.status;
+    PriceOps(context, &read_.imported);
+    measured_ = MeasureStep(context, read_);
+    return FindCandidates(context, read_, measured_.goal, read_.imported);
+  }
+
+  GrapplerItem item_;
+  Options options_;
+  Report report_;
+  std::optional<StepFacts> facts_;
+  std::optional<StageWatch> stages_;
+  std::optional<PlanAccount> account_;
+  std::optional<DeviceContext> context_;
+  ReadStep read_;
+  MeasuredStep measured_;
+};
+
+constexpr int64_t kBudget = 3 * kTile + 6 * kTile;
+
+TEST_F(StagesTest, ReadingSaysWhatTheStepIs) {
+  const ReadStep read = ReadGraph(Context(kBudget));
+  ASSERT_TRUE(read.status.ok()) << read.status;
+  EXPECT_EQ(read.imported.device, testing::kCpu);
+  EXPECT_EQ(static_cast<int>(read.imported.op_of_node.size()), item_.graph.node_size());
+  EXPECT_FALSE(read.marks.any());
+  EXPECT_EQ(read.hidden, "");
+  EXPECT_EQ(read.imported.graph.TotalCostUs(), 0);  // not priced yet
+}
+
+TEST_F(StagesTest, WhatCannotBeReadIsAStatus) {
+  item_.graph.mutable_node(item_.graph.node_size() - 1)->add_input("^nowhere");
+  EXPECT_FALSE(ReadGraph(Context(kBudget)).status.ok());
+}
+
+TEST_F(StagesTest, PricesAreEstimatesWithoutAProfile) {
+  const DeviceContext& context = Context(kBudget);
+  ReadStep read = ReadGraph(context);
+  const Prices prices = PriceOps(context, &read.imported);
+  EXPECT_GT(read.imported.graph.TotalCostUs(), 0);
+  EXPECT_EQ(prices.profile, "");
+  EXPECT_EQ(prices.profiled_share, 0);
+}
+
+TEST_F(StagesTest, MeasuringSetsTheGoal) {
+  const DeviceContext& context = Context(kBudget);
+  ReadStep read = ReadGraph(context);
+  PriceOps(context, &read.imported);
+  const MeasuredStep measured = MeasureStep(context, read);
+  EXPECT_EQ(measured.goal.step().resident, 3 * kTile + 8);
+  EXPECT_GT(measured.goal.step().peak, kBudget);
+  EXPECT_EQ(measured.goal.step().peak, measured.profile.peak_bytes);
+  EXPECT_TRUE(measured.goal.Over());
+  EXPECT_EQ(measured.assumption, "");
+  EXPECT_EQ(measured.Activations(), measured.profile.peak_bytes - measured.profile.resident_bytes);
+}
+
+TEST_F(StagesTest, CandidatesAreWhatWasReadWhereThereAreNoLoops) {
+  const Candidates candidates = UpToCandidates(Context(kBudget));
+  ASSERT_TRUE(candidates.status.ok());
+  EXPECT_FALSE(candidates.imported_again);
+  EXPECT_FALSE(candidates.swap.link.usable());
+  EXPECT_FALSE(candidates.Hinted());
+  EXPECT_EQ(candidates.imported.graph.ops.size(), read_.imported.graph.ops.size());
+}
+
+TEST_F(StagesTest, APlanIsForTheLimitAndCounted) {
+  const DeviceContext& context = Context(kBudget);
+  const Candidates candidates = UpToCandidates(context);
+  Attempt attempt;
+  attempt.limit = measured_.goal.LimitForPlan();
+  const Strategy strategy = PlanStep(context, measured_.goal, candidates, attempt);
+  ASSERT_TRUE(strategy.planned.feasible);
+  EXPECT_LE(strategy.planned.peak_bytes, attempt.limit);
+  EXPECT_GT(report_.planner_work, 0);
+  EXPECT_EQ(report_.planner_work, facts_->work.done());
+}
+
+TEST_F(StagesTest, WhatPlansDoWithoutIsNotAskedFor) {
+  const DeviceContext& context = Context(kBudget);
+  const Candidates candidates = UpToCandidates(context);
+  Restraint restraint;
+  Restraint::Kinds all = {};
+  all.fill(true);
+  while (restraint.Tighten(all)) {
+  }
+  const PlannerOptions planner = PlannerFor(context, measured_.goal, candidates, restraint);
+  EXPECT_TRUE(planner.recompute);  // the last kind stays
+  EXPECT_FALSE(planner.move);
+  EXPECT_FALSE(StrategyFor(context, measured_.goal, candidates, Attempt{0, 0, restraint}).order);
+}
+
+TEST_F(StagesTest, ARewriteIsVerified) {
+  const DeviceContext& context = Context(kBudget);
+  const Candidates candidates = UpToCandidates(context);
+  Attempt attempt;
+  attempt.limit = measured_.goal.LimitForPlan();
+  DevicePlan planned;
+  Strategy strategy = PlanStep(context, measured_.goal, candidates, attempt);
+  planned.result = strategy.planned;
+  if (!strategy.order.empty()) {
+    planned.ordered = InOrder(candidates.imported, strategy.order);
+    planned.order_limit = attempt.limit;
+  }
+  const RewrittenStep rewritten = RewriteAndVerify(context, read_, candidates, planned, Restraint());
+  ASSERT_TRUE(rewritten.status.ok()) << rewritten.status;
+  EXPECT_LE(rewritten.profile.peak_bytes, kBudget);
+  EXPECT_GE(rewritten.item.graph.node_size(), item_.graph.node_size());
+  EXPECT_EQ(rewritten.profile.resident_bytes, measured_.profile.resident_bytes);
+}
+
+TEST_F(StagesTest, WhatARewriteThrowsIsAStatus) {
+  const DeviceContext& context = Context(kBudget);
+  const Candidates candidates = UpToCandidates(context);
+  InjectFailure("rewrite");
+  const RewrittenStep rewritten = RewriteAndVerify(context, read_, candidates, DevicePlan(), Restraint());
+  EXPECT_FALSE(rewritten.status.ok());
+  EXPECT_NE(rewritten.thrown, nullptr);
+}
+
+TEST_F(StagesTest, TheBudgetIsMetWithoutWhatFails) {
+  const DeviceContext& context = Context(kBudget);
+  Candidates candidates = UpToCandidates(context);
+  InjectFailure("verify", "error", /*at=*/1, /*times=*/1);
+  std::vector<std::string> warnings;
+  const Result result = MeetBudget(context, read_, measured_.goal, &candidates, &warnings);
+  EXPECT_EQ(result.outcome, Outcome::kRewritten);
+  EXPECT_LE(result.rewritten.profile.peak_bytes, kBudget);
+  ASSERT_EQ(warnings.size(), 1U);
+  EXPECT_NE(warnings[0].find("a plan was given up (verify: "), std::string::npos) << warnings[0];
+}
+
+TEST_F(StagesTest, TheLeastHasABudgetThatIsFeasible) {
+  const DeviceContext& context = Context(0);
+  Candidates candidates = UpToCandidates(context);
+  std::vector<std::string> warnings;
+  const Result least = MeetBudget(context, read_, measured_.goal, &candidates, &warnings);
+  ASSERT_EQ(least.outcome, Outcome::kRewritten);
+  ASSERT_GT(least.budget_bytes, 0);
+  const DeviceContext& asked = Context(least.budget_bytes);
+  candidates = UpToCandidates(asked);
+  const Result result = MeetBudget(asked, read_, measured_.goal, &candidates, &warnings);
+  EXPECT_EQ(result.outcome, Outcome::kRewritten);
+  EXPECT_LE(result.rewritten.profile.peak_bytes, least.budget_bytes);
+}
+
+TEST_F(StagesTest, AShortfallSaysWhatCouldBeMet) {
+  const DeviceContext& context = Context(3 * kTile + kTile / 2);
+  Candidates candidates = UpToCandidates(context);
+  std::vector<std::string> warnings;
+  const Result result = MeetBudget(context, read_, measured_.goal, &candidates, &warnings);
+  ASSERT_EQ(result.outcome, Outcome::kInfeasible);
+  const Shortfall shortfall =
+      ExplainShortfall(context, measured_.goal, candidates, result.restraint, result.least_peak);
+  EXPECT_GT(shortfall.min_budget_bytes, measured_.goal.budget_bytes());
+  EXPECT_LT(shortfall.min_budget_bytes, measured_.goal.step().peak);
+  EXPECT_EQ(shortfall.hints, "");
+  EXPECT_EQ(shortfall.swap_limit, "");
+}
+
+TEST_F(StagesTest, AllOfThemOneAfterTheOther) {
+  tensorflow::GraphDef output;
+  EXPECT_TRUE(RunDevicePass(Context(kBudget), &output, &report_));
+  EXPECT_EQ(report_.status, ReportStatus::kRewritten) << report_.reason;
+  EXPECT_EQ(report_.stage, "verify");
+  EXPECT_EQ(report_.nodes_after, output.node_size());
+  EXPECT_NE(report_.details, nullptr);
+  EXPECT_NE(report_.planned_step, nullptr);
+}
+
+}  // namespace
+}  // namespace lms
