@@ -1,29 +1,49 @@
 """Are plans what they were? Records all plans for the zoo's models, or compares with a record.
 
-python -m zoo.plans FILE [REGEX], in tests/ as ./run plans does it: each model's step is planned
-(not run) at 70% and "min" for two devices; the graph as lms read it and the plan that it made, as
-dump_graphs writes them, go into the record as digests, beside the predicted peak and added time.
-Where FILE is there, it is compared with, and what differs is printed; where not, it is written.
+python -m zoo.plans FILE [REGEX] [--dump DIR], in tests/ as ./run plans does it: each model's step
+is planned (not run) at 70% and "min" for two devices; the graph as lms read it and the plan that it
+made, as dump_graphs writes them, go into the record as digests, beside the predicted peak and added
+time. --dump keeps the graphs themselves.
 
+python -m zoo.plans FILE [REGEX] --graphs DIR [--core PROGRAM]: the same for the graphs in DIR, by
+the program lms-core, under more budgets, with a link and without, with only some kinds of changes.
+
+Where FILE is there, it is compared with, and what differs is printed; where not, it is written.
 For changes that are to leave plans as they are: record before, compare after. Exit status 1:
 something differs.
 """
 
 from __future__ import annotations
 
+import argparse
 import hashlib
 import json
 import pathlib
 import re
-import sys
+import shutil
+import subprocess
 import tempfile
 from typing import Any
 
 BUDGETS = ("70%", "min")
 DEVICES = (None, "V100-16GB")
 
+CORE = pathlib.Path(__file__).parents[2] / "build/dev/lms-core"
+CORE_BUDGETS = ("40%", "min")
+CORE_WAYS: tuple[tuple[str, ...], ...] = (
+    (),
+    ("--link", "12,12"),
+    ("--link", "2,2/shared", "--no-recompute"),
+    ("--no-moves",),
+    ("--single-start",),
+)
 
-def planned(name: str) -> dict[str, Any]:
+
+def digest(text: bytes) -> str:
+    return hashlib.sha256(text).hexdigest()[:16]
+
+
+def of_model(name: str, dump: pathlib.Path | None) -> dict[str, Any]:
     """By budget and device: what was planned for one model."""
     import lms
 
@@ -43,12 +63,35 @@ def planned(name: str) -> dict[str, Any]:
                 )
                 files = sorted(pathlib.Path(directory).rglob("*"))
                 texts = [path.read_bytes() for path in files if path.is_file()]
+                if dump is not None:
+                    keep(name, [path for path in files if path.suffix == ".lmsgraph"], dump)
             found[f"{device or 'CPU'} {budget}"] = {
                 "status": report.status,
                 "peak_bytes": report.peak_after_bytes,
                 "time_overhead": report.predicted_time_overhead,
-                "digests": [hashlib.sha256(text).hexdigest()[:16] for text in texts],
+                "digests": [digest(text) for text in texts],
             }
+    return found
+
+
+def keep(name: str, graphs: list[pathlib.Path], directory: pathlib.Path) -> None:
+    """Copies graphs that are not there yet."""
+    directory.mkdir(parents=True, exist_ok=True)
+    for path in graphs:
+        shutil.copy(path, directory / f"{name}-{digest(path.read_bytes())}.lmsgraph")
+
+
+def of_graph(path: pathlib.Path, core: pathlib.Path) -> dict[str, Any]:
+    """By budget and options: what lms-core plans for one graph."""
+    found = {}
+    for budget in CORE_BUDGETS:
+        for way in CORE_WAYS:
+            with tempfile.TemporaryDirectory() as directory:
+                plan = pathlib.Path(directory) / "plan"
+                command = [core, "plan", path, "--budget", budget, *way, "--out", plan]
+                done = subprocess.run(command, capture_output=True, check=False)
+                text = plan.read_bytes() if plan.exists() else b""
+            found[" ".join([budget, *way])] = {"status": done.returncode, "plan": digest(text)}
     return found
 
 
@@ -62,17 +105,31 @@ def compare(name: str, before: dict[str, Any], now: dict[str, Any]) -> list[str]
 
 
 def main() -> int:
-    path = pathlib.Path(sys.argv[1])
-    known = json.loads(path.read_text()) if path.exists() else None
-    from zoo import catalogue
+    parser = argparse.ArgumentParser(prog="./run plans", description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("file", type=pathlib.Path, help="the record")
+    parser.add_argument("regex", nargs="?", default="", help="models, or graphs, with such names")
+    parser.add_argument("--dump", type=pathlib.Path, metavar="DIR", help="keep the graphs there")
+    parser.add_argument("--graphs", type=pathlib.Path, metavar="DIR", help="plan for these")
+    parser.add_argument("--core", type=pathlib.Path, default=CORE, help="the program lms-core")
+    args = parser.parse_args()
+    known = json.loads(args.file.read_text()) if args.file.exists() else None
+    if args.graphs is not None:
+        names = sorted(path.name for path in args.graphs.glob("*.lmsgraph"))
+        each = len(CORE_BUDGETS) * len(CORE_WAYS)
+    else:
+        from zoo import catalogue
 
-    wanted = sys.argv[2] if len(sys.argv) > 2 else ""
-    names = [name for name in catalogue.NAMES if re.search(wanted, name)]
+        names = list(catalogue.NAMES)
+        each = len(BUDGETS) * len(DEVICES)
+    names = [name for name in names if re.search(args.regex, name)]
     record: dict[str, Any] = {}
     different = 0
     for number, name in enumerate(names, 1):
         try:
-            record[name] = planned(name)
+            if args.graphs is not None:
+                record[name] = of_graph(args.graphs / name, args.core)
+            else:
+                record[name] = of_model(name, args.dump)
         except ValueError as error:  # what cannot be planned is as it was, too
             record[name] = {"problem": str(error)}
         if known is None or name not in known:
@@ -82,10 +139,10 @@ def main() -> int:
         different += len(lines)
         print("\n".join([f"[{number}/{len(names)}] {name}", *lines]), flush=True)
     if known is None:
-        path.write_text(json.dumps(record, indent=1) + "\n")
-        print(f"recorded {len(record)} models in {path}")
+        args.file.write_text(json.dumps(record, indent=1) + "\n")
+        print(f"recorded {len(record)} in {args.file}")
     else:
-        print(f"{different} of {len(names) * len(BUDGETS) * len(DEVICES)} plans differ")
+        print(f"{different} of {len(names) * each} plans differ")
     return min(1, different)
 
 

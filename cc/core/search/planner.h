@@ -1,6 +1,6 @@
 // Planning: (MemGraph in execution order, byte limit) -> Plan with the least added time that was found.
 //
-// Several starts, then local search from the best of them:
+// Several starts (plan_starts.h), then local search from the best of them:
 //   - gap eviction (gap_eviction.h) from "keep everything" under rules that weigh cost and bytes differently;
 //   - optimal checkpointing over the chain of stages (checkpoint_chain.h), for this limit and for larger ones with gap
 //     eviction on top: coarse decisions for a part of the excess, fine ones for the rest;
