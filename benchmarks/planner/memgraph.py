@@ -1,4 +1,4 @@
-"""One training step as memory sees it, and plans for it: what cc/core/graph/mem_graph.h and plan.h hold.
+"""One training step as memory sees it, and plans for it: cc/core/graph/mem_graph.h and plan.h.
 
 Ids are positions in lists; ops are in execution order. A second writing of the simulator, of the
 rules of plans and of moves, apart from the C++ ones, for the oracle and for brute force.

@@ -7,11 +7,11 @@ recomputable op q, and a buffer b:
   alive(p, b)   an instance of b is carried into slot p
   move(q)       q does not run at its own place
   later(p, r, b) an instance of b is still needed after r has run in slot p
-Within a slot copies run in the order of their ops, and the op itself last, as cc/core/graph/plan.h has
-it. Memory is bounded at each of these events: what is held, plus the event's outputs and
-workspace, less what takes over the storage of an input that dies there. Where no copy runs the
-bound holds just as well (what is live between two events was there during the one before), so
-no bound is conditional, which keeps the linear relaxation tight.
+Within a slot copies run in the order of their ops, and the op itself last, as
+cc/core/graph/plan.h has it. Memory is bounded at each of these events: what is held, plus the
+event's outputs and workspace, less what takes over the storage of an input that dies there. Where
+no copy runs the bound holds just as well (what is live between two events was there during the one
+before), so no bound is conditional, which keeps the linear relaxation tight.
 
 Every plan is a solution, and every solution a plan of the same added time that needs no more
 memory, with moves as far as `depth` allows. Otherwise only choices are left out that cannot pay: a

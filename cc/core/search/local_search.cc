@@ -147,7 +147,7 @@ class LocalSearch {
     if (!eviction_.Run(rule, &random_)) return false;
     const std::vector<BufferId> changed = state_.Changed();
     eviction_.TakeBack(&changed);
-    if (state_.link_usable()) eviction_.SwapInstead(&changed);
+    eviction_.Exchange(&changed);
     return true;
   }
 

@@ -152,7 +152,7 @@ std::vector<PlannerResult> RunStarts(const std::vector<PlanStart>& starts, int64
     if (tried == Tried::kGivenUp) continue;
     if (tried == Tried::kUnder) {
       eviction.TakeBack();
-      eviction.SwapInstead();
+      eviction.Exchange();
     }
     KeepBest(planning->Evaluate(state.ToPlan(), limit_bytes), &best);
     context.found = ++found;

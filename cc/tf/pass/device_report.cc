@@ -90,7 +90,7 @@ void DeviceReport::Write(const std::function<std::string()>& write) {
 void DeviceReport::Detail(const std::function<void()>& note) {
   if (details_lost_) return;
   details_lost_ = true;  // unless all goes well
-  std::string problem = "unknown exception";
+  std::string problem;
   try {
     FailIfInjected("details");
     note();
@@ -99,6 +99,7 @@ void DeviceReport::Detail(const std::function<void()>& note) {
   } catch (const std::exception& e) {
     problem = e.what();
   } catch (...) {
+    problem = "unknown exception";
   }
   report_.warnings.push_back("the report has no details: " + problem);
 }
