@@ -12,6 +12,7 @@
 #define LMS_CC_TF_PASS_BUDGET_H_
 
 #include <cstdint>
+#include <limits>
 #include <string>
 
 #include "cc/core/options/options.h"
@@ -22,6 +23,9 @@ namespace lms {
 struct ResolvedBudget {
   int64_t bytes = 0;
   std::string source;  // for kAuto: which limit decided; otherwise empty
+
+  // Automatic, and nothing is known of what there is.
+  bool unlimited() const { return bytes == std::numeric_limits<int64_t>::max(); }
 };
 
 // `cluster` may be null; a GPU's limit is then unknown and taken as unbounded.

@@ -48,6 +48,10 @@ MeasuredStep MeasureStep(const DeviceContext& context, const ReadStep& read) {
       ResolveBudget(context.options.memory_budget, step.resident, step.peak, read.imported.device, context.cluster);
   measured.goal = BudgetGoal(context.options, budget.bytes, step);
   measured.budget_source = budget.source;
+  if (context.options.memory_budget.kind == Budget::Kind::kAuto && budget.unlimited()) {
+    measured.warnings.push_back("memory_budget=\"auto\": what memory " + read.imported.device +
+                                " has is not known, so nothing is planned: set memory_budget to a number of bytes");
+  }
   return measured;
 }
 

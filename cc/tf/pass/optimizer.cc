@@ -15,6 +15,7 @@
 #include "cc/tf/graph/graph_bounds.h"
 #include "cc/tf/graph/graph_check.h"
 #include "cc/tf/graph/node_types.h"
+#include "cc/tf/pass/budget.h"
 #include "cc/tf/pass/step_pass.h"
 #include "cc/tf/pass/time_ops.h"
 #include "cc/tf/predict/execution.h"
@@ -52,10 +53,11 @@ int OpThreads(const tensorflow::ConfigProto& config) {
 // there is nothing to recompute (`relative`: that is what was asked).
 constexpr int64_t kNewsBytes = 16 << 20;
 
-// Does it "fit" by a margin that what was assumed or left out may well eat up?
+// Does it "fit" by a margin that what was assumed or left out may well eat up, or as nothing is known of the device?
 bool MayNotFit(const Report& report) {
   constexpr int64_t kEasily = 32;  // an assumed batch of 32 may be one of 1,024
   const int64_t activations = report.peak_before_bytes - report.resident_bytes;
+  if (ResolvedBudget{report.budget_bytes, ""}.unlimited()) return activations >= kNewsBytes;
   return report.status == ReportStatus::kFits && activations > 0 &&
          activations > (report.budget_bytes - report.resident_bytes) / kEasily;
 }

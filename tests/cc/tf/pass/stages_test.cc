@@ -100,6 +100,28 @@ TEST_F(StagesTest, MeasuringSetsTheGoal) {
   EXPECT_EQ(measured.Activations(), measured.profile.peak_bytes - measured.profile.resident_bytes);
 }
 
+TEST_F(StagesTest, AnAutomaticBudgetSaysWhereNothingIsKnownOfTheDevice) {
+  options_.memory_budget.kind = Budget::Kind::kAuto;
+  for (const bool gpu : {false, true}) {
+    if (gpu) {
+      for (auto& node : *item_.graph.mutable_node()) node.set_device("/job:localhost/replica:0/task:0/device:GPU:0");
+    }
+    facts_.emplace(item_, options_);
+    stages_.emplace(Deadline(), &report_);
+    account_.emplace(&facts_->work, &report_);
+    const DeviceContext context{options_, nullptr, item_, /*threads=*/2, "", *facts_, *stages_, *account_};
+    ReadStep read = ReadGraph(context);
+    ASSERT_TRUE(read.status.ok()) << read.status;
+    PriceOps(context, &read.imported);
+    const MeasuredStep measured = MeasureStep(context, read);
+    EXPECT_FALSE(measured.goal.Over());
+    ASSERT_EQ(measured.warnings.size(), gpu ? 1U : 0U);
+    if (gpu) {
+      EXPECT_NE(measured.warnings[0].find("GPU:0 has is not known"), std::string::npos);
+    }
+  }
+}
+
 TEST_F(StagesTest, CandidatesAreWhatWasReadWhereThereAreNoLoops) {
   const Candidates candidates = UpToCandidates(Context(kBudget));
   ASSERT_TRUE(candidates.status.ok());
