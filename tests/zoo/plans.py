@@ -88,10 +88,18 @@ def of_graph(path: pathlib.Path, core: pathlib.Path) -> dict[str, Any]:
         for way in CORE_WAYS:
             with tempfile.TemporaryDirectory() as directory:
                 plan = pathlib.Path(directory) / "plan"
-                command = [core, "plan", path, "--budget", budget, *way, "--out", plan]
+                command = [core, "plan", path, "--budget", budget, *way, "--json", "--out", plan]
                 done = subprocess.run(command, capture_output=True, check=False)
                 text = plan.read_bytes() if plan.exists() else b""
-            found[" ".join([budget, *way])] = {"status": done.returncode, "plan": digest(text)}
+            told = json.loads(done.stdout) if done.stdout else {}
+            found[" ".join([budget, *way])] = {
+                "status": done.returncode,
+                "plan": digest(text),
+                **{
+                    key: told.get(key)
+                    for key in ("peak_after_bytes", "added_us", "bound_us", "work")
+                },
+            }
     return found
 
 

@@ -122,7 +122,7 @@ void GapEviction::AddGaps(BufferId buffer, const Excess& excess, std::vector<Gap
       gap.opens = opens;
       gap.before = before;
       for (gap.means = 0; gap.means < means_.size(); ++gap.means) {
-        means_[gap.means]->AddGaps(run_, excess, gap, gaps);
+        if (means_[gap.means]->Serves(buffer)) means_[gap.means]->AddGaps(run_, excess, gap, gaps);
       }
     }
     opens = access.slot;

@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <limits>
+#include <memory>
 
 #include "cc/core/search/means_recompute.h"
 #include "cc/core/search/means_swap.h"

@@ -6,6 +6,7 @@
 #ifndef LMS_CC_CORE_SEARCH_MEANS_H_
 #define LMS_CC_CORE_SEARCH_MEANS_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -36,7 +37,7 @@ struct EvictionRule {
 // One run of gap eviction.
 struct EvictionRun {
   EvictionRule rule;
-  int64_t limit = 0;         // the rule's share of it, in bytes, what is resident left out
+  int64_t limit = 0;         // bytes, resident excluded: the rule's share of the full one
   Random* random = nullptr;  // needed with noise only
 };
 
@@ -46,7 +47,7 @@ struct Gap {
   int opens = -1;       // last slot in which the buffer is needed before the gap
   OpId before = kNone;  // op whose closure slot ends it: that of the next read, or earlier, once the excess is over
   double score = 0;     // what it costs for the excess that it removes
-  size_t means = 0;     // in the table
+  size_t means = 0;     // its place among those that gap eviction was given
   // Of recomputation.
   bool early = false;
   ClosureRule rule{};
@@ -75,12 +76,13 @@ void Offer(const EvictionRun& run, Gap gap, std::vector<Gap>* gaps);
 class Means {
  public:
   virtual ~Means() = default;
-  virtual const char* name() const = 0;
+  virtual const char* name() const = 0;  // for people
 
-  // Could it ever be used on the buffer? Asked once.
+  // Could it ever be used on the buffer?
   virtual bool Serves(BufferId buffer) const = 0;
 
-  // Offers what could be done between the slot `gap.opens` and the read at `gap.before`, where there is excess.
+  // Of a buffer that it serves: offers what could be done between the slot `gap.opens` and the read at `gap.before`,
+  // where there is excess.
   virtual void AddGaps(const EvictionRun& run, const Excess& excess, const Gap& gap, std::vector<Gap>* gaps) = 0;
 
   // Carries out what it has offered as one commit of the state. The buffer is still alive and not needed in the gap,

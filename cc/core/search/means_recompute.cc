@@ -47,7 +47,7 @@ void RecomputeMeans::Add(const EvictionRun& run, const Excess& excess, Gap gap, 
 }
 
 void RecomputeMeans::AddGaps(const EvictionRun& run, const Excess& excess, const Gap& gap, std::vector<Gap>* gaps) {
-  if (!run.rule.recompute || !Serves(gap.buffer)) return;
+  if (!run.rule.recompute) return;
   Add(run, excess, gap, gaps);
   // Where the excess ends long before the next read, inputs may still be there at its end.
   Gap early = gap;

@@ -43,7 +43,7 @@ double SwapMeans::Score(const EvictionRun& run, const Excess& excess, const Gap&
 
 // The gap swapped at leisure, and as far as there is excess in it.
 void SwapMeans::AddGaps(const EvictionRun& run, const Excess& excess, const Gap& gap, std::vector<Gap>* gaps) {
-  if (!Serves(gap.buffer) || !run.rule.swap || !RulesAllow(gap.buffer, gap.opens, gap.before)) return;
+  if (!run.rule.swap || !RulesAllow(gap.buffer, gap.opens, gap.before)) return;
   const auto add = [&](OpId by, OpId at) {
     Gap swap = gap;
     swap.by = by;

@@ -4,6 +4,7 @@
 #ifndef LMS_CC_CORE_SEARCH_MEANS_SWAP_H_
 #define LMS_CC_CORE_SEARCH_MEANS_SWAP_H_
 
+#include <cstdint>
 #include <functional>
 #include <vector>
 

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "cc/core/graph/repeats.h"
+#include "cc/core/search/checkpoint_chain.h"
 
 namespace lms {
 namespace {

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "cc/core/graph/mem_graph.h"
 #include "cc/core/search/gap_eviction.h"
 #include "cc/core/search/plan_state.h"
 #include "cc/core/search/planner.h"
@@ -26,7 +27,8 @@ struct StartContext {
   const std::vector<PlannerResult>& best;  // so far, best first
   int found = 0;                           // plans so far
 
-  int chain_level = kNone;                     // of the chain that meets the limit by itself, or the least there is
+  int chain_level = kNone;                     // of the chain that meets the limit by itself, or the least there is;
+                                               // kNone: the chain was not tried
   std::vector<std::vector<BufferId>> alike{};  // buffers that a start may treat alike
 };
 
@@ -37,13 +39,13 @@ enum class Tried {
 };
 
 struct PlanStart {
-  // Of the planning's work: where there is a plan, and so much has been done, the start is left out.
   static constexpr double kWhileThereIsWork = std::numeric_limits<double>::infinity();
   static constexpr double kWithoutPlan = 0;
 
-  std::string name;
-  double share;
-  std::function<bool(StartContext*)> applies;  // asked where there is work left for it
+  std::string name;  // for people
+  double share;      // of the planning's work: where there is a plan, and so much is done, the start is left out
+  // Asked last; may do work that run() goes on with.
+  std::function<bool(StartContext*)> applies;
   std::function<Tried(StartContext*)> run;
 };
 
@@ -51,7 +53,7 @@ struct PlanStart {
 const std::vector<PlanStart>& PlanStarts();
 
 // The best plans of those starts, different ones, best first; at least one. Of all that is tried `planning` counts the
-// work. With the option single_start it is the first start alone.
+// work. With the option single_start the first plan is the last.
 std::vector<PlannerResult> RunStarts(const std::vector<PlanStart>& starts, int64_t limit_bytes, Planning* planning);
 
 }  // namespace lms

@@ -52,11 +52,11 @@ class Planner {
     for (const PlannerResult& start : starts) {
       if (huge || planning_.Late() || start.feasible != starts[0].feasible) break;
       PlannerResult result = Search(start.plan, limit_bytes, share, bound_us);
-      if (Better(result, best)) best = std::move(result);
+      if (BetterPlan(result, best)) best = std::move(result);
     }
     if (!huge && !planning_.Late()) {
       PlannerResult result = Search(best.plan, limit_bytes, work - work / 2, bound_us);
-      if (Better(result, best)) best = std::move(result);
+      if (BetterPlan(result, best)) best = std::move(result);
     }
     best.bound_us = bound_us;
     best.work = planning_.work();

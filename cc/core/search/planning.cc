@@ -47,7 +47,7 @@ PlannerResult Evaluate(const MemGraph& graph, Plan plan, int64_t limit_bytes, co
   return result;
 }
 
-bool Better(const PlannerResult& a, const PlannerResult& b) {
+bool BetterPlan(const PlannerResult& a, const PlannerResult& b) {
   if (a.feasible != b.feasible) return a.feasible;
   if (!a.feasible) return a.peak_bytes < b.peak_bytes;
   const auto size = [](const Plan& plan) { return plan.steps.size() + plan.swap_outs.size() + plan.swap_ins.size(); };
@@ -58,8 +58,8 @@ void KeepBest(PlannerResult result, std::vector<PlannerResult>* best) {
   for (const PlannerResult& other : *best) {
     if (other.cost_us == result.cost_us && other.peak_bytes == result.peak_bytes) return;
   }
-  const auto at =
-      std::find_if(best->begin(), best->end(), [&result](const PlannerResult& other) { return Better(result, other); });
+  const auto at = std::find_if(best->begin(), best->end(),
+                               [&result](const PlannerResult& other) { return BetterPlan(result, other); });
   best->insert(at, std::move(result));
   if (best->size() > kKept) best->pop_back();
 }

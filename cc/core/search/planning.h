@@ -11,7 +11,7 @@
 #include "cc/core/graph/mem_graph.h"
 #include "cc/core/graph/plan.h"
 #include "cc/core/search/checkpoint_chain.h"
-#include "cc/core/search/gap_eviction.h"
+#include "cc/core/search/means.h"
 #include "cc/core/search/plan_state.h"
 #include "cc/core/search/planner.h"
 
@@ -21,7 +21,7 @@ namespace lms {
 PlannerResult Evaluate(const MemGraph& graph, Plan plan, int64_t limit_bytes, const SwapLink& link);
 
 // Feasible before infeasible, then the cheaper one, then the smaller; of infeasible ones that with the lower peak.
-bool Better(const PlannerResult& a, const PlannerResult& b);
+bool BetterPlan(const PlannerResult& a, const PlannerResult& b);
 
 // Puts the result among the best few, best first, unless an equal one is there.
 void KeepBest(PlannerResult result, std::vector<PlannerResult>* best);
@@ -37,7 +37,7 @@ class Planning {
   const PlannerOptions& options() const { return options_; }
   int64_t resident() const { return resident_; }
   // With so many ops there is no local search, and stages are a last resort.
-  bool huge() const { return graph_.ops.size() > 30000; }
+  bool huge() const { return graph_.ops.size() > kHuge; }
 
   // Work, in the steps of work_meter.h: done, and at which what is going on ends.
   int64_t work() const { return work_; }
@@ -65,6 +65,8 @@ class Planning {
   CheckpointChain* Chain();
 
  private:
+  static constexpr size_t kHuge = 30000;
+
   const MemGraph& graph_;
   const PlannerOptions& options_;
   const int64_t resident_;

@@ -32,6 +32,8 @@ ResolvedBudget GpuBytesLeft(const std::string& device, const tensorflow::grapple
 
 }  // namespace
 
+bool IsUnlimited(int64_t budget_bytes) { return budget_bytes == kUnbounded; }
+
 ResolvedBudget ResolveBudget(const Budget& budget, int64_t resident_bytes, int64_t peak_bytes,
                              const std::string& device, const tensorflow::grappler::Cluster* cluster) {
   switch (budget.kind) {

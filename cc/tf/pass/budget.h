@@ -12,7 +12,6 @@
 #define LMS_CC_TF_PASS_BUDGET_H_
 
 #include <cstdint>
-#include <limits>
 #include <string>
 
 #include "cc/core/options/options.h"
@@ -23,10 +22,10 @@ namespace lms {
 struct ResolvedBudget {
   int64_t bytes = 0;
   std::string source;  // for kAuto: which limit decided; otherwise empty
-
-  // Automatic, and nothing is known of what there is.
-  bool unlimited() const { return bytes == std::numeric_limits<int64_t>::max(); }
 };
+
+// Is it what an automatic budget comes to where nothing is known of the device?
+bool IsUnlimited(int64_t budget_bytes);
 
 // `cluster` may be null; a GPU's limit is then unknown and taken as unbounded.
 ResolvedBudget ResolveBudget(const Budget& budget, int64_t resident_bytes, int64_t peak_bytes,

@@ -57,16 +57,18 @@ std::string WhyNotPlanned(const DeviceContext& context, const ReadStep& read) {
   return waits.empty() ? "" : waits + " may wait for another op of the step: lms changes no order around it";
 }
 
-Candidates FindCandidates(const DeviceContext& context, const ReadStep& read, const BudgetGoal& goal,
-                          ImportedGraph imported) {
+Candidates ImportCandidates(const DeviceContext& context, const ReadStep& read, const BudgetGoal& goal,
+                            ImportedGraph imported) {
   Candidates candidates;
   candidates.imported = std::move(imported);
   context.Enter("import");
   ImportAgain(context, read, goal, &candidates);
-  if (!candidates.status.ok()) return candidates;
-  ChooseWhereToSwap(context, &candidates);
-  GiveHints(context, read.marks, &candidates);
   return candidates;
+}
+
+void FindCandidates(const DeviceContext& context, const ReadStep& read, Candidates* candidates) {
+  ChooseWhereToSwap(context, candidates);
+  GiveHints(context, read.marks, candidates);
 }
 
 }  // namespace lms

@@ -12,8 +12,8 @@
 #include "cc/core/search/hinted_plan.h"
 #include "cc/tf/import/hints.h"
 #include "cc/tf/import/import.h"
+#include "cc/tf/pass/budget.h"
 #include "cc/tf/pass/device_context.h"
-#include "cc/tf/pass/measure_stage.h"
 #include "cc/tf/pass/read_stage.h"
 #include "cc/tf/pass/swap_choice.h"
 
@@ -37,9 +37,12 @@ struct Candidates {
 // TooMuch for a graph that is too large.
 std::string WhyNotPlanned(const DeviceContext& context, const ReadStep& read);
 
-// Stages "import", again, and "swap". `imported` is that of `read`, with the ops' costs.
-Candidates FindCandidates(const DeviceContext& context, const ReadStep& read, const BudgetGoal& goal,
-                          ImportedGraph imported);
+// Stage "import", again, where that makes another graph. `imported` is that of `read`, with the ops' costs.
+Candidates ImportCandidates(const DeviceContext& context, const ReadStep& read, const BudgetGoal& goal,
+                            ImportedGraph imported);
+
+// Stage "swap", where swapping is allowed, and hints: the rest of the candidates, marked in the imported graph.
+void FindCandidates(const DeviceContext& context, const ReadStep& read, Candidates* candidates);
 
 }  // namespace lms
 

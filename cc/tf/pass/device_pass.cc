@@ -54,8 +54,10 @@ bool RunDevicePass(const DeviceContext& context, tensorflow::GraphDef* output, R
   tell.NotePrices(PriceOps(context, &read.imported));
 
   const MeasuredStep measured = MeasureStep(context, read);
-  const BudgetGoal& goal = measured.goal;
   tell.NoteMeasured(read, measured);
+  const AskedFor asked = ResolveGoal(context, read, measured);
+  const BudgetGoal& goal = asked.goal;
+  tell.NoteGoal(asked);
   if (goal.relative() && !read.marks.any() && measured.Activations() < LeastActivationBytes()) {
     return tell.Skipped("too small for a relative budget: its activations peak at " +
                         FormatBytes(measured.Activations()));
@@ -68,13 +70,14 @@ bool RunDevicePass(const DeviceContext& context, tensorflow::GraphDef* output, R
   const std::string why_not = WhyNotPlanned(context, read);
   if (!why_not.empty()) return tell.Skipped(why_not);
 
-  Candidates candidates = FindCandidates(context, read, goal, std::move(read.imported));
+  Candidates candidates = ImportCandidates(context, read, goal, std::move(read.imported));
   if (!candidates.status.ok()) return tell.Failed(candidates.status);
   if (candidates.imported_again) tell.Dump(candidates.imported);
+  FindCandidates(context, read, &candidates);
   tell.NoteCandidates(candidates);
 
-  Result result;
-  result.outcome = Outcome::kFits;
+  BudgetResult result;
+  result.outcome = BudgetOutcome::kFits;
   if (goal.Over() || candidates.Hinted()) {
     report->kept = SummariseKept(candidates.imported.graph, candidates.swap.link.usable());
     result = MeetBudget(context, read, goal, &candidates, &report->warnings);
@@ -85,20 +88,21 @@ bool RunDevicePass(const DeviceContext& context, tensorflow::GraphDef* output, R
   };
   bool changed = false;
   switch (result.outcome) {
-    case Outcome::kFits:
+    case BudgetOutcome::kFits:
       tell.Fits(hints(0));
       break;
-    case Outcome::kNothingToGain:
+    case BudgetOutcome::kNothingToGain:
       tell.NothingToGain(candidates, hints(0));
       break;
-    case Outcome::kFailed:
+    case BudgetOutcome::kFailed:
       return tell.Failed(result.rewritten.status);
-    case Outcome::kInfeasible:
-      tell.Infeasible(candidates, ExplainShortfall(context, goal, candidates, result.restraint, result.least_peak),
-                      hints(0));
+    case BudgetOutcome::kInfeasible: {
+      const Shortfall shortfall = ExplainShortfall(context, goal, candidates, result.restraint, result.least_peak);
+      tell.Infeasible(candidates, shortfall, hints(0));
       changed = FailStrictly(context, read, candidates.imported.device, *report, output);
       break;
-    case Outcome::kRewritten: {
+    }
+    case BudgetOutcome::kRewritten: {
       const int64_t peak = result.rewritten.profile.peak_bytes;
       tell.Rewritten(read, goal, candidates, result, hints(goal.least() ? peak : goal.LimitForPlan()));
       KeepForOthers(context, goal, result.planned.GraphOf(candidates), result.planned, peak);

@@ -10,8 +10,9 @@
 
 namespace lms {
 
-// Fills in the report, and *output where the return value is true; otherwise the graph is to stay as it is. May throw;
-// errors of stages become the report's status kFailed.
+// Fills in the report, which is the one that the context's stages and account write to, and *output where the return
+// value is true; otherwise the graph is to stay as it is. May throw; errors of stages become the report's status
+// kFailed.
 bool RunDevicePass(const DeviceContext& context, tensorflow::GraphDef* output, Report* report);
 
 }  // namespace lms

@@ -1,6 +1,5 @@
 #include "cc/tf/pass/device_report.h"
 
-#include <algorithm>
 #include <exception>
 #include <memory>
 #include <utility>
@@ -56,8 +55,12 @@ void DeviceReport::NoteMeasured(const ReadStep& read, const MeasuredStep& measur
   AddWarnings(measured.warnings);
   if (!measured.assumed.empty()) report_.warnings.insert(report_.warnings.begin(), measured.assumed);
   Detail([&] { details_.Before(read.imported, measured.profile, measured.record); });
-  report_.budget_bytes = measured.goal.budget_bytes();
-  if (!measured.budget_source.empty()) report_.budget += " (" + measured.budget_source + ")";
+}
+
+void DeviceReport::NoteGoal(const AskedFor& asked) {
+  report_.budget_bytes = asked.goal.budget_bytes();
+  if (!asked.source.empty()) report_.budget += " (" + asked.source + ")";
+  if (!asked.warning.empty()) report_.warnings.push_back(asked.warning);
 }
 
 void DeviceReport::NoteCandidates(const Candidates& candidates) {
@@ -156,7 +159,7 @@ void DeviceReport::Infeasible(const Candidates& candidates, const Shortfall& sho
 }
 
 void DeviceReport::Rewritten(const ReadStep& read, const BudgetGoal& goal, const Candidates& candidates,
-                             const Result& result, const HintNotes& hints) {
+                             const BudgetResult& result, const HintNotes& hints) {
   const RewrittenStep& rewritten = result.rewritten;
   const ImportedGraph& imported = result.planned.GraphOf(candidates);
   report_.status = ReportStatus::kRewritten;

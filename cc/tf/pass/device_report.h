@@ -23,12 +23,13 @@ namespace lms {
 
 class DeviceReport {
  public:
-  // What is there of a stage when a later one throws has been noted. `report` must outlive this.
+  // Both must outlive this. What a stage gives is noted before the next one begins, as that may throw.
   DeviceReport(const DeviceContext& context, Report* report) : context_(context), report_(*report) {}
 
   void NoteRead(const ReadStep& read);
   void NotePrices(const Prices& prices);
   void NoteMeasured(const ReadStep& read, const MeasuredStep& measured);
+  void NoteGoal(const AskedFor& asked);
   void NoteCandidates(const Candidates& candidates);
   // Writes what dump_graphs asks for. What goes wrong there is no reason to leave a step as it is.
   void Dump(const ImportedGraph& imported);
@@ -39,7 +40,7 @@ class DeviceReport {
   void Fits(const HintNotes& hints = {});
   void NothingToGain(const Candidates& candidates, const HintNotes& hints);
   void Infeasible(const Candidates& candidates, const Shortfall& shortfall, const HintNotes& hints);
-  void Rewritten(const ReadStep& read, const BudgetGoal& goal, const Candidates& candidates, const Result& result,
+  void Rewritten(const ReadStep& read, const BudgetGoal& goal, const Candidates& candidates, const BudgetResult& result,
                  const HintNotes& hints);
 
   // And then, after all but the first two: the details, and the step that other budgets can be tried on. `candidates`:

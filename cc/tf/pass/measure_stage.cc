@@ -33,26 +33,30 @@ void NoteAssumptions(const DeviceContext& context, const ImportedGraph& imported
 }  // namespace
 
 MeasuredStep MeasureStep(const DeviceContext& context, const ReadStep& read) {
-  const tensorflow::GraphDef& graph = context.item.graph;
   MeasuredStep measured;
   context.Enter("liveness");
-  measured.profile =
-      PredictMemory(graph, read.index, read.imported, context.threads, context.deadline(), &measured.record);
+  measured.profile = PredictMemory(context.item.graph, read.index, read.imported, context.threads, context.deadline(),
+                                   &measured.record);
   NoteAssumptions(context, read.imported, &measured);
+  return measured;
+}
+
+AskedFor ResolveGoal(const DeviceContext& context, const ReadStep& read, const MeasuredStep& measured) {
   StepBytes step;
   step.resident = measured.profile.resident_bytes;
   step.peak = measured.profile.peak_bytes;
-  step.worst = PeakAtWorst(graph, read.index, read.imported, context.threads, measured.profile, context.deadline());
+  step.worst =
+      PeakAtWorst(context.item.graph, read.index, read.imported, context.threads, measured.profile, context.deadline());
   context.Enter("budget");
-  const ResolvedBudget budget =
-      ResolveBudget(context.options.memory_budget, step.resident, step.peak, read.imported.device, context.cluster);
-  measured.goal = BudgetGoal(context.options, budget.bytes, step);
-  measured.budget_source = budget.source;
-  if (context.options.memory_budget.kind == Budget::Kind::kAuto && budget.unlimited()) {
-    measured.warnings.push_back("memory_budget=\"auto\": what memory " + read.imported.device +
-                                " has is not known, so nothing is planned: set memory_budget to a number of bytes");
+  const Budget& asked = context.options.memory_budget;
+  const std::string& device = read.imported.device;
+  const ResolvedBudget budget = ResolveBudget(asked, step.resident, step.peak, device, context.cluster);
+  AskedFor found{BudgetGoal(context.options, budget.bytes, step), budget.source, ""};
+  if (asked.kind == Budget::Kind::kAuto && IsUnlimited(budget.bytes)) {
+    found.warning = "memory_budget=\"auto\": what memory " + device +
+                    " has is not known, so there is no budget to keep: set memory_budget to a number of bytes";
   }
-  return measured;
+  return found;
 }
 
 }  // namespace lms

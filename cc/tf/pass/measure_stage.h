@@ -1,8 +1,9 @@
-// Second stage: what the step takes as it came, and what it may take.
+// What the step takes as it came, and what it may take.
 
 #ifndef LMS_CC_TF_PASS_MEASURE_STAGE_H_
 #define LMS_CC_TF_PASS_MEASURE_STAGE_H_
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -16,20 +17,27 @@
 namespace lms {
 
 struct MeasuredStep {
-  MemoryProfile profile;  // as predicted
-  RunRecord record;       // of the run with that profile
-  BudgetGoal goal;
-  std::string budget_source;  // of an automatic budget: which limit decided
-  std::string assumption;     // what it all holds for; "": always
-  std::string assumed;        // a warning: what else rests on sizes that nobody knows; "": nothing
+  MemoryProfile profile;   // as predicted
+  RunRecord record;        // of the run with that profile
+  std::string assumption;  // what it all holds for; "": always
+  std::string assumed;     // a warning: what else rests on sizes that nobody knows; "": nothing
   std::vector<OpenSize> open_sizes;
   std::vector<std::string> warnings;
 
-  int64_t Activations() const { return goal.step().peak - goal.step().resident; }
+  int64_t Activations() const { return profile.peak_bytes - profile.resident_bytes; }
 };
 
-// Stages "liveness" and "budget". The ops of `read` have their costs.
+// Stage "liveness". The ops of `read` have their costs.
 MeasuredStep MeasureStep(const DeviceContext& context, const ReadStep& read);
+
+struct AskedFor {
+  BudgetGoal goal;
+  std::string source;   // of an automatic budget: which limit decided; else ""
+  std::string warning;  // "": none
+};
+
+// Stage "budget".
+AskedFor ResolveGoal(const DeviceContext& context, const ReadStep& read, const MeasuredStep& measured);
 
 }  // namespace lms
 

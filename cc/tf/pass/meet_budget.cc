@@ -13,17 +13,17 @@ namespace {
 // Plans are made again, for a lower limit, when the verifier finds the new graph above the budget.
 constexpr int kMostAttempts = 5;
 
-Result End(Outcome outcome, const Attempt& attempt, int64_t least_peak = 0) {
-  Result result;
+BudgetResult End(BudgetOutcome outcome, const Attempt& attempt, int64_t least_peak = 0) {
+  BudgetResult result;
   result.outcome = outcome;
   result.restraint = attempt.restraint;
   result.least_peak = least_peak;
   return result;
 }
 
-Result Accepted(DevicePlan planned, RewrittenStep rewritten, const Restraint& restraint, int64_t budget_bytes) {
-  Result result;
-  result.outcome = Outcome::kRewritten;
+BudgetResult Accepted(DevicePlan planned, RewrittenStep rewritten, const Restraint& restraint, int64_t budget_bytes) {
+  BudgetResult result;
+  result.outcome = BudgetOutcome::kRewritten;
   result.planned = std::move(planned);
   result.rewritten = std::move(rewritten);
   result.restraint = restraint;
@@ -32,8 +32,8 @@ Result Accepted(DevicePlan planned, RewrittenStep rewritten, const Restraint& re
 }
 
 // Replicas of a model get one plan.
-std::optional<Result> FollowFirst(const DeviceContext& context, const ReadStep& read, const BudgetGoal& goal,
-                                  const Candidates& candidates) {
+std::optional<BudgetResult> FollowFirst(const DeviceContext& context, const ReadStep& read, const BudgetGoal& goal,
+                                        const Candidates& candidates) {
   std::optional<DevicePlan> planned = PlanLikeFirst(context, goal, candidates);
   if (!planned) return std::nullopt;
   RewrittenStep rewritten = RewriteAndVerify(context, read, candidates, *planned, Restraint());
@@ -44,7 +44,7 @@ std::optional<Result> FollowFirst(const DeviceContext& context, const ReadStep& 
   const int64_t least_peak = goal.step().resident + first + first / 100;
   const bool met = goal.least() ? peak < std::min(goal.step().peak, least_peak) : peak <= goal.Allowed();
   if (!met) return std::nullopt;
-  Result result = Accepted(*std::move(planned), std::move(rewritten), Restraint(), goal.least() ? peak : 0);
+  BudgetResult result = Accepted(*std::move(planned), std::move(rewritten), Restraint(), goal.least() ? peak : 0);
   result.like_first = true;
   return result;
 }
@@ -80,16 +80,17 @@ bool Tighten(const DeviceContext& context, const DevicePlan& planned, Restraint*
 
 }  // namespace
 
-Result MeetBudget(const DeviceContext& context, const ReadStep& read, const BudgetGoal& goal, Candidates* candidates,
-                  std::vector<std::string>* warnings) {
-  if (std::optional<Result> followed = FollowFirst(context, read, goal, *candidates)) return *std::move(followed);
+BudgetResult MeetBudget(const DeviceContext& context, const ReadStep& read, const BudgetGoal& goal,
+                        Candidates* candidates, std::vector<std::string>* warnings) {
+  if (std::optional<BudgetResult> followed = FollowFirst(context, read, goal, *candidates)) return *std::move(followed);
   const Options& options = context.options;
   const bool least = goal.least();
   const int64_t peak_before = goal.step().peak;
   Attempt attempt;
   attempt.limit = goal.LimitForPlan();
   // A single op needs more: there is nothing to look for.
-  if (!least && attempt.limit < LowerBoundBytes(candidates->imported.graph)) return End(Outcome::kInfeasible, attempt);
+  if (!least && attempt.limit < LowerBoundBytes(candidates->imported.graph))
+    return End(BudgetOutcome::kInfeasible, attempt);
   int untimed_plans = 0;       // that could not be applied, as nothing told when to run an op again
   int64_t least_verified = 0;  // peak of the best rewritten graph that was still over the budget; 0: there was none
   std::optional<Strategy> once_more;  // the last plan, with its order held
@@ -100,10 +101,10 @@ Result MeetBudget(const DeviceContext& context, const ReadStep& read, const Budg
         once_more ? *std::exchange(once_more, std::nullopt) : PlanStep(context, goal, *candidates, attempt);
     const PlannerResult& result = strategy.planned;
     const ImportedGraph& imported = candidates->imported;
-    if (!result.feasible) return End(Outcome::kInfeasible, attempt, std::max(result.peak_bytes, least_verified));
+    if (!result.feasible) return End(BudgetOutcome::kInfeasible, attempt, std::max(result.peak_bytes, least_verified));
     // Where no hint can be carried out, all is as without any. (A move, too, may carry one out.)
     const bool hinted = candidates->Hinted() && !result.plan.empty();
-    if (!goal.Over() && !hinted) return End(Outcome::kFits, attempt);
+    if (!goal.Over() && !hinted) return End(BudgetOutcome::kFits, attempt);
     // Ops side by side may take more than one after the other: then the order at hand is what is enforced.
     const bool as_it_is = result.plan.empty() && strategy.order.empty();
     if (as_it_is && !options.schedule && !least) {
@@ -111,7 +112,7 @@ Result MeetBudget(const DeviceContext& context, const ReadStep& read, const Budg
       continue;
     }
     if (as_it_is && imported.holds.empty() && result.peak_bytes >= peak_before) {
-      return End(Outcome::kNothingToGain, attempt);
+      return End(BudgetOutcome::kNothingToGain, attempt);
     }
     DevicePlan planned;
     planned.result = result;
@@ -130,7 +131,7 @@ Result MeetBudget(const DeviceContext& context, const ReadStep& read, const Budg
                             attempt.restraint.Words());
       } else {
         if (rewritten.thrown != nullptr) std::rethrow_exception(rewritten.thrown);
-        Result failed = End(Outcome::kFailed, attempt);
+        BudgetResult failed = End(BudgetOutcome::kFailed, attempt);
         failed.rewritten = std::move(rewritten);
         return failed;
       }
@@ -143,7 +144,7 @@ Result MeetBudget(const DeviceContext& context, const ReadStep& read, const Budg
       const bool apart = !imported.holds.empty() && goal.step().worst > peak_before && peak <= peak_before;
       if (!apart && peak >= peak_before) {
         if (planned.order_limit > 0 && (options.recompute || candidates->swap.link.usable())) continue;  // without it
-        if (!hinted) return End(Outcome::kNothingToGain, attempt);
+        if (!hinted) return End(BudgetOutcome::kNothingToGain, attempt);
       }
       // The budget to ask for in bytes to get as low: a plan for it is held against the limit in the planner's eyes
       // and in the verifier's, and has the margin that every budget has.
@@ -160,7 +161,7 @@ Result MeetBudget(const DeviceContext& context, const ReadStep& read, const Budg
   }
   // Plans were found, but none held when the new graph was simulated afresh. Where the least was asked for, that is
   // what the step takes as it is: no budget has been missed.
-  return End(least ? Outcome::kNothingToGain : Outcome::kInfeasible, attempt, least_verified);
+  return End(least ? BudgetOutcome::kNothingToGain : BudgetOutcome::kInfeasible, attempt, least_verified);
 }
 
 }  // namespace lms

@@ -7,26 +7,26 @@
 #include <string>
 #include <vector>
 
-#include "absl/status/status.h"
+#include "cc/core/search/restraint.h"
+#include "cc/tf/pass/budget.h"
 #include "cc/tf/pass/candidates_stage.h"
 #include "cc/tf/pass/device_context.h"
-#include "cc/tf/pass/measure_stage.h"
 #include "cc/tf/pass/plan_stage.h"
 #include "cc/tf/pass/read_stage.h"
 #include "cc/tf/pass/rewrite_stage.h"
 
 namespace lms {
 
-enum class Outcome {
+enum class BudgetOutcome {
   kRewritten,
   kFits,           // as it is, or as nothing that hints ask for can be done
-  kNothingToGain,  // the least was asked for, and is what the step takes as it is
+  kNothingToGain,  // no plan takes less than the step as it is
   kInfeasible,
   kFailed,
 };
 
-struct Result {
-  Outcome outcome = Outcome::kFailed;
+struct BudgetResult {
+  BudgetOutcome outcome = BudgetOutcome::kFailed;
   // Rewritten.
   DevicePlan planned;
   RewrittenStep rewritten;   // failed: its status says why
@@ -34,12 +34,14 @@ struct Result {
   bool like_first = false;   // it is the plan of the step's first device
   // Infeasible.
   int64_t least_peak = 0;  // that was found; 0: none was looked for
-  Restraint restraint;     // what plans had to do without in the end
+  // All.
+  Restraint restraint;  // what plans had to do without in the end
 };
 
-// Plans that fail take what they failed with out of the candidates; each that is given up adds to *warnings.
-Result MeetBudget(const DeviceContext& context, const ReadStep& read, const BudgetGoal& goal, Candidates* candidates,
-                  std::vector<std::string>* warnings);
+// What could not be placed in the order is no candidate any more; each kind of change that is given up, as a plan with
+// it failed, adds to *warnings.
+BudgetResult MeetBudget(const DeviceContext& context, const ReadStep& read, const BudgetGoal& goal,
+                        Candidates* candidates, std::vector<std::string>* warnings);
 
 }  // namespace lms
 

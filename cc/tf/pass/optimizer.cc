@@ -57,9 +57,9 @@ constexpr int64_t kNewsBytes = 16 << 20;
 bool MayNotFit(const Report& report) {
   constexpr int64_t kEasily = 32;  // an assumed batch of 32 may be one of 1,024
   const int64_t activations = report.peak_before_bytes - report.resident_bytes;
-  if (ResolvedBudget{report.budget_bytes, ""}.unlimited()) return activations >= kNewsBytes;
-  return report.status == ReportStatus::kFits && activations > 0 &&
-         activations > (report.budget_bytes - report.resident_bytes) / kEasily;
+  if (report.status != ReportStatus::kFits || activations <= 0) return false;
+  if (IsUnlimited(report.budget_bytes)) return activations >= kNewsBytes;
+  return activations > (report.budget_bytes - report.resident_bytes) / kEasily;
 }
 
 void Log(const Report& report, bool relative) {

@@ -18,7 +18,7 @@ namespace lms {
 
 // One of several attempts at a plan that holds.
 struct Attempt {
-  int number = 0;  // of those before it that were found to be above the budget
+  int number = 0;  // of attempts before it, without those that failed
   int64_t limit = 0;
   Restraint restraint;
 };

@@ -1,7 +1,5 @@
 #include "cc/tf/pass/read_stage.h"
 
-#include <utility>
-
 #include "cc/core/base/fault_injection.h"
 #include "cc/core/base/words.h"
 #include "cc/tf/graph/hidden_wait.h"

@@ -58,7 +58,7 @@ std::string Where(const GraphIndex& index, const ImportedGraph& imported) {
 }
 
 // "12 recomputations and 3 moves", "8 tensors swapped to disk, ..."
-std::string Means(const Plan& plan, const Report& report) {
+std::string MeansInWords(const Plan& plan, const Report& report) {
   const auto moves = static_cast<size_t>(
       std::count_if(plan.steps.begin(), plan.steps.end(), [](const RecomputeStep& step) { return step.moves; }));
   std::vector<std::string> parts;
@@ -79,7 +79,7 @@ std::string Reason(const AppliedPlan& applied, const GraphIndex& index, const Re
   if (applied.planned.plan.empty()) {
     reason = "another order of the same operations, held by " + edges + ", lowers";
   } else {
-    reason = Means(applied.planned.plan, report) +
+    reason = MeansInWords(applied.planned.plan, report) +
              (applied.ordered ? " in another order, held by " + edges + "," : "") + " lower";
   }
   return reason + " the predicted peak from " + FormatBytes(report.peak_before_bytes) + " to " +

@@ -21,7 +21,7 @@ TEST(PlanStartsTest, TheBestAreDifferentAndInOrder) {
   const std::vector<PlannerResult> best = RunStarts(PlanStarts(), HalfOf(graph), &planning);
   ASSERT_FALSE(best.empty());
   EXPECT_TRUE(best[0].feasible);
-  for (size_t i = 1; i < best.size(); ++i) EXPECT_TRUE(Better(best[i - 1], best[i]));
+  for (size_t i = 1; i < best.size(); ++i) EXPECT_TRUE(BetterPlan(best[i - 1], best[i]));
   EXPECT_GT(planning.work(), 0);
 }
 

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "cc/core/base/fault_injection.h"
 #include "cc/tf/pass/candidates_stage.h"
@@ -47,7 +48,11 @@ class StagesTest : public ::testing::Test {
     EXPECT_TRUE(read_.status.ok()) << read_.status;
     PriceOps(context, &read_.imported);
     measured_ = MeasureStep(context, read_);
-    return FindCandidates(context, read_, measured_.goal, read_.imported);
+    goal_ = ResolveGoal(context, read_, measured_).goal;
+    Candidates candidates = ImportCandidates(context, read_, goal_, read_.imported);
+    EXPECT_TRUE(candidates.status.ok()) << candidates.status;
+    FindCandidates(context, read_, &candidates);
+    return candidates;
   }
 
   GrapplerItem item_;
@@ -59,6 +64,7 @@ class StagesTest : public ::testing::Test {
   std::optional<DeviceContext> context_;
   ReadStep read_;
   MeasuredStep measured_;
+  BudgetGoal goal_;
 };
 
 constexpr int64_t kBudget = 3 * kTile + 6 * kTile;
@@ -92,10 +98,11 @@ TEST_F(StagesTest, MeasuringSetsTheGoal) {
   ReadStep read = ReadGraph(context);
   PriceOps(context, &read.imported);
   const MeasuredStep measured = MeasureStep(context, read);
-  EXPECT_EQ(measured.goal.step().resident, 3 * kTile + 8);
-  EXPECT_GT(measured.goal.step().peak, kBudget);
-  EXPECT_EQ(measured.goal.step().peak, measured.profile.peak_bytes);
-  EXPECT_TRUE(measured.goal.Over());
+  const BudgetGoal goal = ResolveGoal(context, read, measured).goal;
+  EXPECT_EQ(goal.step().resident, 3 * kTile + 8);
+  EXPECT_GT(goal.step().peak, kBudget);
+  EXPECT_EQ(goal.step().peak, measured.profile.peak_bytes);
+  EXPECT_TRUE(goal.Over());
   EXPECT_EQ(measured.assumption, "");
   EXPECT_EQ(measured.Activations(), measured.profile.peak_bytes - measured.profile.resident_bytes);
 }
@@ -113,12 +120,9 @@ TEST_F(StagesTest, AnAutomaticBudgetSaysWhereNothingIsKnownOfTheDevice) {
     ReadStep read = ReadGraph(context);
     ASSERT_TRUE(read.status.ok()) << read.status;
     PriceOps(context, &read.imported);
-    const MeasuredStep measured = MeasureStep(context, read);
-    EXPECT_FALSE(measured.goal.Over());
-    ASSERT_EQ(measured.warnings.size(), gpu ? 1U : 0U);
-    if (gpu) {
-      EXPECT_NE(measured.warnings[0].find("GPU:0 has is not known"), std::string::npos);
-    }
+    const AskedFor asked = ResolveGoal(context, read, MeasureStep(context, read));
+    EXPECT_FALSE(asked.goal.Over());
+    EXPECT_EQ(asked.warning.find("GPU:0 has is not known") != std::string::npos, gpu) << asked.warning;
   }
 }
 
@@ -135,8 +139,8 @@ TEST_F(StagesTest, APlanIsForTheLimitAndCounted) {
   const DeviceContext& context = Context(kBudget);
   const Candidates candidates = UpToCandidates(context);
   Attempt attempt;
-  attempt.limit = measured_.goal.LimitForPlan();
-  const Strategy strategy = PlanStep(context, measured_.goal, candidates, attempt);
+  attempt.limit = goal_.LimitForPlan();
+  const Strategy strategy = PlanStep(context, goal_, candidates, attempt);
   ASSERT_TRUE(strategy.planned.feasible);
   EXPECT_LE(strategy.planned.peak_bytes, attempt.limit);
   EXPECT_GT(report_.planner_work, 0);
@@ -151,19 +155,19 @@ TEST_F(StagesTest, WhatPlansDoWithoutIsNotAskedFor) {
   all.fill(true);
   while (restraint.Tighten(all)) {
   }
-  const PlannerOptions planner = PlannerFor(context, measured_.goal, candidates, restraint);
+  const PlannerOptions planner = PlannerFor(context, goal_, candidates, restraint);
   EXPECT_TRUE(planner.recompute);  // the last kind stays
   EXPECT_FALSE(planner.move);
-  EXPECT_FALSE(StrategyFor(context, measured_.goal, candidates, Attempt{0, 0, restraint}).order);
+  EXPECT_FALSE(StrategyFor(context, goal_, candidates, Attempt{0, 0, restraint}).order);
 }
 
 TEST_F(StagesTest, ARewriteIsVerified) {
   const DeviceContext& context = Context(kBudget);
   const Candidates candidates = UpToCandidates(context);
   Attempt attempt;
-  attempt.limit = measured_.goal.LimitForPlan();
+  attempt.limit = goal_.LimitForPlan();
   DevicePlan planned;
-  Strategy strategy = PlanStep(context, measured_.goal, candidates, attempt);
+  Strategy strategy = PlanStep(context, goal_, candidates, attempt);
   planned.result = strategy.planned;
   if (!strategy.order.empty()) {
     planned.ordered = InOrder(candidates.imported, strategy.order);
@@ -190,8 +194,8 @@ TEST_F(StagesTest, TheBudgetIsMetWithoutWhatFails) {
   Candidates candidates = UpToCandidates(context);
   InjectFailure("verify", "error", /*at=*/1, /*times=*/1);
   std::vector<std::string> warnings;
-  const Result result = MeetBudget(context, read_, measured_.goal, &candidates, &warnings);
-  EXPECT_EQ(result.outcome, Outcome::kRewritten);
+  const BudgetResult result = MeetBudget(context, read_, goal_, &candidates, &warnings);
+  EXPECT_EQ(result.outcome, BudgetOutcome::kRewritten);
   EXPECT_LE(result.rewritten.profile.peak_bytes, kBudget);
   ASSERT_EQ(warnings.size(), 1U);
   EXPECT_NE(warnings[0].find("a plan was given up (verify: "), std::string::npos) << warnings[0];
@@ -201,13 +205,13 @@ TEST_F(StagesTest, TheLeastHasABudgetThatIsFeasible) {
   const DeviceContext& context = Context(0);
   Candidates candidates = UpToCandidates(context);
   std::vector<std::string> warnings;
-  const Result least = MeetBudget(context, read_, measured_.goal, &candidates, &warnings);
-  ASSERT_EQ(least.outcome, Outcome::kRewritten);
+  const BudgetResult least = MeetBudget(context, read_, goal_, &candidates, &warnings);
+  ASSERT_EQ(least.outcome, BudgetOutcome::kRewritten);
   ASSERT_GT(least.budget_bytes, 0);
   const DeviceContext& asked = Context(least.budget_bytes);
   candidates = UpToCandidates(asked);
-  const Result result = MeetBudget(asked, read_, measured_.goal, &candidates, &warnings);
-  EXPECT_EQ(result.outcome, Outcome::kRewritten);
+  const BudgetResult result = MeetBudget(asked, read_, goal_, &candidates, &warnings);
+  EXPECT_EQ(result.outcome, BudgetOutcome::kRewritten);
   EXPECT_LE(result.rewritten.profile.peak_bytes, least.budget_bytes);
 }
 
@@ -215,12 +219,11 @@ TEST_F(StagesTest, AShortfallSaysWhatCouldBeMet) {
   const DeviceContext& context = Context(3 * kTile + kTile / 2);
   Candidates candidates = UpToCandidates(context);
   std::vector<std::string> warnings;
-  const Result result = MeetBudget(context, read_, measured_.goal, &candidates, &warnings);
-  ASSERT_EQ(result.outcome, Outcome::kInfeasible);
-  const Shortfall shortfall =
-      ExplainShortfall(context, measured_.goal, candidates, result.restraint, result.least_peak);
-  EXPECT_GT(shortfall.min_budget_bytes, measured_.goal.budget_bytes());
-  EXPECT_LT(shortfall.min_budget_bytes, measured_.goal.step().peak);
+  const BudgetResult result = MeetBudget(context, read_, goal_, &candidates, &warnings);
+  ASSERT_EQ(result.outcome, BudgetOutcome::kInfeasible);
+  const Shortfall shortfall = ExplainShortfall(context, goal_, candidates, result.restraint, result.least_peak);
+  EXPECT_GT(shortfall.min_budget_bytes, goal_.budget_bytes());
+  EXPECT_LT(shortfall.min_budget_bytes, goal_.step().peak);
   EXPECT_EQ(shortfall.hints, "");
   EXPECT_EQ(shortfall.swap_limit, "");
 }
