@@ -53,8 +53,9 @@ bool RunDevicePass(const DeviceContext& context, tensorflow::GraphDef* output, R
   if (read.imported.graph.ops.empty()) return tell.Skipped("no op of the graph runs");
   tell.NotePrices(PriceOps(context, &read.imported));
 
-  const MeasuredStep measured = MeasureStep(context, read);
+  MeasuredStep measured = MeasureStep(context, read);
   tell.NoteMeasured(read, measured);
+  measured.record = RunRecord();  // large, and of no more use
   const AskedFor asked = ResolveGoal(context, read, measured);
   const BudgetGoal& goal = asked.goal;
   tell.NoteGoal(asked);
