@@ -119,7 +119,7 @@ def main() -> int:
     parser.add_argument("--dump", type=pathlib.Path, metavar="DIR", help="keep the graphs there")
     parser.add_argument("--graphs", type=pathlib.Path, metavar="DIR", help="plan for these")
     parser.add_argument("--core", type=pathlib.Path, default=CORE, help="the program lms-core")
-    args = parser.parse_args()
+    args = parser.parse_intermixed_args()
     known = json.loads(args.file.read_text()) if args.file.exists() else None
     if args.graphs is not None:
         names = sorted(path.name for path in args.graphs.glob("*.lmsgraph"))
