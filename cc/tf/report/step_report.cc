@@ -62,7 +62,7 @@ std::string MeansInWords(const Plan& plan, const Report& report) {
   const auto moves = static_cast<size_t>(
       std::count_if(plan.steps.begin(), plan.steps.end(), [](const RecomputeStep& step) { return step.moves; }));
   std::vector<std::string> parts;
-  if (plan.swap_outs.size() > 0) {
+  if (!plan.swap_outs.empty()) {
     parts.push_back(Counted(static_cast<int64_t>(plan.swap_outs.size()), "tensor") + " swapped to " +
                     (report.swap_tier == "disk" ? "disk" : "the host"));
   }
