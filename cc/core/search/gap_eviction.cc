@@ -20,6 +20,7 @@ constexpr int kMostCrowdedTries = 64;
 constexpr int64_t kLeastEvictedBytes = 1024;     // smaller buffers are not worth a node...
 constexpr int64_t kLeastEvictedShare = 1 << 14;  // ...nor are those below this part of the peak
 constexpr int64_t kWorkBetweenQuestions = 20000;
+
 }  // namespace
 
 GapEviction::GapEviction(PlanState* state, int64_t limit, std::function<bool()> interrupt, const SwapRules& rules,
@@ -53,6 +54,13 @@ bool GapEviction::Interrupted() {
     interrupted_ = interrupt_();
   }
   return interrupted_;
+}
+
+// Asked before each change that is made when a run is over.
+bool GapEviction::GoOn() {
+  if (interrupt_ && interrupt_()) return false;
+  if (forget_) state_.ForgetHistory();
+  return true;
 }
 
 bool GapEviction::Run(const EvictionRule& rule, Random* random) {
@@ -231,17 +239,12 @@ void GapEviction::TakeBack(const std::vector<BufferId>* buffers) {
       candidates.push_back({cost_us, OpOfSlot(start), b, swap != nullptr});
     }
   };
-  if (buffers != nullptr) {
-    for (const BufferId b : *buffers) add(b);
-  } else {
-    for (size_t b = 0; b < graph.buffers.size(); ++b) add(static_cast<BufferId>(b));
-  }
+  ForBuffers(graph, buffers, add);
   std::sort(candidates.begin(), candidates.end(), [](const Candidate& a, const Candidate& b) {
     return std::tie(b.cost_us, a.before, a.buffer) < std::tie(a.cost_us, b.before, b.buffer);
   });
   for (const Candidate& c : candidates) {
-    if (interrupt_ && interrupt_()) return;
-    if (forget_) state_.ForgetHistory();
+    if (!GoOn()) return;
     const OpId op = graph.buffers[c.buffer].producer;
     const int slot = ClosureSlot(c.before);
     const std::vector<int>& starts = state_.life(c.buffer).starts;
@@ -264,12 +267,7 @@ void GapEviction::TakeBack(const std::vector<BufferId>* buffers) {
 }
 
 void GapEviction::Exchange(const std::vector<BufferId>* buffers) {
-  const auto go_on = [this] {
-    if (interrupt_ && interrupt_()) return false;
-    if (forget_) state_.ForgetHistory();
-    return true;
-  };
-  for (const auto& means : means_) means->TakePlaces(full_limit_, buffers, go_on);
+  for (const auto& means : means_) means->TakePlaces(full_limit_, buffers, [this] { return GoOn(); });
 }
 
 }  // namespace lms

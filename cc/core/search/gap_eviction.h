@@ -62,6 +62,7 @@ class GapEviction {
   bool EvictThroughCrowd(const Excess& excess);
   bool Relieve();
   bool Interrupted();
+  bool GoOn();
 
   PlanState& state_;
   int64_t full_limit_;

@@ -60,6 +60,16 @@ struct Gap {
   }
 };
 
+// Calls visit(buffer) for those buffers, or where it is null for all of the graph.
+template <typename Visit>
+void ForBuffers(const MemGraph& graph, const std::vector<BufferId>* buffers, const Visit& visit) {
+  if (buffers != nullptr) {
+    for (const BufferId b : *buffers) visit(b);
+  } else {
+    for (size_t b = 0; b < graph.buffers.size(); ++b) visit(static_cast<BufferId>(b));
+  }
+}
+
 // A gap whose score has become so many times worse since it was found is not taken.
 inline constexpr double kMostWorse = 3;
 // An op that costs nothing still costs a node to run, microseconds.

@@ -98,11 +98,7 @@ void SwapMeans::TakePlaces(int64_t limit, const std::vector<BufferId>* buffers, 
       candidates.push_back({saved, OpOfSlot(start), b});
     }
   };
-  if (buffers != nullptr) {
-    for (const BufferId b : *buffers) add(b);
-  } else {
-    for (size_t b = 0; b < graph.buffers.size(); ++b) add(static_cast<BufferId>(b));
-  }
+  ForBuffers(graph, buffers, add);
   std::sort(candidates.begin(), candidates.end(), [](const Candidate& a, const Candidate& b) {
     return std::tie(b.saved, a.before, a.buffer) < std::tie(a.saved, b.before, b.buffer);
   });

@@ -14,9 +14,6 @@ constexpr size_t kRepeats = 4;       // as many alike buffers are a reason for a
 constexpr int64_t kRepeatsWork = 8;  // steps, for each op and buffer
 constexpr double kHopeless = 2;      // a chain so many times dearer than the best plan is not refined
 
-constexpr EvictionRule kFirstRule = {1.0, 0.25};
-constexpr EvictionRule kSecondRule = {0.7, 0.0};
-
 bool Always(StartContext*) { return true; }
 
 Tried Evict(const EvictionRule& rule, StartContext* context) {
@@ -81,7 +78,7 @@ PlanStart ByLooserChain(double slack) {
           },
           [level](StartContext* context) {
             context->planning.Chain()->Apply(level(*context), &context->state);
-            return Hopeless(*context) ? Tried::kGivenUp : Evict(kFirstRule, context);
+            return Hopeless(*context) ? Tried::kGivenUp : Evict(kFirstRules[0], context);
           }};
 }
 
@@ -94,7 +91,7 @@ PlanStart ByRepeats() {
                                [](const auto& group) { return group.size() >= kRepeats; });
           },
           [](StartContext* context) {
-            const EvictionRule allowed = context->planning.Allowed(kSecondRule, context->found);
+            const EvictionRule allowed = context->planning.Allowed(kFirstRules[1], context->found);
             return context->eviction.RunAlike(allowed, context->alike) ? Tried::kUnder : Tried::kOver;
           }};
 }
@@ -103,14 +100,14 @@ PlanStart ByRepeats() {
 
 const std::vector<PlanStart>& PlanStarts() {
   static const auto* const starts = new std::vector<PlanStart>{
-      ByGaps(kFirstRule, PlanStart::kWhileThereIsWork),
+      ByGaps(kFirstRules[0], PlanStart::kWhileThereIsWork),
       ByChain(),
       ByLooserChain(1.15),
       ByLooserChain(1.4),
       ByLooserChain(1.8),
       ByLooserChain(2.5),
-      ByGaps(kSecondRule),
-      ByGaps({1.4, 1.0}),
+      ByGaps(kFirstRules[1]),
+      ByGaps(kFirstRules[2]),
       ByRepeats(),
       ByGaps({1.0, 0.0}),
       ByGaps({0.7, 0.25}),
@@ -136,7 +133,7 @@ std::vector<PlannerResult> RunStarts(const std::vector<PlanStart>& starts, int64
   const auto late = [&] { return found > 0 ? planning->Late(state.work()) : planning->LateForFirst(state.work()); };
   GapEviction eviction(&state, limit, late, planning->options().swap_rules);
   eviction.ForgetHistory();
-  StartContext context{*planning, limit, state, eviction, best};
+  StartContext context{*planning, limit, state, eviction, best, found};
   bool fresh = true;
   for (const PlanStart& start : starts) {
     if (found > 0) {
@@ -156,7 +153,7 @@ std::vector<PlannerResult> RunStarts(const std::vector<PlanStart>& starts, int64
       eviction.Exchange();
     }
     KeepBest(planning->Evaluate(state.ToPlan(), limit_bytes), &best);
-    context.found = ++found;
+    ++found;
     if (planning->options().single_start) break;
   }
   planning->Count(state.work());

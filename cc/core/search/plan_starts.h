@@ -25,7 +25,7 @@ struct StartContext {
   PlanState& state;     // to be decided in: nothing is yet, but what hints ask for
   GapEviction& eviction;
   const std::vector<PlannerResult>& best;  // so far, best first
-  int found = 0;                           // plans so far
+  const int& found;                        // plans so far
 
   int chain_level = kNone;                     // of the chain that meets the limit by itself, or the least there is;
                                                // kNone: the chain was not tried

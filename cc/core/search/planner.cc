@@ -21,8 +21,6 @@ namespace {
 constexpr double kNearlyFree = 0.002;  // of the step: with plans that add no more, others need not be tried
 constexpr double kShareAlone = 0.15;   // of the work, for recomputation alone and for swapping alone
 constexpr uint64_t kSeed = 1;
-// One after the other, in the search for the lowest peak.
-constexpr EvictionRule kRules[] = {{1.0, 0.25}, {0.7, 0.0}, {1.4, 1.0}};
 
 class Planner {
  public:
@@ -106,7 +104,7 @@ class Planner {
       result.peak_bytes = kNoLimit;
       for (const Plan& from : {best.plan, planning_.hinted()}) {
         state.Load(from);
-        EvictionRule rule = planning_.Allowed(kRules[i % std::size(kRules)], i);
+        EvictionRule rule = planning_.Allowed(kFirstRules[i % std::size(kFirstRules)], i);
         rule.crowd = true;
         if (eviction.Run(rule)) eviction.TakeBack();
         if (state.bytes().Max() + planning_.resident() < result.peak_bytes)

@@ -26,6 +26,9 @@ bool BetterPlan(const PlannerResult& a, const PlannerResult& b);
 // Puts the result among the best few, best first, unless an equal one is there.
 void KeepBest(PlannerResult result, std::vector<PlannerResult>* best);
 
+// The rules of gap eviction that cover most of the ground, one after the other.
+inline constexpr EvictionRule kFirstRules[] = {{1.0, 0.25}, {0.7, 0.0}, {1.4, 1.0}};
+
 class Planning {
  public:
   // Both must outlive this.

@@ -40,8 +40,7 @@ void ChooseWhereToSwap(const DeviceContext& context, Candidates* candidates) {
 void GiveHints(const DeviceContext& context, const HintMarks& marks, Candidates* candidates) {
   if (!marks.any()) return;
   const bool may_swap = candidates->swap.link.usable();
-  const ChosenSwap& swap = candidates->swap;
-  std::string no_swap = !context.options.swap ? "swap=False" : swap.problem.empty() ? swap.note : swap.problem;
+  std::string no_swap = context.options.swap ? candidates->swap.WhyNowhere() : "swap=False";
   if (!may_swap && no_swap.empty()) no_swap = "there is nowhere to swap it to: on a CPU, set swap_to=\"disk\"";
   candidates->hints.Give(marks, context.item.graph, context.options.recompute, may_swap, no_swap,
                          &candidates->imported);

@@ -1,4 +1,4 @@
-// Third stage: what a plan may do to the step. Which regions are planned, where tensors may be swapped to, and what the
+// What a plan may do to the step. Which regions are planned, where tensors may be swapped to, and what the
 // user has said of them.
 
 #ifndef LMS_CC_TF_PASS_CANDIDATES_STAGE_H_

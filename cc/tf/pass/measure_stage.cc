@@ -17,8 +17,7 @@ void NoteAssumptions(const DeviceContext& context, const ImportedGraph& imported
     measured->assumption =
         AssumptionAtPeak(imported, measured->profile, measured->record, sizes.assumptions(), dimensions.rest());
   }
-  measured->open_sizes =
-      OpenSizes(sizes.OpenNodes(), imported, measured->profile.peak_bytes - measured->profile.resident_bytes);
+  measured->open_sizes = OpenSizes(sizes.OpenNodes(), imported, measured->Activations());
   if (const std::string unranked = UnrankedWarning(imported); !unranked.empty()) {
     const bool recorded = !options.record_sizes || !sizes.RecordedLines().empty();
     measured->warnings.push_back(unranked + (recorded ? "" : kRecorded));

@@ -1,4 +1,4 @@
-// Fourth stage: a plan for the step.
+// A plan for the step.
 
 #ifndef LMS_CC_TF_PASS_PLAN_STAGE_H_
 #define LMS_CC_TF_PASS_PLAN_STAGE_H_

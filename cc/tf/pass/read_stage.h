@@ -1,4 +1,4 @@
-// First stages: what the step is. Its nodes, the sizes of their tensors, its buffers, and what its ops take.
+// What the step is. Its nodes, the sizes of their tensors, its buffers, and what its ops take.
 
 #ifndef LMS_CC_TF_PASS_READ_STAGE_H_
 #define LMS_CC_TF_PASS_READ_STAGE_H_
@@ -17,7 +17,7 @@ namespace lms {
 struct ReadStep {
   absl::Status status;  // else nothing but `sizes` is of use
   GraphIndex index;
-  ImportedGraph imported;  // without costs
+  ImportedGraph imported;  // without costs, until PriceOps()
   HintMarks marks;
   std::vector<std::string> sizes;  // of dimensions that the function leaves unknown, in words
   std::string hidden;              // words on what no figure includes; "": nothing

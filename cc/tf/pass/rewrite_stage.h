@@ -1,4 +1,4 @@
-// Last stages: the plan is carried out, and the new graph is verified.
+// The plan is carried out, and the new graph is verified.
 
 #ifndef LMS_CC_TF_PASS_REWRITE_STAGE_H_
 #define LMS_CC_TF_PASS_REWRITE_STAGE_H_

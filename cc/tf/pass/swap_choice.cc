@@ -303,7 +303,7 @@ ChosenSwap ChooseSwap(const Options& options, const std::string& device, const g
 void NoteSwap(const ChosenSwap& chosen, Report* report) {
   report->swap_tier = chosen.tier;
   report->swap_directory = chosen.directory;
-  report->swap_note = chosen.problem.empty() ? chosen.note : chosen.problem;
+  report->swap_note = chosen.WhyNowhere();
   report->link = chosen.link_text;
   report->warnings.insert(report->warnings.end(), chosen.warnings.begin(), chosen.warnings.end());
   if (!chosen.problem.empty()) report->warnings.push_back(chosen.problem);

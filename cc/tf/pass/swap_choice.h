@@ -35,6 +35,8 @@ struct ChosenSwap {
   std::string note;                   // tier "": why, and what to do about it
   std::string problem;                // tier "": what is wrong with what was asked for
   std::vector<std::string> warnings;  // for the report, where something is swapped
+
+  const std::string& WhyNowhere() const { return problem.empty() ? note : problem; }
 };
 
 // What is asked of the system; the tests give their own.
