@@ -1,0 +1,76 @@
+#include "tests/standin/stream.h"
+
+#include <utility>
+
+namespace standin {
+
+void Mark::Reach() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  reached_ = true;
+  changed_.notify_all();
+}
+
+void Mark::Wait() {
+  std::unique_lock<std::mutex> lock(mutex_);
+  changed_.wait(lock, [this] { return reached_; });
+}
+
+bool Mark::Reached() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return reached_;
+}
+
+}  // namespace standin
+
+SP_Stream_st::SP_Stream_st() : thread_([this] { Loop(); }) {}
+
+SP_Stream_st::~SP_Stream_st() {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    stop_ = true;
+    changed_.notify_one();
+  }
+  thread_.join();
+}
+
+void SP_Stream_st::Add(std::function<void()> work) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  queue_.push_back(std::move(work));
+  changed_.notify_one();
+}
+
+std::shared_ptr<standin::Mark> SP_Stream_st::Record() {
+  auto mark = std::make_shared<standin::Mark>();
+  Add([mark] { mark->Reach(); });
+  return mark;
+}
+
+void SP_Stream_st::WaitFor(std::shared_ptr<standin::Mark> mark) {
+  Add([mark = std::move(mark)] { mark->Wait(); });
+}
+
+void SP_Stream_st::BlockUntilDone() { Record()->Wait(); }
+
+void SP_Stream_st::Loop() {
+  for (;;) {
+    std::function<void()> work;
+    {
+      std::unique_lock<std::mutex> lock(mutex_);
+      changed_.wait(lock, [this] { return stop_ || !queue_.empty(); });
+      if (queue_.empty()) return;
+      work = std::move(queue_.front());
+      queue_.pop_front();
+    }
+    work();
+  }
+}
+
+void SP_Event_st::Set(std::shared_ptr<standin::Mark> mark) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  mark_ = std::move(mark);
+}
+
+std::shared_ptr<standin::Mark> SP_Event_st::Get() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return mark_;
+}
