@@ -1,6 +1,7 @@
 #include "tests/standin/arena.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <cstdlib>
 #include <map>
 #include <mutex>
@@ -20,6 +21,13 @@ Allocators& All() {
   return *allocators;
 }
 
+tensorflow::MemoryDump MapOf(int index) {
+  Allocators& allocators = All();
+  const std::lock_guard<std::mutex> lock(allocators.mutex);
+  const auto found = allocators.by_device.find(index);
+  return found == allocators.by_device.end() ? tensorflow::MemoryDump() : found->second->RecordMemoryMap();
+}
+
 }  // namespace
 
 void NoteAllocator(const std::string& device, tensorflow::Allocator* allocator) {
@@ -31,12 +39,8 @@ void NoteAllocator(const std::string& device, tensorflow::Allocator* allocator) 
 }
 
 Chunks ChunksOf(int index) {
-  Allocators& allocators = All();
-  const std::lock_guard<std::mutex> lock(allocators.mutex);
-  const auto found = allocators.by_device.find(index);
   Chunks chunks;
-  if (found == allocators.by_device.end()) return chunks;
-  const tensorflow::MemoryDump dump = found->second->RecordMemoryMap();
+  const tensorflow::MemoryDump dump = MapOf(index);
   for (const auto& chunk : dump.chunk()) {
     if (chunk.in_use()) {
       chunks.in_use += chunk.size();
@@ -47,6 +51,15 @@ Chunks ChunksOf(int index) {
     }
   }
   return chunks;
+}
+
+void PrintChunks(int index, int64_t least) {
+  const tensorflow::MemoryDump dump = MapOf(index);
+  for (const auto& chunk : dump.chunk()) {
+    if (!chunk.in_use() || chunk.size() < least) continue;
+    std::fprintf(stderr, "%12ld %12ld %s\n", static_cast<long>(chunk.size()), static_cast<long>(chunk.requested_size()),
+                 chunk.op_name().c_str());
+  }
 }
 
 }  // namespace standin

@@ -21,6 +21,8 @@ struct Chunks {
 void NoteAllocator(const std::string& device, tensorflow::Allocator* allocator);
 // Of device `index`; all zero before a kernel of the stand-in was made there.
 Chunks ChunksOf(int index);
+// Writes the chunks in use of at least `least` bytes to the error output: bytes, bytes asked for, op.
+void PrintChunks(int index, int64_t least);
 
 }  // namespace standin
 

@@ -37,9 +37,9 @@ const std::set<std::string>& DataDependent() {
 bool SizesDependOnData(const std::string& op) {
   return DataDependent().count(op) > 0 || op.rfind("SparseSegment", 0) == 0 || op.rfind("NonMaxSuppression", 0) == 0;
 }
-// They read shapes only, although their inputs are on the device.
-bool ReadsShapesOnly(const std::string& op) {
-  return op == "Shape" || op == "ShapeN" || op == "Size" || op == "Rank" || op == "BroadcastGradientArgs";
+// They read shapes only, or hand out what they hold, although tensors of theirs are on the device.
+bool TouchesNoData(const std::string& op) {
+  return op == "Shape" || op == "ShapeN" || op == "Size" || op == "Rank" || op == "Const";
 }
 
 [[noreturn]] void Fail(const OpKernel& kernel, const char* what) {
@@ -259,12 +259,11 @@ std::vector<Output> OutputsOf(OpKernelContext* context, const std::vector<char*>
 
 }  // namespace
 
-DeviceKernel::DeviceKernel(tensorflow::OpKernelConstruction* construction, std::unique_ptr<OpKernel> kernel,
-                           std::unique_ptr<OpKernel> rehearsal)
+DeviceKernel::DeviceKernel(tensorflow::OpKernelConstruction* construction, const MakeCpuKernel& make)
     : OpKernel(construction),
       mode_(ModeOf(*this)),
-      host_(std::make_shared<Host>(std::move(kernel), construction->device())),
-      rehearsal_(std::move(rehearsal)) {}
+      host_(std::make_shared<Host>(make(construction), construction->device())),
+      rehearsal_(mode_ == Mode::kInStream ? make(construction) : nullptr) {}
 
 DeviceKernel::~DeviceKernel() = default;
 
@@ -281,7 +280,7 @@ DeviceKernel::Mode DeviceKernel::ModeOf(const OpKernel& kernel) {
     look(kernel.output_type(i), kernel.output_memory_types()[i]);
     if (kernel.output_memory_types()[i] == tensorflow::HOST_MEMORY) output_on_host = true;
   }
-  if (ReadsShapesOnly(kernel.type_string()) || (plain && !on_device)) return Mode::kAtOnce;
+  if (TouchesNoData(kernel.type_string()) || (plain && !on_device)) return Mode::kAtOnce;
   const bool in_stream = plain && !output_on_host && !SizesDependOnData(kernel.type_string());
   return in_stream ? Mode::kInStream : Mode::kAfterStream;
 }
@@ -358,7 +357,7 @@ void DeviceKernel::ComputeInStream(OpKernelContext* context) {
           for (size_t i = 0; i < views.size(); ++i) {
             if (as_rehearsed->outputs[i].kind != Output::Kind::kCopied) continue;
             const Tensor& output = *done->mutable_output(static_cast<int>(i));
-            if (output.TotalBytes() > 0) std::memcpy(views[i], output.data(), output.TotalBytes());
+            if (output.TotalBytes() > 0) std::memcpy(views[i], View(output.data()), output.TotalBytes());
           }
         });
     if (!status.ok()) SetError(status);

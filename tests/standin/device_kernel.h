@@ -16,7 +16,7 @@
 #ifndef LMS_TESTS_STANDIN_DEVICE_KERNEL_H_
 #define LMS_TESTS_STANDIN_DEVICE_KERNEL_H_
 
-#include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -32,9 +32,10 @@ struct Outputs;
 
 class DeviceKernel : public tensorflow::OpKernel {
  public:
-  // `kernel` and `rehearsal`: two of the CPU's kernels for the node.
-  DeviceKernel(tensorflow::OpKernelConstruction* construction, std::unique_ptr<tensorflow::OpKernel> kernel,
-               std::unique_ptr<tensorflow::OpKernel> rehearsal);
+  // The CPU's kernel for the node that is constructed; where there is none, null, and an error in the construction.
+  using MakeCpuKernel = std::function<std::unique_ptr<tensorflow::OpKernel>(tensorflow::OpKernelConstruction*)>;
+
+  DeviceKernel(tensorflow::OpKernelConstruction* construction, const MakeCpuKernel& make);
   ~DeviceKernel() override;
   void Compute(tensorflow::OpKernelContext* context) override;
   bool IsExpensive() override { return false; }

@@ -33,9 +33,8 @@ std::vector<std::string> Split(const std::string& text, char separator) {
   return parts;
 }
 
-// The CPU's kernel for the node; null and an error in the construction where there is none.
-OpKernel* MakeCpuKernel(OpKernelConstruction* construction) {
-  if (OpKernel* const kernel = MakeImageKernel(construction)) return kernel;
+std::unique_ptr<OpKernel> MakeCpuKernel(OpKernelConstruction* construction) {
+  if (OpKernel* const kernel = MakeImageKernel(construction)) return std::unique_ptr<OpKernel>(kernel);
   std::shared_ptr<const tensorflow::NodeProperties> properties;
   absl::Status status = tensorflow::NodeProperties::CreateFromNodeDef(
       construction->def(), tensorflow::OpRegistry::Global(), &properties);
@@ -47,7 +46,7 @@ OpKernel* MakeCpuKernel(OpKernelConstruction* construction) {
                             construction->resource_manager(), properties, construction->graph_def_version(), &kernel);
   }
   if (!status.ok()) construction->CtxFailure(status);
-  return kernel;
+  return std::unique_ptr<OpKernel>(kernel);
 }
 
 class Factory : public tensorflow::kernel_factory::OpKernelFactory {
@@ -55,19 +54,19 @@ class Factory : public tensorflow::kernel_factory::OpKernelFactory {
   OpKernel* Create(OpKernelConstruction* construction) override {
     NoteAllocator(construction->device()->attributes().name(),
                   construction->device()->GetAllocator(tensorflow::AllocatorAttributes()));
-    std::unique_ptr<OpKernel> kernel(MakeCpuKernel(construction));
-    if (kernel == nullptr) return nullptr;
-    if (kernel->AsAsync() != nullptr) {
+    std::unique_ptr<OpKernel> first = MakeCpuKernel(construction);
+    if (first == nullptr) return nullptr;
+    if (first->AsAsync() != nullptr) {
       // As it is, but its tensors lie where the CUDA build has them.
-      const_cast<tensorflow::MemoryTypeVector&>(kernel->input_memory_types())
+      const_cast<tensorflow::MemoryTypeVector&>(first->input_memory_types())
           .assign(construction->input_memory_types().begin(), construction->input_memory_types().end());
-      const_cast<tensorflow::MemoryTypeVector&>(kernel->output_memory_types())
+      const_cast<tensorflow::MemoryTypeVector&>(first->output_memory_types())
           .assign(construction->output_memory_types().begin(), construction->output_memory_types().end());
-      return kernel.release();
+      return first.release();
     }
-    std::unique_ptr<OpKernel> rehearsal(MakeCpuKernel(construction));
-    if (rehearsal == nullptr) return nullptr;
-    return new DeviceKernel(construction, std::move(kernel), std::move(rehearsal));
+    return new DeviceKernel(construction, [&first](OpKernelConstruction* again) {
+      return first != nullptr ? std::move(first) : MakeCpuKernel(again);
+    });
   }
 };
 

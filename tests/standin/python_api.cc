@@ -25,6 +25,8 @@ STANDIN_API void standin_chunks(int device, int64_t* figures) {
   for (const int64_t figure : {chunks.in_use, chunks.requested, chunks.free, chunks.largest_free}) *figures++ = figure;
 }
 
+STANDIN_API void standin_print_chunks(int device, int64_t least) { standin::PrintChunks(device, least); }
+
 STANDIN_API void standin_fail_copy(int way, int64_t after) {
   standin::FailCopy(static_cast<standin::Way>(way), after);
 }

@@ -80,6 +80,11 @@ def chunks(device: int = 0) -> Chunks:
     return Chunks(*figures)
 
 
+def print_chunks(device: int = 0, least: int = 65536) -> None:
+    """Writes the chunks in use of `least` bytes and more to stderr: bytes, bytes asked for, op."""
+    _loaded[0].standin_print_chunks(device, ctypes.c_int64(least))
+
+
 def fail_copy(way: int, after: int) -> None:
     """The `after`th copy from now in this direction fails, once; 0: none does."""
     _loaded[0].standin_fail_copy(way, ctypes.c_int64(after))
