@@ -11,7 +11,7 @@ from tensorflow.python.eager import context as _context
 from tensorflow.python.eager import execute as _execute
 from tensorflow.python.framework import op_def_registry as _op_def_registry
 
-_BYTES = 64 << 20  # of a copy
+_BYTES = 64 << 20  # of a copy at most
 
 
 def first_gpu() -> str | None:

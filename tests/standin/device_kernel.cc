@@ -29,9 +29,9 @@ constexpr size_t kLargestKey = 4096;
 // Their outputs' sizes depend on what device memory holds.
 const std::set<std::string>& DataDependent() {
   static const auto* const ops = new std::set<std::string>{
-      "Where",      "DynamicPartition", "Unique",      "UniqueV2",   "UniqueWithCounts", "UniqueWithCountsV2",
-      "ListDiff",   "SegmentSum",       "SegmentMean", "SegmentMax", "SegmentMin",       "SegmentProd",
-      "Bincount",   "RaggedRange",      "DenseBincount"};
+      "Where",    "DynamicPartition", "Unique",       "UniqueV2",   "UniqueWithCounts", "UniqueWithCountsV2",
+      "ListDiff", "SegmentSum",       "SegmentMean",  "SegmentMax", "SegmentMin",       "SegmentProd",
+      "Bincount", "RaggedRange",      "DenseBincount"};
   return *ops;
 }
 bool SizesDependOnData(const std::string& op) {
@@ -43,7 +43,8 @@ bool TouchesNoData(const std::string& op) {
 }
 
 [[noreturn]] void Fail(const OpKernel& kernel, const char* what) {
-  std::fprintf(stderr, "standin: %s (%s) %s: its sizes depend on data, or threads allocate. Name it in DataDependent().\n",
+  std::fprintf(stderr,
+               "standin: %s (%s) %s: its sizes depend on data, or threads allocate. Name it in DataDependent().\n",
                kernel.name().c_str(), kernel.type_string().c_str(), what);
   std::abort();
 }
@@ -226,8 +227,7 @@ Tensor Part(const Tensor& input, const Output& output) {
 
 // How the outputs of a rehearsal came about. `copies`: where its inputs were; null for those of the host.
 std::vector<Output> OutputsOf(OpKernelContext* context, const std::vector<char*>& copies,
-                              const std::vector<Tensor>& inputs,
-                              const std::vector<std::pair<void*, size_t>>& recorded,
+                              const std::vector<Tensor>& inputs, const std::vector<std::pair<void*, size_t>>& recorded,
                               std::vector<Allocation>* allocations) {
   for (const auto& [address, bytes] : recorded) allocations->push_back({bytes, -1});
   std::vector<Output> outputs(context->num_outputs());
@@ -352,8 +352,8 @@ void DeviceKernel::ComputeInStream(OpKernelContext* context) {
     Run run;
     run.allocations = &as_rehearsed->allocations;
     run.outputs = &views;
-    const absl::Status status = RunOnHost(
-        host->kernel.get(), &host->device, resources, step_id, &inputs, &run, [&](OpKernelContext* done) {
+    const absl::Status status =
+        RunOnHost(host->kernel.get(), &host->device, resources, step_id, &inputs, &run, [&](OpKernelContext* done) {
           for (size_t i = 0; i < views.size(); ++i) {
             if (as_rehearsed->outputs[i].kind != Output::Kind::kCopied) continue;
             const Tensor& output = *done->mutable_output(static_cast<int>(i));
@@ -388,10 +388,9 @@ absl::Status DeviceKernel::Rehearse(OpKernelContext* context, const std::vector<
   std::vector<std::pair<void*, size_t>> recorded;
   Run run;
   run.recorded = &recorded;
-  const absl::Status status = RunOnHost(rehearsal_.get(), &host_->device, context->resource_manager(),
-                                        context->step_id(), &inputs, &run, [&](OpKernelContext* done) {
-                                          found->outputs = OutputsOf(done, copies, inputs, recorded, &found->allocations);
-                                        });
+  const absl::Status status = RunOnHost(
+      rehearsal_.get(), &host_->device, context->resource_manager(), context->step_id(), &inputs, &run,
+      [&](OpKernelContext* done) { found->outputs = OutputsOf(done, copies, inputs, recorded, &found->allocations); });
   *outputs = std::move(found);
   return status;
 }

@@ -6,12 +6,12 @@
 // allocates besides outputs comes from the host. How large the outputs are, and which share memory with an input, is
 // found out by a rehearsal: for each new combination of shapes (and of what the host's inputs hold) a second CPU kernel
 // runs once, on copies.
-// After the stream (kAfterStream): kernels of resources, of variants and the like, and those whose outputs' sizes depend
-// on data. Compute waits for the stream and computes itself, with the outputs and temporaries in the arena.
-// At once (kAtOnce): kernels that never touch the device's memory.
+// After the stream (kAfterStream): kernels of resources, of variants and the like, and those whose outputs' sizes
+// depend on data. Compute waits for the stream and computes itself, with the outputs and temporaries in the arena. At
+// once (kAtOnce): kernels that never touch the device's memory.
 //
-// An error that shows in the stream is that of the next Compute. A kernel that allocates otherwise than in its rehearsal
-// ends the process and says which op it was.
+// An error that shows in the stream is that of the next Compute. A kernel that allocates otherwise than in its
+// rehearsal ends the process and says which op it was.
 
 #ifndef LMS_TESTS_STANDIN_DEVICE_KERNEL_H_
 #define LMS_TESTS_STANDIN_DEVICE_KERNEL_H_

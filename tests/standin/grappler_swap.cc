@@ -39,10 +39,16 @@ class CopyOverLink : public AsyncOpKernel {
 
 void RegisterGrapplerSwap() {
   if (OpRegistry::Global()->LookUp("_CopyFromGpuToHost") != nullptr) return;
-  REGISTER_OP("_CopyFromGpuToHost").Input("input: T").Output("output: T").Attr("T: type").SetShapeFn(
-      shape_inference::UnchangedShape);
-  REGISTER_OP("_CopyFromHostToGpu").Input("input: T").Output("output: T").Attr("T: type").SetShapeFn(
-      shape_inference::UnchangedShape);
+  REGISTER_OP("_CopyFromGpuToHost")
+      .Input("input: T")
+      .Output("output: T")
+      .Attr("T: type")
+      .SetShapeFn(shape_inference::UnchangedShape);
+  REGISTER_OP("_CopyFromHostToGpu")
+      .Input("input: T")
+      .Output("output: T")
+      .Attr("T: type")
+      .SetShapeFn(shape_inference::UnchangedShape);
   REGISTER_KERNEL_BUILDER(Name("_CopyFromGpuToHost").Device(DEVICE_GPU).HostMemory("output"), CopyOverLink<true>);
   REGISTER_KERNEL_BUILDER(Name("_CopyFromHostToGpu").Device(DEVICE_GPU).HostMemory("input"), CopyOverLink<false>);
 }

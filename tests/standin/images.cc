@@ -28,17 +28,17 @@ struct Images {
   std::set<int> inputs, shapes, outputs;
 };
 const std::map<std::string, Images>& ImageOps() {
-  static const auto* const ops = new std::map<std::string, Images>{
-      {"Conv2D", {{0}, {}, {0}}},
-      {"Conv2DBackpropInput", {{2}, {0}, {0}}},
-      {"Conv2DBackpropFilter", {{0, 2}, {}, {}}},
-      {"DepthwiseConv2dNative", {{0}, {}, {0}}},
-      {"DepthwiseConv2dNativeBackpropInput", {{2}, {0}, {0}}},
-      {"DepthwiseConv2dNativeBackpropFilter", {{0, 2}, {}, {}}},
-      {"MaxPool", {{0}, {}, {0}}},
-      {"MaxPoolGrad", {{0, 1, 2}, {}, {0}}},
-      {"AvgPool", {{0}, {}, {0}}},
-      {"AvgPoolGrad", {{1}, {0}, {0}}}};
+  static const auto* const ops =
+      new std::map<std::string, Images>{{"Conv2D", {{0}, {}, {0}}},
+                                        {"Conv2DBackpropInput", {{2}, {0}, {0}}},
+                                        {"Conv2DBackpropFilter", {{0, 2}, {}, {}}},
+                                        {"DepthwiseConv2dNative", {{0}, {}, {0}}},
+                                        {"DepthwiseConv2dNativeBackpropInput", {{2}, {0}, {0}}},
+                                        {"DepthwiseConv2dNativeBackpropFilter", {{0, 2}, {}, {}}},
+                                        {"MaxPool", {{0}, {}, {0}}},
+                                        {"MaxPoolGrad", {{0, 1, 2}, {}, {0}}},
+                                        {"AvgPool", {{0}, {}, {0}}},
+                                        {"AvgPoolGrad", {{1}, {0}, {0}}}};
   return *ops;
 }
 
@@ -109,14 +109,13 @@ class ImageKernel : public tensorflow::OpKernel {
     NodeDef node = construction->def();
     if (nchw) MakeNhwc(&node);
     std::shared_ptr<const tensorflow::NodeProperties> properties;
-    OP_REQUIRES_OK(construction, tensorflow::NodeProperties::CreateFromNodeDef(node, tensorflow::OpRegistry::Global(),
-                                                                               &properties));
-    tensorflow::OpKernel* kernel = nullptr;
     OP_REQUIRES_OK(construction,
-                   CreateOpKernel(tensorflow::DeviceType(tensorflow::DEVICE_CPU), Host(),
-                                  Host()->GetAllocator(tensorflow::AllocatorAttributes()),
-                                  construction->function_library(), Host()->resource_manager(), properties,
-                                  construction->graph_def_version(), &kernel));
+                   tensorflow::NodeProperties::CreateFromNodeDef(node, tensorflow::OpRegistry::Global(), &properties));
+    tensorflow::OpKernel* kernel = nullptr;
+    OP_REQUIRES_OK(construction, CreateOpKernel(tensorflow::DeviceType(tensorflow::DEVICE_CPU), Host(),
+                                                Host()->GetAllocator(tensorflow::AllocatorAttributes()),
+                                                construction->function_library(), Host()->resource_manager(),
+                                                properties, construction->graph_def_version(), &kernel));
     kernel_.reset(kernel);
   }
 

@@ -36,8 +36,8 @@ std::vector<std::string> Split(const std::string& text, char separator) {
 std::unique_ptr<OpKernel> MakeCpuKernel(OpKernelConstruction* construction) {
   if (OpKernel* const kernel = MakeImageKernel(construction)) return std::unique_ptr<OpKernel>(kernel);
   std::shared_ptr<const tensorflow::NodeProperties> properties;
-  absl::Status status = tensorflow::NodeProperties::CreateFromNodeDef(
-      construction->def(), tensorflow::OpRegistry::Global(), &properties);
+  absl::Status status =
+      tensorflow::NodeProperties::CreateFromNodeDef(construction->def(), tensorflow::OpRegistry::Global(), &properties);
   OpKernel* kernel = nullptr;
   if (status.ok()) {
     auto* const device = static_cast<tensorflow::DeviceBase*>(construction->device());

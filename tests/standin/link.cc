@@ -27,7 +27,8 @@ State& All() {
 std::string Wrong(Way way, const void* to, const void* from, int64_t bytes) {
   const bool to_device = way != Way::kOut;
   const bool from_device = way != Way::kIn;
-  if ((OwnerOf(to, bytes) == Owner::kDevice) != to_device) return to_device ? "it ends outside of the device" : "it ends on the device";
+  if ((OwnerOf(to, bytes) == Owner::kDevice) != to_device)
+    return to_device ? "it ends outside of the device" : "it ends on the device";
   if ((OwnerOf(from, bytes) == Owner::kDevice) != from_device) {
     return from_device ? "it begins outside of the device" : "it begins on the device";
   }

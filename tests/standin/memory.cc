@@ -67,7 +67,8 @@ void* Add(int device, int64_t bytes, int64_t limit) {
   int64_t& in_use = blocks.in_use[device];
   if (bytes <= 0 || bytes > limit - in_use) return nullptr;
   Block block{bytes, device, 0};
-  void* const address = device >= 0 && Get().guard ? MapTwice(bytes, &block.offset) : Map(bytes, PROT_READ | PROT_WRITE, -1);
+  void* const address =
+      device >= 0 && Get().guard ? MapTwice(bytes, &block.offset) : Map(bytes, PROT_READ | PROT_WRITE, -1);
   if (address == nullptr) return nullptr;
   in_use += bytes;
   const char* const first = static_cast<const char*>(address);

@@ -152,14 +152,16 @@ void Enqueue(Way way, SP_Stream stream, void* to, const void* from, uint64_t byt
 void CopyNow(Way way, void* to, const void* from, uint64_t bytes, TF_Status* status) {
   if (Allowed(way, to, from, bytes, status)) Copy(way, to, from, static_cast<int64_t>(bytes));
 }
-void Out(const SP_Device*, SP_Stream stream, void* to, const SP_DeviceMemoryBase* from, uint64_t bytes, TF_Status* status) {
+void Out(const SP_Device*, SP_Stream stream, void* to, const SP_DeviceMemoryBase* from, uint64_t bytes,
+         TF_Status* status) {
   Enqueue(Way::kOut, stream, to, from->opaque, bytes, status);
 }
-void In(const SP_Device*, SP_Stream stream, SP_DeviceMemoryBase* to, const void* from, uint64_t bytes, TF_Status* status) {
+void In(const SP_Device*, SP_Stream stream, SP_DeviceMemoryBase* to, const void* from, uint64_t bytes,
+        TF_Status* status) {
   Enqueue(Way::kIn, stream, to->opaque, from, bytes, status);
 }
-void Within(const SP_Device*, SP_Stream stream, SP_DeviceMemoryBase* to, const SP_DeviceMemoryBase* from, uint64_t bytes,
-            TF_Status* status) {
+void Within(const SP_Device*, SP_Stream stream, SP_DeviceMemoryBase* to, const SP_DeviceMemoryBase* from,
+            uint64_t bytes, TF_Status* status) {
   Enqueue(Way::kWithin, stream, to->opaque, from->opaque, bytes, status);
 }
 void OutNow(const SP_Device*, void* to, const SP_DeviceMemoryBase* from, uint64_t bytes, TF_Status* status) {

@@ -18,49 +18,59 @@ std::atomic<int64_t> least_activation_bytes{kLeastActivationBytes};
 
 bool IsGpu(const std::string& device) { return device.find("GPU:") != std::string::npos; }
 
-// Bytes that the device's allocator can still give.
-ResolvedBudget GpuBytesLeft(const std::string& device, const tensorflow::grappler::Cluster* cluster) {
-  if (cluster == nullptr || cluster->GetDeviceSet() == nullptr) return {kUnbounded, "no limit known"};
+struct GpuMemory {
+  bool known = false;
+  int64_t limit = 0;
+  int64_t in_use = 0;
+};
+
+GpuMemory MemoryOf(const std::string& device, const tensorflow::grappler::Cluster* cluster) {
+  if (cluster == nullptr || cluster->GetDeviceSet() == nullptr) return {};
   for (tensorflow::Device* candidate : cluster->GetDeviceSet()->devices()) {
     if (candidate->name() != device) continue;
     const auto stats = candidate->GetAllocator(tensorflow::AllocatorAttributes())->GetStats();
     if (!stats || !stats->bytes_limit) break;
-    return {std::max<int64_t>(0, *stats->bytes_limit - stats->bytes_in_use), "the GPU's memory limit"};
+    return {true, *stats->bytes_limit, stats->bytes_in_use};
   }
-  return {kUnbounded, "no limit known"};
+  return {};
+}
+
+ResolvedBudget OfGpu(const StepBytes& step, const GpuMemory& memory) {
+  if (!memory.known) return {kUnbounded, "no limit known"};
+  const int64_t there = std::max<int64_t>(0, step.resident - step.constants);
+  return {std::clamp<int64_t>(memory.limit - memory.in_use + there, 0, memory.limit), "the GPU's memory limit"};
+}
+
+ResolvedBudget OfCpu(const StepBytes& step) {
+  const MemoryAvailable available = AvailableMemory();
+  ResolvedBudget left{available.bytes, available.bound};
+  // The pool's own cap (TF_MKL_ALLOC_MAX_BYTES on oneDNN builds) may be tighter.
+  const auto stats = tensorflow::cpu_allocator()->GetStats();
+  const int64_t pool = stats && stats->bytes_limit ? *stats->bytes_limit - stats->bytes_in_use : kUnbounded;
+  if (pool < left.bytes) left = {std::max<int64_t>(0, pool), "the CPU allocator's limit"};
+  left.bytes = left.bytes > kUnbounded - step.resident ? kUnbounded : left.bytes + step.resident;
+  return left;
 }
 
 }  // namespace
 
 bool IsUnlimited(int64_t budget_bytes) { return budget_bytes == kUnbounded; }
 
-ResolvedBudget ResolveBudget(const Budget& budget, int64_t resident_bytes, int64_t peak_bytes,
-                             const std::string& device, const tensorflow::grappler::Cluster* cluster) {
+ResolvedBudget ResolveBudget(const Budget& budget, const StepBytes& step, const std::string& device,
+                             const tensorflow::grappler::Cluster* cluster) {
   switch (budget.kind) {
     case Budget::Kind::kBytes:
       return {budget.bytes, ""};
     case Budget::Kind::kPercent: {
-      const double activations = static_cast<double>(peak_bytes - resident_bytes);
-      return {resident_bytes + static_cast<int64_t>(std::floor(activations * budget.percent / 100)), ""};
+      const double activations = static_cast<double>(step.peak - step.resident);
+      return {step.resident + static_cast<int64_t>(std::floor(activations * budget.percent / 100)), ""};
     }
     case Budget::Kind::kMin:
       return {0, ""};
     case Budget::Kind::kAuto:
       break;
   }
-  ResolvedBudget left;
-  if (IsGpu(device)) {
-    left = GpuBytesLeft(device, cluster);
-  } else {
-    const MemoryAvailable available = AvailableMemory();
-    left = {available.bytes, available.bound};
-    // The pool's own cap (TF_MKL_ALLOC_MAX_BYTES on oneDNN builds) may be tighter.
-    const auto stats = tensorflow::cpu_allocator()->GetStats();
-    const int64_t pool = stats && stats->bytes_limit ? *stats->bytes_limit - stats->bytes_in_use : kUnbounded;
-    if (pool < left.bytes) left = {std::max<int64_t>(0, pool), "the CPU allocator's limit"};
-  }
-  left.bytes = left.bytes > kUnbounded - resident_bytes ? kUnbounded : left.bytes + resident_bytes;
-  return left;
+  return IsGpu(device) ? OfGpu(step, MemoryOf(device, cluster)) : OfCpu(step);
 }
 
 int64_t PlanningLimit(int64_t budget_bytes, int64_t resident_bytes, double safety_margin) {
@@ -83,6 +93,13 @@ BudgetGoal::BudgetGoal(const Options& options, int64_t budget_bytes, const StepB
       step_(step),
       safety_margin_(options.safety_margin),
       observed_excess_(options.observed_excess) {}
+
+BudgetGoal BudgetGoal::AsLeast() const {
+  BudgetGoal least = *this;
+  least.kind_ = Budget::Kind::kMin;
+  least.budget_bytes_ = 0;
+  return least;
+}
 
 int64_t BudgetGoal::Allowed() const {
   const int64_t activations = budget_bytes_ - step_.resident;

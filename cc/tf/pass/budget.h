@@ -3,9 +3,9 @@
 // All budgets are totals: what is resident (weights, arguments, constants) plus what the step allocates.
 //   bytes     as given
 //   percent   of the step's own predicted activation peak, plus what is resident
-//   auto      what is resident plus what the device has left: on a GPU its allocator's limit less what is in use, on
-//   the
-//             CPU what this process may still take (cgroup, RLIMIT_DATA, RLIMIT_AS, MemAvailable)
+//   auto      what the device has left, plus what is resident and there already. On a GPU what is left is its
+//             allocator's limit less what is in use; constants are not there yet, and the limit is never exceeded. On
+//             the CPU it is what this process may still take (cgroup, RLIMIT_DATA, RLIMIT_AS, MemAvailable)
 //   min       0: the planner looks for the least
 
 #ifndef LMS_CC_TF_PASS_BUDGET_H_
@@ -27,10 +27,6 @@ struct ResolvedBudget {
 // Is it what an automatic budget comes to where nothing is known of the device?
 bool IsUnlimited(int64_t budget_bytes);
 
-// `cluster` may be null; a GPU's limit is then unknown and taken as unbounded.
-ResolvedBudget ResolveBudget(const Budget& budget, int64_t resident_bytes, int64_t peak_bytes,
-                             const std::string& device, const tensorflow::grappler::Cluster* cluster);
-
 // What the planner aims at: the budget less the safety margin's share of what it leaves for activations.
 int64_t PlanningLimit(int64_t budget_bytes, int64_t resident_bytes, double safety_margin);
 
@@ -41,8 +37,13 @@ int64_t BudgetForLimit(int64_t limit_bytes, int64_t resident_bytes, double safet
 struct StepBytes {
   int64_t resident = 0;
   int64_t peak = 0;
-  int64_t worst = 0;  // the peak, or more where iterations of loops may overlap
+  int64_t worst = 0;      // the peak, or more where iterations of loops may overlap
+  int64_t constants = 0;  // of what is resident: they come to the device when the step is first run
 };
+
+// `cluster` may be null; a GPU's limit is then unknown and taken as unbounded.
+ResolvedBudget ResolveBudget(const Budget& budget, const StepBytes& step, const std::string& device,
+                             const tensorflow::grappler::Cluster* cluster);
 
 // What predictions have to be for a step to keep its budget.
 class BudgetGoal {
@@ -52,6 +53,10 @@ class BudgetGoal {
 
   // The lowest peak is asked for.
   bool least() const { return kind_ == Budget::Kind::kMin; }
+  // The budget is what the device has: to come as near to it as can be is better than to leave the step as it is.
+  bool automatic() const { return kind_ == Budget::Kind::kAuto; }
+  // The same step, of which the lowest peak is asked for.
+  BudgetGoal AsLeast() const;
   // A share of the step's own peak, or the least: asked of every function that runs, not only of training steps.
   bool relative() const { return least() || kind_ == Budget::Kind::kPercent; }
   int64_t budget_bytes() const { return budget_bytes_; }

@@ -187,6 +187,13 @@ void DeviceReport::Rewritten(const ReadStep& read, const BudgetGoal& goal, const
   });
 }
 
+void DeviceReport::Above(int64_t least_budget_bytes) {
+  report_.min_budget_bytes = least_budget_bytes;
+  report_.warnings.push_back("the step is predicted to take " + FormatBytes(report_.peak_after_bytes) +
+                             ", and the device has " + FormatBytes(report_.budget_bytes) +
+                             ": no plan that holds was found within that, and this is the lowest of all");
+}
+
 void DeviceReport::Finish(Candidates candidates, const DevicePlan& planned) {
   AddAssumption();
   Detail([&] {

@@ -1,5 +1,7 @@
 #include "cc/tf/pass/measure_stage.h"
 
+#include <set>
+
 #include "cc/tf/import/assumed_sizes.h"
 #include "cc/tf/predict/execution.h"
 
@@ -29,6 +31,20 @@ void NoteAssumptions(const DeviceContext& context, const ImportedGraph& imported
   if (!warning.empty()) measured->assumed = warning + (options.record_sizes ? kRecorded : "");
 }
 
+// Bytes of the constants that are present during the whole step.
+int64_t ConstantBytes(const tensorflow::GraphDef& graph, const ImportedGraph& imported) {
+  std::set<BufferId> constants;
+  for (int node = 0; node < graph.node_size(); ++node) {
+    if (graph.node(node).op() != "Const") continue;
+    for (const BufferId b : imported.buffer_of_port[node]) {
+      if (b != kNone && imported.graph.buffers[b].resident) constants.insert(b);
+    }
+  }
+  int64_t bytes = 0;
+  for (const BufferId b : constants) bytes += imported.graph.buffers[b].bytes;
+  return bytes;
+}
+
 }  // namespace
 
 MeasuredStep MeasureStep(const DeviceContext& context, const ReadStep& read) {
@@ -44,12 +60,13 @@ AskedFor ResolveGoal(const DeviceContext& context, const ReadStep& read, const M
   StepBytes step;
   step.resident = measured.profile.resident_bytes;
   step.peak = measured.profile.peak_bytes;
+  step.constants = ConstantBytes(context.item.graph, read.imported);
   step.worst =
       PeakAtWorst(context.item.graph, read.index, read.imported, context.threads, measured.profile, context.deadline());
   context.Enter("budget");
   const Budget& asked = context.options.memory_budget;
   const std::string& device = read.imported.device;
-  const ResolvedBudget budget = ResolveBudget(asked, step.resident, step.peak, device, context.cluster);
+  const ResolvedBudget budget = ResolveBudget(asked, step, device, context.cluster);
   AskedFor found{BudgetGoal(context.options, budget.bytes, step), budget.source, ""};
   if (asked.kind == Budget::Kind::kAuto && IsUnlimited(budget.bytes)) {
     found.warning = "memory_budget=\"auto\": what memory " + device +

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "cc/core/base/bytes.h"
 #include "tensorflow/core/common_runtime/device.h"
 
 namespace lms {
@@ -24,6 +25,10 @@ using Clock = std::chrono::steady_clock;
 constexpr int kRuns = 3;
 constexpr int kSmallRuns = 9;
 constexpr int64_t kSmallBytes = 4096;
+constexpr int64_t kFirstBytes = int64_t{1} << 20;  // where it is there
+constexpr int64_t kLeastBytes = int64_t{64} << 10;
+constexpr double kLongEnough = 2000;  // microseconds: a copy that takes so long tells the rate
+constexpr int64_t kShareOfFree = 16;  // no copy takes more than one part in so many of what the device has left
 
 double Median(std::vector<double> values) {
   std::sort(values.begin(), values.end());
@@ -39,10 +44,16 @@ class Copies {
     tensorflow::AllocatorAttributes pinned;
     pinned.set_on_host(true);
     pinned.set_gpu_compatible(true);
+    // Where there is no room there is none: a smaller copy tells the rate as well.
+    tensorflow::AllocationAttributes at_once;
+    at_once.retry_on_failure = false;
     for (Way* way : {&out_, &in_}) {
-      absl::Status status = context_->allocate_temp(tensorflow::DT_INT8, {bytes_}, &way->device);
-      if (status.ok()) status = context_->allocate_temp(tensorflow::DT_INT8, {bytes_}, &way->host, pinned);
-      if (!status.ok()) return status;
+      way->device = Tensor(context_->get_allocator({}), tensorflow::DT_INT8, {bytes_}, at_once);
+      way->host = Tensor(context_->get_allocator(pinned), tensorflow::DT_INT8, {bytes_}, at_once);
+      if (!way->device.IsInitialized() || !way->host.IsInitialized()) {
+        return absl::ResourceExhaustedError("no room for copies of " + FormatBytes(bytes_) +
+                                            ", by which the way to the host is measured");
+      }
     }
     return absl::OkStatus();
   }
@@ -108,22 +119,59 @@ class Copies {
   absl::Status status_;  // likewise
 };
 
-absl::Status Measure(OpKernelContext* context, int64_t bytes, std::array<double, kLinkFigures>* figures) {
-  Copies large(context, bytes);
-  Copies small(context, kSmallBytes);
-  std::array<double, 2> out{};
-  std::array<double, 2> in{};
-  std::array<double, 2> both{};
+// No copy is to take more: `most`, and a small part of what the device has left, so that the measurement is never the
+// peak of a program.
+int64_t MostBytes(OpKernelContext* context, int64_t most) {
+  const auto stats = context->get_allocator({})->GetStats();
+  if (!stats || !stats->bytes_limit) return most;
+  const int64_t free = *stats->bytes_limit - stats->bytes_in_use;
+  return std::max(kLeastBytes, std::min(most, free / kShareOfFree));
+}
+
+struct Rates {
+  int64_t bytes = 0;  // of each copy
+  std::array<double, 2> out{}, in{}, both{};
+};
+
+absl::Status MeasureRates(OpKernelContext* context, int64_t bytes, Rates* rates) {
+  Copies copies(context, bytes);
+  Rates found;
+  found.bytes = bytes;
+  absl::Status status = copies.Allocate();
+  if (status.ok()) status = copies.Measure(true, true, 1, &found.both);  // the first touch of the memory does not count
+  if (status.ok()) status = copies.Measure(true, false, kRuns, &found.out);
+  if (status.ok()) status = copies.Measure(false, true, kRuns, &found.in);
+  if (status.ok()) status = copies.Measure(true, true, kRuns, &found.both);
+  if (status.ok()) *rates = found;
+  return status;
+}
+
+absl::Status Measure(OpKernelContext* context, int64_t most_bytes, std::array<double, kLinkFigures>* figures) {
+  const int64_t most = MostBytes(context, most_bytes);
+  Rates rates;
+  int64_t bytes = std::min(most, kFirstBytes);
+  absl::Status status = MeasureRates(context, bytes, &rates);
+  while (absl::IsResourceExhausted(status) && bytes / 2 >= kLeastBytes) {
+    bytes /= 2;
+    status = MeasureRates(context, bytes, &rates);
+  }
+  // Larger copies, until they take long enough or there is no room for them: then what is known already is kept.
+  while (status.ok() && bytes == rates.bytes && 2 * bytes <= most &&
+         std::min(rates.out[0], rates.in[1]) < kLongEnough) {
+    bytes *= 2;
+    const absl::Status larger = MeasureRates(context, bytes, &rates);
+    if (!absl::IsResourceExhausted(larger)) status = larger;
+  }
   std::array<double, 2> latency{};
-  absl::Status status = large.Allocate();
+  Copies small(context, kSmallBytes);
   if (status.ok()) status = small.Allocate();
-  if (status.ok()) status = large.Measure(true, true, 1, &both);  // the first touch of the memory does not count
-  if (status.ok()) status = large.Measure(true, false, kRuns, &out);
-  if (status.ok()) status = large.Measure(false, true, kRuns, &in);
-  if (status.ok()) status = large.Measure(true, true, kRuns, &both);
   if (status.ok()) status = small.Measure(true, false, kSmallRuns, &latency);
-  const auto size = static_cast<double>(bytes);
-  if (status.ok()) *figures = {size / out[0], size / in[1], size / both[0], size / both[1], latency[0]};
+  if (!status.ok()) return status;
+  // Bytes per microsecond, but for what any copy takes.
+  const auto rate = [&](double microseconds) {
+    return static_cast<double>(rates.bytes) / std::max(microseconds - latency[0], microseconds / 2);
+  };
+  *figures = {rate(rates.out[0]), rate(rates.in[1]), rate(rates.both[0]), rate(rates.both[1]), latency[0]};
   return status;
 }
 

@@ -17,29 +17,31 @@ Budget Of(Budget::Kind kind, int64_t bytes = 0, double percent = 0) {
   return budget;
 }
 
+constexpr StepBytes kStep{1000, 5000, 5000, 0};
+
 TEST(Budget, BytesAreTaken) {
-  EXPECT_EQ(ResolveBudget(Of(Budget::Kind::kBytes, 1234), 1000, 5000, testing::kCpu, nullptr).bytes, 1234);
+  EXPECT_EQ(ResolveBudget(Of(Budget::Kind::kBytes, 1234), kStep, testing::kCpu, nullptr).bytes, 1234);
 }
 
 TEST(Budget, APercentageIsOfTheActivations) {
   // 1000 resident, 4000 above: 60% are 1000 + 2400.
-  EXPECT_EQ(ResolveBudget(Of(Budget::Kind::kPercent, 0, 60), 1000, 5000, testing::kCpu, nullptr).bytes, 3400);
-  EXPECT_EQ(ResolveBudget(Of(Budget::Kind::kPercent, 0, 100), 1000, 5000, testing::kCpu, nullptr).bytes, 5000);
+  EXPECT_EQ(ResolveBudget(Of(Budget::Kind::kPercent, 0, 60), kStep, testing::kCpu, nullptr).bytes, 3400);
+  EXPECT_EQ(ResolveBudget(Of(Budget::Kind::kPercent, 0, 100), kStep, testing::kCpu, nullptr).bytes, 5000);
 }
 
 TEST(Budget, TheLeastHasNoBytes) {
-  EXPECT_EQ(ResolveBudget(Of(Budget::Kind::kMin), 1000, 5000, testing::kCpu, nullptr).bytes, 0);
+  EXPECT_EQ(ResolveBudget(Of(Budget::Kind::kMin), kStep, testing::kCpu, nullptr).bytes, 0);
 }
 
 TEST(Budget, AutoIsWhatIsResidentPlusWhatTheMachineHasLeft) {
-  const ResolvedBudget budget = ResolveBudget(Of(Budget::Kind::kAuto), 1000, 5000, testing::kCpu, nullptr);
+  const ResolvedBudget budget = ResolveBudget(Of(Budget::Kind::kAuto), kStep, testing::kCpu, nullptr);
   EXPECT_GT(budget.bytes, 1000);
   EXPECT_FALSE(budget.source.empty());
 }
 
 TEST(Budget, AGpuOfWhichNothingIsKnownHasNoLimit) {
   const ResolvedBudget budget =
-      ResolveBudget(Of(Budget::Kind::kAuto), 1000, 5000, "/job:localhost/replica:0/task:0/device:GPU:0", nullptr);
+      ResolveBudget(Of(Budget::Kind::kAuto), kStep, "/job:localhost/replica:0/task:0/device:GPU:0", nullptr);
   EXPECT_EQ(budget.bytes, std::numeric_limits<int64_t>::max());  // resident bytes on top do not overflow it
   EXPECT_EQ(budget.source, "no limit known");
 }

@@ -221,6 +221,18 @@ TEST_F(SwapDeviceTest, TheLinkIsMeasured) {
   EXPECT_EQ(no_memory.Run(nullptr).code(), absl::StatusCode::kResourceExhausted);
 }
 
+TEST_F(SwapDeviceTest, TheLinkOfAFullDeviceIsMeasuredWithWhatIsThere) {
+  NodeDef def;
+  def.set_name("measure");
+  def.set_op(kMeasureLinkOp);
+  (*def.mutable_attr())["bytes"].set_i(64 << 20);
+  device_.memory.most = device_.memory.in_use() + (700 << 10);
+  OpRun run(&device_, stream_, def, {});
+  Tensor figures;
+  ASSERT_TRUE(run.Run(&figures).ok());
+  for (int i = 0; i < 5; ++i) EXPECT_GT(figures.flat<double>()(i), 0) << i;
+}
+
 TEST(SwapOpsTest, ASecondRegistrationIsRefused) { EXPECT_FALSE(RegisterSwapOps()); }
 
 }  // namespace
