@@ -8,16 +8,18 @@ makes TensorFlow have it optimised anew.
 Of a step that takes its batch from iterators, what the step itself asks for is measured, and the
 batch; of others, the rise of the memory in use but for what others make meanwhile and keep
 (cc/core/system/step_peak.h). A step on several CPU devices is measured as a whole, and the figure
-shared out as predicted.
+shared out as predicted. On a GPU it is the rise of the peak that its allocator reports: memory is
+allocated and given back as operations are handed over, ahead of what the device computes, so that
+all of it has shown when the call returns. That statistic begins anew in each call that is measured.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from lms import _native
+from lms import _native, memory
 from lms._failure import fail_if_injected
 from lms._format import counted
 from lms._report import format_bytes
@@ -51,7 +53,8 @@ class Step:
         self._batch: list[int] | None = None
         self._replans = 0
         self._excess = 1.0
-        self._first: int | None = None  # the measure that is to be confirmed
+        self._first: list[int] | None = None  # the measure that is to be confirmed, by part
+        self._gpus: dict[str, memory.GpuPeak] = {}  # that are being measured
         self._sizes: str | None = None  # that the latest plan was made for
 
     def resume(self) -> None:
@@ -78,8 +81,17 @@ class Step:
         begun = False
         try:
             fail_if_injected("feedback begin")
-            if not self._measurable(_native.latest_plan(self.function)):
+            plan = _native.latest_plan(self.function)
+            if not self._measurable(plan):
                 self.done = True
+                return False
+            self._gpus = {
+                part["device"]: memory.GpuPeak(part["device"])
+                for part in _parts(plan)
+                if _on_gpu(part)
+            }
+            if self._gpus:
+                begun, self.disturbed, _open = True, False, self
             elif not _native.begin_peak_scope():
                 self.done = bool(_native.memory_error())
             else:
@@ -103,7 +115,8 @@ class Step:
                 fail_if_injected("feedback end")
             finally:
                 try:
-                    rise, whole = self._end_scope()
+                    on_gpus = {name: peak.rise() for name, peak in self._gpus.items()}
+                    rise, whole = (0, True) if on_gpus else self._end_scope()
                 finally:
                     _open = None
                     _lock.release()
@@ -111,37 +124,44 @@ class Step:
                 fail_if_injected("feedback judge")
                 self._partial += not whole
                 if whole or self._partial > _MOST_PARTIAL:
-                    self._judge(rise)
+                    self._judge(rise, on_gpus)
         except BaseException:
             self.done = True  # what went wrong once would do so in every call
             raise
 
     def _end_scope(self) -> tuple[int, bool]:
-        """What the step took, and whether it had a whole batch."""
+        """What the step took on CPUs, and whether it had a whole batch."""
         if self._batch is None:
             return _native.end_peak_scope_beside_others(), True
         return _native.end_peak_scope_of_step(self._batch)
 
     @staticmethod
     def _measurable(plan: Any) -> bool:
-        # A GPU runs behind the calls: what is in use around one says nothing of it.
         return plan is not None and all(
-            part["status"] in ("rewritten", "fits", "infeasible") and "GPU:" not in part["device"]
-            for part in _parts(plan)
+            part["status"] in ("rewritten", "fits", "infeasible") for part in _parts(plan)
         )
 
-    def _judge(self, rise: int) -> None:
+    def _judge(self, rise: int, on_gpus: Mapping[str, int]) -> None:
+        """Judges what the step took: `rise` on all CPUs, or by the names of the GPUs."""
         plan = _native.latest_plan(self.function)
         if plan is None:  # cleared meanwhile
             self.done = True
             return
-        if self._first is not None:
-            rise = min(rise, self._first)
         parts = _parts(plan)
-        predicted = sum(_predicted(part) for part in parts)
-        # The part that is furthest over what it may have, with its share of the rise.
-        worst = max(parts, key=lambda part: _share(part, parts) / max(1, _allowed(part)))
-        allowed, taken = _allowed(worst), rise * _share(worst, parts)
+        if on_gpus:
+            parts = [part for part in parts if part["device"] in on_gpus]
+            rises = [on_gpus[part["device"]] for part in parts]
+        else:
+            rises = [int(rise * _share(part, parts)) for part in parts]
+        if not parts:  # planned anew meanwhile, for other devices
+            self.done = True
+            return
+        if self._first is not None:
+            rises = list(map(min, rises, self._first))
+        # The part that is furthest over what it may have.
+        at = max(range(len(parts)), key=lambda i: rises[i] / max(1, _allowed(parts[i])))
+        worst, taken = parts[at], rises[at]
+        predicted, allowed = _predicted(worst), _allowed(worst)
         over = taken > allowed * _TOLERANCE
         judged = all(
             part["status"] != "infeasible" and not part["budget"].startswith("min")
@@ -149,8 +169,8 @@ class Step:
         )
         steps = 1 if self._first is None else 2
         if over and judged and self._first is None:
-            self._first = rise
-            self._note(parts, rise, 1)
+            self._first = rises
+            self._note(parts, rises, 1)
             return
         peak = format_bytes(int(worst["resident_bytes"] + taken))
         if not (over and judged):
@@ -160,7 +180,7 @@ class Step:
                     f"the step takes {peak}: more than the least that was found for it, and "
                     "nothing lower is planned"
                 )
-            self._note(parts, rise, steps, warning)
+            self._note(parts, rises, steps, warning)
             self.done = True
             return
         most = _MOST_REPLANS if self._again() else 0
@@ -170,22 +190,26 @@ class Step:
                 f"budget, after {counted(self._replans, 'plan')} with what was learnt: ask for "
                 "a lower budget"
             )
-            self._note(parts, rise, steps, warning)
+            self._note(parts, rises, steps, warning)
             self.done = True
             return
-        self._note(parts, rise, steps)
+        self._note(parts, rises, steps)
         self._replans += 1
-        self._excess = max(self._excess * taken / max(1, allowed), rise / predicted)
+        self._excess = max(self._excess * taken / max(1, allowed), taken / predicted)
         self.parameter = (
             f"{self._excess:.4f}|call {self._calls} took {peak}, its activations "
-            f"{rise / predicted - 1:.0%} more than predicted"
+            f"{taken / predicted - 1:.0%} more than predicted"
         )
         self._sizes, self._first = None, None
 
-    def _note(self, parts: list[Any], rise: int, steps: int, warning: str = "") -> None:
-        for part in parts:
-            peak = part["resident_bytes"] + int(rise * _share(part, parts))
+    def _note(self, parts: list[Any], rises: list[int], steps: int, warning: str = "") -> None:
+        for part, rise in zip(parts, rises):
+            peak = part["resident_bytes"] + rise
             _native.set_measured(part["sequence"], peak, steps, warning)
+
+
+def _on_gpu(part: Any) -> bool:
+    return "GPU:" in part["device"]
 
 
 def _parts(plan: Any) -> list[Any]:

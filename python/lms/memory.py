@@ -4,7 +4,8 @@ On a CPU these are the bytes asked of TensorFlow's allocator, counted allocation
 allocation from the first call of any function here on; what was allocated before then is not
 counted, until it is replaced (an update of a variable that is being read copies it: the copy
 counts). Call reset_peak() before making a model to have all of it in bytes_in_use(). On a GPU
-they are what TensorFlow's own allocator reports (get_memory_info).
+they are what TensorFlow's own allocator reports (get_memory_info), whose peak lms itself lets start
+again where it measures a step (feedback): peak_bytes() keeps the higher one.
 
 The device is "CPU" or "GPU:<number>", with or without the prefixes "/", "/device:" and the
 like; None is the first GPU where there is one, else the CPU.
@@ -18,11 +19,32 @@ import tensorflow as tf
 
 from lms import _native
 
+# By GPU: the highest peak before one that lms itself let start again.
+_higher: dict[str, int] = {}
+
+
+class GpuPeak:
+    """What a GPU's memory in use rises by from here on. `device`: as elsewhere in this module."""
+
+    def __init__(self, device: str):
+        gpu = _gpu(device)
+        assert gpu is not None, device
+        self._gpu = gpu
+        info = tf.config.experimental.get_memory_info(gpu)
+        _higher[gpu] = max(_higher.get(gpu, 0), info["peak"])
+        self._before = int(info["current"])
+        tf.config.experimental.reset_memory_stats(gpu)
+
+    def rise(self) -> int:
+        """Bytes from what was in use at the beginning to the highest since."""
+        return int(tf.config.experimental.get_memory_info(self._gpu)["peak"]) - self._before
+
 
 def reset_peak(device: str | None = None) -> None:
     """Lets the peak start again from what is in use now."""
     gpu = _gpu(device)
     if gpu is not None:
+        _higher.pop(gpu, None)
         tf.config.experimental.reset_memory_stats(gpu)
     else:
         _native.memory_reset_peak()
@@ -33,7 +55,8 @@ def peak_bytes(device: str | None = None) -> int:
     """The most that was in use at one time since reset_peak() (or the first call)."""
     gpu = _gpu(device)
     if gpu is not None:
-        return int(tf.config.experimental.get_memory_info(gpu)["peak"])
+        peak = int(tf.config.experimental.get_memory_info(gpu)["peak"])
+        return max(peak, _higher.get(gpu, 0))
     value = _native.memory_peak_bytes()
     _check()
     return value

@@ -108,6 +108,15 @@ void* AllocateOnDevice(int device, int64_t bytes) { return Add(device, bytes, Ge
 void FreeOnDevice(void* address) { Remove(address); }
 int64_t DeviceBytesInUse(int device) { return InUse(device); }
 
+void* FirstAddress(int device) {
+  Blocks& blocks = All();
+  const std::lock_guard<std::mutex> lock(blocks.mutex);
+  for (const auto& [address, block] : blocks.by_address) {
+    if (block.device == device) return const_cast<char*>(address);
+  }
+  return nullptr;
+}
+
 void* AllocatePinned(int64_t bytes) { return Add(-1, bytes, Get().pinned_bytes); }
 void FreePinned(void* address) { Remove(address); }
 int64_t PinnedBytesInUse() { return InUse(-1); }

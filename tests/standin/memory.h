@@ -16,6 +16,7 @@ namespace standin {
 void* AllocateOnDevice(int device, int64_t bytes);
 void FreeOnDevice(void* address);
 int64_t DeviceBytesInUse(int device);
+void* FirstAddress(int device);  // of its blocks; null where it has none
 
 // Pinned memory of the host; null above STANDIN_PINNED_MB.
 void* AllocatePinned(int64_t bytes);

@@ -27,4 +27,6 @@ STANDIN_API void standin_chunks(int device, int64_t* figures) {
 
 STANDIN_API void standin_print_chunks(int device, int64_t least) { standin::PrintChunks(device, least); }
 
+STANDIN_API void* standin_first_address(int device) { return standin::FirstAddress(device); }
+
 STANDIN_API void standin_fail_copy(int way, int64_t after) { standin::FailCopy(static_cast<standin::Way>(way), after); }

@@ -48,6 +48,11 @@ def available() -> bool:
     return LIBRARY.exists()
 
 
+def arena_bytes() -> int:
+    """What each device has, by its settings."""
+    return int(float(os.environ.get("STANDIN_MEMORY_MB", "1024")) * 2**20)
+
+
 def load(**settings: object) -> None:
     """Makes the devices known to TensorFlow. `settings`: names of settings.h, in lower case.
 
@@ -83,6 +88,13 @@ def chunks(device: int = 0) -> Chunks:
 def print_chunks(device: int = 0, least: int = 65536) -> None:
     """Writes the chunks in use of `least` bytes and more to stderr: bytes, bytes asked for, op."""
     _loaded[0].standin_print_chunks(device, ctypes.c_int64(least))
+
+
+def first_address(device: int = 0) -> int:
+    """An address of the device's memory, once it has an arena; 0 before."""
+    function = _loaded[0].standin_first_address
+    function.restype = ctypes.c_void_p
+    return function(device) or 0
 
 
 def fail_copy(way: int, after: int) -> None:

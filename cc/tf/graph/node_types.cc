@@ -37,28 +37,37 @@ std::string KernelKey(const NodeDef& node, const std::string& device) {
   return key;
 }
 
-// Which outputs a kernel of a node's device leaves in host memory. Each kind of node is looked up once: where an op has
-// no kernel TensorFlow goes through all that there are, to say which.
-class HostOutputs {
+// Which inputs a kernel of a node's device wants in host memory, and which outputs it leaves there. Each kind of node is
+// looked up once: where an op has no kernel TensorFlow goes through all that there are, to say which.
+class HostTensors {
  public:
-  void Read(const NodeDef& node, std::vector<bool>* output_on_host) {
+  void Read(const NodeDef& node, NodeTypes* types) {
     const std::string device = DeviceType(node.device());
     if (device == "CPU") return;
     const auto [it, is_new] = known_.try_emplace(KernelKey(node, device));
-    tensorflow::MemoryTypeVector& outputs = it->second;
-    tensorflow::MemoryTypeVector inputs;
+    Memory& memory = it->second;
     if (is_new && !tensorflow::MemoryTypesForNode(tensorflow::OpRegistry::Global(), tensorflow::DeviceType(device),
-                                                  node, &inputs, &outputs)
+                                                  node, &memory.inputs, &memory.outputs)
                        .ok()) {
-      outputs.clear();
+      memory.inputs.clear();
+      memory.outputs.clear();
     }
-    for (size_t port = 0; port < outputs.size() && port < output_on_host->size(); ++port) {
-      (*output_on_host)[port] = outputs[port] == tensorflow::HOST_MEMORY;
-    }
+    Note(memory.inputs, &types->input_on_host);
+    Note(memory.outputs, &types->output_on_host);
   }
 
  private:
-  std::unordered_map<std::string, tensorflow::MemoryTypeVector> known_;
+  struct Memory {
+    tensorflow::MemoryTypeVector inputs, outputs;
+  };
+
+  static void Note(const tensorflow::MemoryTypeVector& memory, std::vector<bool>* on_host) {
+    for (size_t i = 0; i < memory.size() && i < on_host->size(); ++i) {
+      (*on_host)[i] = memory[i] == tensorflow::HOST_MEMORY;
+    }
+  }
+
+  std::unordered_map<std::string, Memory> known_;
 };
 
 absl::Status CheckPorts(const tensorflow::GraphDef& graph, const GraphIndex& index,
@@ -101,7 +110,7 @@ bool IsHandle(tensorflow::DataType type) { return tensorflow::IsRefType(type) ||
 absl::Status ReadNodeTypes(const tensorflow::GraphDef& graph, const GraphIndex& index,
                            const tensorflow::FunctionLibraryDefinition& library, std::vector<NodeTypes>* types) {
   types->resize(index.size());
-  HostOutputs hosts;
+  HostTensors hosts;
   for (int i = 0; i < index.size(); ++i) {
     if (!index[i].live) continue;
     const NodeDef& node = graph.node(i);
@@ -109,8 +118,9 @@ absl::Status ReadNodeTypes(const tensorflow::GraphDef& graph, const GraphIndex& 
     absl::Status status = library.LookUpOpDef(node.op(), &found.op_def);
     if (status.ok()) status = tensorflow::InOutTypesForNode(node, *found.op_def, &found.inputs, &found.outputs);
     if (!status.ok()) return status;
+    found.input_on_host.assign(found.inputs.size(), false);
     found.output_on_host.assign(found.outputs.size(), false);
-    hosts.Read(node, &found.output_on_host);
+    hosts.Read(node, &found);
   }
   return CheckPorts(graph, index, *types);
 }

@@ -22,7 +22,8 @@ struct NodeTypes {
   const tensorflow::OpDef* op_def = nullptr;  // the library's or the registry's
   tensorflow::DataTypeVector inputs;
   tensorflow::DataTypeVector outputs;
-  std::vector<bool> output_on_host;  // though the node is on another device
+  std::vector<bool> input_on_host;   // though the node is on another device
+  std::vector<bool> output_on_host;  // likewise
 };
 
 // "CPU" or "GPU", say, from a device's full name; "CPU" where it does not say.

@@ -5,6 +5,7 @@
 #include "cc/tf/graph/node_types.h"
 #include "cc/tf/graph/op_traits.h"
 #include "cc/tf/graph/own_ops.h"
+#include "cc/tf/import/import_arrivals.h"
 #include "cc/tf/import/import_buffers.h"
 #include "cc/tf/import/import_loops.h"
 #include "cc/tf/import/import_order.h"
@@ -43,6 +44,7 @@ absl::Status ImportRegions(const tensorflow::grappler::GrapplerItem& item, const
   deadline.Check();
   AddBuffers(&state);
   deadline.Check();
+  CountArrivals(&state);
   AddReads(&state);
   deadline.Check();
   AddTakeovers(&state);

@@ -1,0 +1,257 @@
+"""Programs on the stand-in GPU (tests/standin). Run as a program, in a process of its own:
+
+    python gpu_programs.py NAME [standin settings as name=value …]
+
+prints what NAME returns as JSON, in a line that begins with "RESULT ".
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "standin"))
+import standin  # noqa: E402
+
+GPU = "GPU:0"
+WIDTH, ROWS, LAYERS = 256, 1024, 12
+
+
+def _peak(tf: Any) -> int:
+    return int(tf.config.experimental.get_memory_info(GPU)["peak"])
+
+
+def _state(values: list[Any]) -> str:
+    """What tells whether two runs ended with the same bits."""
+    return hashlib.sha256(b"".join(value.numpy().tobytes() for value in values)).hexdigest()
+
+
+def _make(tf: Any, layers: int = LAYERS) -> tuple[Callable, list[Any], Any]:
+    """A step whose activations take a MiB a layer, over weights of 256 KiB each."""
+    weights = [
+        tf.Variable(tf.random.stateless_normal([WIDTH, WIDTH], [7, i]) / WIDTH**0.5)
+        for i in range(layers)
+    ]
+    x = tf.random.stateless_normal([ROWS, WIDTH], [7, 99])
+
+    @tf.function
+    def step() -> Any:
+        with tf.GradientTape() as tape:
+            y = x
+            for weight in weights:
+                y = tf.tanh(tf.matmul(y, weight))
+            loss = tf.reduce_sum(y * y)
+        for weight, gradient in zip(weights, tape.gradient(loss, weights)):
+            weight.assign_sub(1e-4 * gradient)
+        return loss
+
+    return step, weights, x
+
+
+def _run(steps: int = 5, **options: Any) -> dict[str, Any]:
+    """Trains by these options (none: stock TensorFlow); the peak is that of each step."""
+    import lms
+    import tensorflow as tf
+
+    lms.clear_reports()
+    step, weights, _ = _make(tf)
+    peaks, losses = [], []
+    with lms.enabled(**options) if options else lms.enabled(memory_budget="100GiB"):
+        for _ in range(steps):
+            tf.config.experimental.reset_memory_stats(GPU)
+            losses.append(float(step()))
+            peaks.append(_peak(tf))
+    report = lms.report()
+    return {
+        "losses": losses,
+        "state": _state(weights),
+        "peaks": peaks,
+        "status": report.status,
+        "reason": report.reason,
+        "warnings": report.warnings,
+        "budget": report.budget_bytes,
+        "before": report.peak_before_bytes,
+        "after": report.peak_after_bytes,
+        "resident": report.resident_bytes,
+        "measured": report.measured_peak_bytes,
+        "steps": report.measured_steps,
+        "swapped": report.swapped_bytes,
+        "link": report.link,
+    }
+
+
+def kernels() -> dict[str, Any]:
+    """Do kernels of the stand-in compute what the CPU's do?"""
+    import tensorflow as tf
+
+    x = tf.random.stateless_normal([4, 12, 12, 8], [1, 2])
+    kernel = tf.random.stateless_normal([3, 3, 8, 6], [1, 3])
+    rows = tf.random.stateless_normal([64, 48], [1, 4])
+    whole = tf.range(12)
+    programs: dict[str, Callable] = {
+        "matmul": lambda: tf.matmul(rows, rows, transpose_b=True),
+        "conv": lambda: tf.nn.conv2d(x, kernel, 1, "SAME"),
+        "pool": lambda: tf.nn.max_pool2d(x, 2, 2, "VALID"),
+        "norm": lambda: tf.nn.moments(x, [0, 1, 2])[1],
+        "softmax": lambda: tf.nn.softmax(rows),
+        "split": lambda: tf.add_n(tf.split(rows, 4)),
+        "gather": lambda: tf.gather(rows, whole),
+        "where": lambda: tf.boolean_mask(rows, rows[:, 0] > 0),
+        "integers": lambda: tf.reduce_sum(whole),
+        "half": lambda: tf.matmul(tf.cast(rows, tf.float16), tf.cast(rows, tf.float16), False, True),
+        "cumulative": lambda: tf.cumsum(rows, 1),
+        "while": lambda: tf.while_loop(lambda i, y: i < 5, lambda i, y: (i + 1, y * 1.5), (0, rows))[
+            1
+        ],
+    }
+    wrong = []
+    for name, program in programs.items():
+        found = []
+        for device in (GPU, "CPU:0"):
+            with tf.device(device):
+                found.append((program().numpy(), tf.function(program)().numpy()))
+        (one, two), (three, four) = found
+        if not (one == three).all() or not (two == four).all():
+            wrong.append(name)
+    return {"wrong": wrong, "count": len(programs)}
+
+
+def ways() -> dict[str, Any]:
+    """Stock, and each way to make the step smaller."""
+    results = {
+        "stock": _run(),
+        "recompute": _run(memory_budget="60%", swap=False),
+        "host": _run(memory_budget="60%", recompute=False),
+        "disk": _run(memory_budget="60%", recompute=False, swap_to="disk"),
+        "least": _run(memory_budget="min"),
+    }
+    traffic = [standin.traffic(way) for way in (standin.OUT, standin.IN)]
+    return {
+        **results,
+        "wrong": sum(one.wrong for one in traffic),
+        "pageable": traffic[0].pageable_bytes,
+        "out": traffic[0].bytes,
+        "in": traffic[1].bytes,
+    }
+
+
+def automatic() -> dict[str, Any]:
+    """By what the device has."""
+    return {"limit": standin.arena_bytes(), **_run(memory_budget="auto")}
+
+
+def stock() -> str:
+    """What stock TensorFlow says of a step on this device; "" where it runs."""
+    import tensorflow as tf
+
+    step, _, _ = _make(tf)
+    try:
+        step()
+    except tf.errors.ResourceExhaustedError as error:
+        return type(error).__name__
+    return ""
+
+
+def feedback() -> dict[str, Any]:
+    """A step whose buffers the arena gives more than they ask for."""
+    import lms
+    import tensorflow as tf
+
+    found = _run(steps=8, memory_budget="70%", swap=False)
+    lms.memory.reset_peak(GPU)
+    tf.zeros([ROWS, WIDTH])
+    return {**found, "kept": lms.memory.peak_bytes(GPU)}
+
+
+def a_copy_fails() -> dict[str, Any]:
+    """One copy of a swapped tensor fails: an error, nothing is kept, and the next step is right."""
+    import lms
+    import tensorflow as tf
+
+    expected = _run(steps=3)["losses"][1:]
+    step, weights, _ = _make(tf)
+    errors = []
+    with lms.enabled(memory_budget="60%", recompute=False):
+        step()
+        start = _state(weights)
+        in_use = standin.chunks().requested
+        for way in (standin.OUT, standin.IN):
+            standin.fail_copy(way, 3)
+            try:
+                step()
+            except tf.errors.OpError as error:
+                errors.append(str(error)[:300])
+            standin.fail_copy(way, 0)
+            left = standin.chunks().requested - in_use
+            unchanged = _state(weights) == start
+        losses = [float(step()) for _ in range(2)] if unchanged else []
+    return {"expected": expected, "errors": errors, "left": left, "unchanged": unchanged, "losses": losses}
+
+
+def mirrored() -> dict[str, Any]:
+    """MirroredStrategy over the devices: by stock and by lms."""
+    import keras
+    import lms
+    import numpy as np
+    import tensorflow as tf
+
+    names = [device.name for device in tf.config.list_logical_devices("GPU")]
+    data = np.random.default_rng(0).normal(size=(4 * 512, 64)).astype(np.float32)
+
+    def train() -> tuple[list[float], str]:
+        keras.utils.set_random_seed(3)
+        strategy = tf.distribute.MirroredStrategy(
+            names, cross_device_ops=tf.distribute.ReductionToOneDevice()
+        )
+        with strategy.scope():
+            model = keras.Sequential([keras.Input((64,))])
+            for _ in range(10):
+                model.add(keras.layers.Dense(256, "tanh"))
+            model.add(keras.layers.Dense(1))
+            model.compile("sgd", "mse", jit_compile=False)
+        history = model.fit(data, data[:, :1], batch_size=512, epochs=2, shuffle=False, verbose=0)
+        return history.history["loss"], _state(model.trainable_variables)
+
+    by_stock = train()
+    with lms.enabled(memory_budget="60%"):
+        ours = train()
+    reports = [
+        {
+            "device": report.device,
+            "status": report.status,
+            "after": report.peak_after_bytes,
+            "budget": report.budget_bytes,
+            "measured": report.measured_peak_bytes,
+        }
+        for report in lms.reports()
+        if "GPU" in report.device and report.status == "rewritten"
+    ]
+    return {"stock": by_stock, "lms": ours, "devices": names, "reports": reports}
+
+
+def touch_from_the_host() -> dict[str, Any]:
+    """Reads a device's memory as if it were the host's; with the guard this never returns."""
+    import ctypes
+
+    import tensorflow as tf
+
+    tf.random.stateless_normal([1024], [1, 2]).numpy()
+    return {"byte": ctypes.string_at(standin.first_address(), 1)[0]}
+
+
+def main() -> None:
+    name, *settings = sys.argv[1:]
+    standin.load(**dict(setting.split("=") for setting in settings))
+    import tensorflow as tf
+
+    tf.config.threading.set_inter_op_parallelism_threads(1)
+    tf.config.threading.set_intra_op_parallelism_threads(1)
+    print("RESULT", json.dumps(globals()[name]()))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,124 @@
+"""Steps on a stand-in GPU (tests/standin): TensorFlow's own arena and streams, kernels that run behind
+the host, and a guard that ends the process where the host touches the device's memory."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from patience import HANGS
+
+PROGRAMS = Path(__file__).resolve().parent / "gpu_programs.py"
+STANDIN = PROGRAMS.parent.parent / "standin"
+sys.path.insert(0, str(STANDIN))
+import standin  # noqa: E402
+
+pytestmark = pytest.mark.skipif(
+    not standin.available(), reason="the stand-in GPU needs x86-64 and TensorFlow 2.21"
+)
+LAYER = 2**20
+
+
+def start(name, **settings):
+    values = [f"{key}={value}" for key, value in settings.items()]
+    return subprocess.run(
+        [sys.executable, str(PROGRAMS), name, *values],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=HANGS,
+        check=False,
+    )
+
+
+def run(name, **settings):
+    child = start(name, **{"guard": 1, **settings})
+    assert child.returncode == 0, child.stdout
+    line = next(line for line in child.stdout.splitlines() if line.startswith("RESULT "))
+    return json.loads(line[len("RESULT ") :])
+
+
+def test_kernels_compute_what_the_cpus_do():
+    found = run("kernels", memory_mb=64)
+    assert found["wrong"] == []
+    assert found["count"] == 12
+
+
+def test_the_guard_ends_who_touches_device_memory():
+    assert start("touch_from_the_host", memory_mb=64, guard=0).returncode == 0
+    assert start("touch_from_the_host", memory_mb=64, guard=1).returncode < 0
+
+
+@pytest.fixture(scope="module")
+def ways():
+    return run("ways", memory_mb=128)
+
+
+@pytest.mark.parametrize("way", ["recompute", "host", "disk", "least"])
+def test_each_way_gives_the_bits_of_stock(ways, way):
+    assert ways[way]["status"] == "rewritten"
+    assert ways[way]["losses"] == ways["stock"]["losses"]
+    assert ways[way]["state"] == ways["stock"]["state"]
+
+
+@pytest.mark.parametrize("way", ["recompute", "host", "disk"])
+def test_the_arenas_peak_is_within_the_budget(ways, way):
+    found = ways[way]
+    assert found["steps"] > 0
+    assert found["measured"] <= found["budget"]
+    assert found["measured"] >= 0.9 * found["after"]
+
+
+def test_a_step_that_takes_more_than_the_least_is_said_to(ways):
+    found = ways["least"]
+    assert found["measured"] <= found["budget"] or found["warnings"]
+
+
+def test_tensors_go_to_pinned_memory_and_come_back(ways):
+    assert ways["wrong"] == 0
+    assert ways["host"]["swapped"] >= LAYER
+    assert ways["out"] >= 2 * 5 * LAYER  # by two ways, in five steps
+    # The results that the program itself fetches are small.
+    assert ways["pageable"] < ways["out"] / 4
+
+
+def test_the_link_is_measured_with_less_than_the_step_takes(ways):
+    assert "measured" in ways["host"]["link"]
+    first, *others = ways["recompute"]["peaks"]
+    assert first <= max(others) + LAYER
+
+
+def test_a_step_that_stock_cannot_run_fits_the_device():
+    assert run("stock", memory_mb=16) == "ResourceExhaustedError"
+    found = run("automatic", memory_mb=16)
+    assert found["status"] == "rewritten"
+    assert found["after"] <= found["budget"] <= found["limit"]
+    assert max(found["peaks"]) <= found["limit"]
+
+
+def test_where_the_device_is_too_small_the_lowest_plan_is_taken():
+    # The least takes 7.3 MiB; with what the arena's chunks waste it still runs.
+    found = run("automatic", memory_mb=9.5)
+    assert found["status"] == "rewritten"
+    assert found["after"] > 0.95 * found["budget"]
+    assert found["budget"] <= found["limit"]
+    assert "the lowest of all" in " ".join(found["warnings"])
+
+
+def test_a_failing_copy_fails_the_step_alone():
+    found = run("a_copy_fails", memory_mb=64)
+    assert len(found["errors"]) == 2
+    assert all("this copy was asked to fail" in error for error in found["errors"])
+    assert found["unchanged"]
+    assert found["losses"] == found["expected"]
+    assert found["left"] <= 4096
+
+
+def test_replicas_have_the_same_plans_and_weights_as_stock():
+    found = run("mirrored", memory_mb=128, devices=2)
+    assert len(found["devices"]) == 2
+    assert found["lms"] == found["stock"]
+    reports = found["reports"]
+    assert len({report["device"] for report in reports}) == 2
+    assert len({report["after"] for report in reports}) == 1
