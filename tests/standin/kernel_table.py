@@ -15,7 +15,7 @@ from pathlib import Path
 
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
 
-from tensorflow.python.framework import kernels  # noqa: E402
+from tensorflow.python.framework import kernels
 
 
 def main() -> None:

@@ -1,8 +1,8 @@
 """The stand-in GPU (README.md beside this file), for programs that run in a process of their own.
 
-    import standin
-    standin.load(memory_mb=64)  # before TensorFlow's context is made
-    import tensorflow as tf     # has a GPU:0 now
+import standin
+standin.load(memory_mb=64)  # before TensorFlow's context is made
+import tensorflow as tf     # has a GPU:0 now
 """
 
 from __future__ import annotations

@@ -7,6 +7,7 @@
 #include "cc/tf/graph/own_ops.h"
 #include "cc/tf/import/import_arrivals.h"
 #include "cc/tf/import/import_buffers.h"
+#include "cc/tf/import/import_constants.h"
 #include "cc/tf/import/import_loops.h"
 #include "cc/tf/import/import_order.h"
 #include "cc/tf/import/import_reads.h"
@@ -44,6 +45,7 @@ absl::Status ImportRegions(const tensorflow::grappler::GrapplerItem& item, const
   deadline.Check();
   AddBuffers(&state);
   deadline.Check();
+  CountFoldedConstants(&state);
   CountArrivals(&state);
   AddReads(&state);
   deadline.Check();

@@ -31,13 +31,14 @@ void NoteAssumptions(const DeviceContext& context, const ImportedGraph& imported
   if (!warning.empty()) measured->assumed = warning + (options.record_sizes ? kRecorded : "");
 }
 
-// Bytes of the constants that are present during the whole step.
+// Bytes of the constants that are present during the whole step, those computed from others included.
 int64_t ConstantBytes(const tensorflow::GraphDef& graph, const ImportedGraph& imported) {
   std::set<BufferId> constants;
   for (int node = 0; node < graph.node_size(); ++node) {
-    if (graph.node(node).op() != "Const") continue;
+    if (graph.node(node).op() != "Const" && graph.node(node).input_size() == 0) continue;
     for (const BufferId b : imported.buffer_of_port[node]) {
-      if (b != kNone && imported.graph.buffers[b].resident) constants.insert(b);
+      const bool made_here = b != kNone && imported.graph.buffers[b].producer == imported.op_of_node[node];
+      if (made_here && imported.graph.buffers[b].resident) constants.insert(b);
     }
   }
   int64_t bytes = 0;
