@@ -1,5 +1,5 @@
-"""Steps on a stand-in GPU (tests/standin): TensorFlow's own arena and streams, kernels that run behind
-the host, and a guard that ends the process where the host touches the device's memory."""
+"""Steps on a stand-in GPU (tests/standin): TensorFlow's own arena and streams, kernels that run
+behind the host, and a guard that ends the process where the host touches the device's memory."""
 
 import json
 import subprocess
@@ -103,10 +103,10 @@ def test_a_step_that_stock_cannot_run_fits_the_device():
 
 
 def test_where_the_device_is_too_small_the_lowest_plan_is_taken():
-    found = run("automatic", memory_mb=19)
+    found = run("automatic", memory_mb=15)
     assert found["status"] == "rewritten"
     assert found["budget"] <= found["limit"]
-    assert found["after"] > 0.9 * found["budget"]
+    assert found["budget"] < found["after"] < 0.4 * found["before"]
     assert "the lowest of all" in " ".join(found["warnings"])
 
 
