@@ -47,6 +47,8 @@ namespace py = pybind11;
 
 namespace {
 
+using py::literals::operator""_a;
+
 std::map<std::string, std::string> BuildFacts() {
   return {{"lms_version", LMS_VERSION},
           {"tensorflow_version", LMS_TF_VERSION},
@@ -95,123 +97,58 @@ py::list Names(const char* const (&names)[n]) {
 }
 
 py::dict ToDict(const lms::StepColumns& step) {
-  py::dict result;
-  result["op"] = step.op;
-  result["type"] = step.type;
-  result["kind"] = Numbers(step.kind);
-  result["phase"] = Numbers(step.phase);
-  result["start_us"] = step.start_us;
-  result["took_us"] = step.took_us;
-  result["bytes"] = step.bytes;
-  return result;
+  return py::dict("op"_a = step.op, "type"_a = step.type, "kind"_a = Numbers(step.kind),
+                  "phase"_a = Numbers(step.phase), "start_us"_a = step.start_us, "took_us"_a = step.took_us,
+                  "bytes"_a = step.bytes);
 }
 
-// [[first, last], ...] per buffer: lists, as JSON has them.
-py::list ToList(const std::vector<std::vector<lms::Interval>>& buffers) {
-  py::list result;
-  for (const std::vector<lms::Interval>& intervals : buffers) {
-    py::list list;
-    for (const auto& [first, last] : intervals) {
-      py::list interval;
-      interval.append(first);
-      interval.append(last);
-      list.append(interval);
-    }
-    result.append(list);
-  }
-  return result;
+py::dict ToDict(const lms::Decision& decision) {
+  return py::dict("kind"_a = decision.kind, "op"_a = decision.op, "op_type"_a = decision.op_type,
+                  "tensor_bytes"_a = decision.tensor_bytes, "cost_us"_a = decision.cost_us,
+                  "priced_by"_a = decision.priced_by, "position"_a = decision.position, "before"_a = decision.before,
+                  "trigger"_a = decision.trigger, "transfer_us"_a = decision.transfer_us,
+                  "stall_us"_a = decision.stall_us);
 }
 
-py::dict StageSeconds(const lms::Report& report) {
-  py::dict result;
-  for (const auto& [stage, seconds] : report.stage_seconds) result[py::str(stage)] = seconds;
-  return result;
+py::dict ToDict(const lms::KeptTensors& kept) {
+  return py::dict("reason"_a = kept.reason, "tensors"_a = kept.tensors, "bytes"_a = kept.bytes);
+}
+
+py::dict ToDict(const lms::HintReport& hint) {
+  return py::dict("kind"_a = hint.kind, "where"_a = hint.where, "tensors"_a = hint.tensors, "bytes"_a = hint.bytes,
+                  "cost_us"_a = hint.cost_us, "peak_bytes"_a = hint.peak_bytes,
+                  "peak_without_bytes"_a = hint.peak_without_bytes, "not_followed"_a = hint.not_followed);
+}
+
+py::dict ToDict(const lms::Report& report);
+
+template <typename T>
+py::list ToDicts(const std::vector<T>& entries) {
+  py::list dicts;
+  for (const T& entry : entries) dicts.append(ToDict(entry));
+  return dicts;
 }
 
 py::dict ToDict(const lms::Report& report) {
-  py::list decisions;
-  for (const lms::Decision& d : report.decisions) {
-    py::dict decision;
-    decision["kind"] = d.kind;
-    decision["op"] = d.op;
-    decision["op_type"] = d.op_type;
-    decision["tensor_bytes"] = d.tensor_bytes;
-    decision["cost_us"] = d.cost_us;
-    decision["priced_by"] = d.priced_by;
-    decision["position"] = d.position;
-    decision["before"] = d.before;
-    decision["trigger"] = d.trigger;
-    decision["transfer_us"] = d.transfer_us;
-    decision["stall_us"] = d.stall_us;
-    decisions.append(decision);
-  }
-  py::list kept;
-  for (const lms::KeptTensors& k : report.kept) {
-    py::dict entry;
-    entry["reason"] = k.reason;
-    entry["tensors"] = k.tensors;
-    entry["bytes"] = k.bytes;
-    kept.append(entry);
-  }
-  py::list hints;
-  for (const lms::HintReport& h : report.hints) {
-    py::dict hint;
-    hint["kind"] = h.kind;
-    hint["where"] = h.where;
-    hint["tensors"] = h.tensors;
-    hint["bytes"] = h.bytes;
-    hint["cost_us"] = h.cost_us;
-    hint["peak_bytes"] = h.peak_bytes;
-    hint["peak_without_bytes"] = h.peak_without_bytes;
-    hint["not_followed"] = h.not_followed;
-    hints.append(hint);
-  }
-  py::dict timeline;
-  timeline["before"] = report.timeline_before;
-  timeline["after"] = report.timeline_after;
-  py::dict result;
-  result["function"] = report.function;
-  result["sequence"] = report.sequence;
-  result["status"] = lms::StatusName(report.status);
-  result["reason"] = report.reason;
-  result["assumption"] = report.assumption;
-  result["stage"] = report.stage;
-  result["device"] = report.device;
-  result["other_devices"] = report.other_devices;
-  result["budget"] = report.budget;
-  result["budget_bytes"] = report.budget_bytes;
-  result["resident_bytes"] = report.resident_bytes;
-  result["peak_before_bytes"] = report.peak_before_bytes;
-  result["peak_after_bytes"] = report.peak_after_bytes;
-  result["measured_peak_bytes"] = report.measured_peak_bytes;
-  result["measured_steps"] = report.measured_steps;
-  result["min_budget_bytes"] = report.min_budget_bytes;
-  result["predicted_time_overhead"] = report.predicted_time_overhead;
-  result["time_overhead_bound"] = report.time_overhead_bound;
-  result["step_time_us"] = report.step_time_us;
-  result["profile"] = report.profile;
-  result["profiled_share"] = report.profiled_share;
-  result["swap_tier"] = report.swap_tier;
-  result["swap_directory"] = report.swap_directory;
-  result["swap_note"] = report.swap_note;
-  result["link"] = report.link;
-  result["swapped_bytes"] = report.swapped_bytes;
-  result["swap_hidden"] = report.swap_hidden;
-  result["swap_stall"] = report.swap_stall;
-  result["planner_seconds"] = report.planner_seconds;
-  result["planner_work"] = report.planner_work;
-  result["stage_seconds"] = StageSeconds(report);
-  result["optimizer_seconds"] = report.optimizer_seconds;
-  result["nodes_before"] = report.nodes_before;
-  result["nodes_after"] = report.nodes_after;
-  result["sizes"] = report.sizes;
-  result["warnings"] = report.warnings;
-  result["decisions"] = decisions;
-  result["timeline"] = timeline;
-  result["kept"] = kept;
-  result["hints"] = hints;
-  result["details"] = DetailsHandle(report);
-  return result;
+  return py::dict(
+      "function"_a = report.function, "sequence"_a = report.sequence, "status"_a = lms::StatusName(report.status),
+      "reason"_a = report.reason, "assumption"_a = report.assumption, "stage"_a = report.stage,
+      "device"_a = report.device, "other_devices"_a = report.other_devices, "budget"_a = report.budget,
+      "budget_bytes"_a = report.budget_bytes, "resident_bytes"_a = report.resident_bytes,
+      "peak_before_bytes"_a = report.peak_before_bytes, "peak_after_bytes"_a = report.peak_after_bytes,
+      "measured_peak_bytes"_a = report.measured_peak_bytes, "measured_steps"_a = report.measured_steps,
+      "min_budget_bytes"_a = report.min_budget_bytes, "predicted_time_overhead"_a = report.predicted_time_overhead,
+      "time_overhead_bound"_a = report.time_overhead_bound, "step_time_us"_a = report.step_time_us,
+      "profile"_a = report.profile, "profiled_share"_a = report.profiled_share, "swap_tier"_a = report.swap_tier,
+      "swap_directory"_a = report.swap_directory, "swap_note"_a = report.swap_note, "link"_a = report.link,
+      "swapped_bytes"_a = report.swapped_bytes, "swap_hidden"_a = report.swap_hidden,
+      "swap_stall"_a = report.swap_stall, "planner_seconds"_a = report.planner_seconds,
+      "planner_work"_a = report.planner_work, "stage_seconds"_a = py::dict(py::cast(report.stage_seconds)),
+      "optimizer_seconds"_a = report.optimizer_seconds, "nodes_before"_a = report.nodes_before,
+      "nodes_after"_a = report.nodes_after, "sizes"_a = report.sizes, "warnings"_a = report.warnings,
+      "decisions"_a = ToDicts(report.decisions),
+      "timeline"_a = py::dict("before"_a = report.timeline_before, "after"_a = report.timeline_after),
+      "kept"_a = ToDicts(report.kept), "hints"_a = ToDicts(report.hints), "details"_a = DetailsHandle(report));
 }
 
 py::dict Details(const py::capsule& handle) {
@@ -220,34 +157,19 @@ py::dict Details(const py::capsule& handle) {
     throw py::value_error("not the details of a report");
   }
   const lms::ReportDetails& details = **held;
-  py::dict buffers;
-  buffers["name"] = details.buffers.name;
-  buffers["type"] = details.buffers.type;
-  buffers["bytes"] = details.buffers.bytes;
-  buffers["role"] = Numbers(details.buffers.role);
-  buffers["fate"] = Numbers(details.buffers.fate);
-  buffers["reason"] = details.buffers.reason;
-  buffers["cost_us"] = details.buffers.cost_us;
-  buffers["before"] = ToList(details.buffers.before);
-  buffers["after"] = ToList(details.buffers.after);
-  py::dict omitted;
-  omitted["buffers"] = details.omitted_buffers;
-  omitted["bytes"] = details.omitted_bytes;
-  py::dict result;
-  result["strings"] = details.strings;
-  result["kinds"] = Names(lms::kOpKindNames);
-  result["phases"] = Names(lms::kPhaseNames);
-  result["roles"] = Names(lms::kRoleNames);
-  result["fates"] = Names(lms::kFateNames);
-  result["before"] = ToDict(details.before);
-  result["after"] = py::none();
-  if (!details.after.op.empty()) result["after"] = ToDict(details.after);
-  result["buffers"] = buffers;
-  result["peak_before"] = details.peak_before;
-  result["peak_after"] = py::none();
-  if (!details.after.op.empty()) result["peak_after"] = details.peak_after;
-  result["omitted"] = omitted;
-  return result;
+  const lms::BufferColumns& columns = details.buffers;
+  const bool rewritten = !details.after.op.empty();
+  const py::dict buffers("name"_a = columns.name, "type"_a = columns.type, "bytes"_a = columns.bytes,
+                         "role"_a = Numbers(columns.role), "fate"_a = Numbers(columns.fate),
+                         "reason"_a = columns.reason, "cost_us"_a = columns.cost_us, "before"_a = columns.before,
+                         "after"_a = columns.after);
+  return py::dict("strings"_a = details.strings, "kinds"_a = Names(lms::kOpKindNames),
+                  "phases"_a = Names(lms::kPhaseNames), "roles"_a = Names(lms::kRoleNames),
+                  "fates"_a = Names(lms::kFateNames), "before"_a = ToDict(details.before),
+                  "after"_a = rewritten ? py::object(ToDict(details.after)) : py::none(), "buffers"_a = buffers,
+                  "peak_before"_a = details.peak_before,
+                  "peak_after"_a = rewritten ? py::object(py::int_(details.peak_after)) : py::none(),
+                  "omitted"_a = py::dict("buffers"_a = details.omitted_buffers, "bytes"_a = details.omitted_bytes));
 }
 
 // What other budgets would cost the step of the report of that number; None where the step is gone.
@@ -263,23 +185,7 @@ py::object PlanForBudgets(int64_t sequence, const std::vector<int64_t>& budgets,
   for (const lms::BudgetPoint& point : table.points) {
     rows.append(py::make_tuple(point.budget_bytes, point.peak_bytes, point.overhead, point.feasible));
   }
-  py::dict result;
-  result["points"] = rows;
-  result["peak_bytes"] = table.peak_bytes;
-  result["resident_bytes"] = table.resident_bytes;
-  return std::move(result);
-}
-
-py::list Reports() {
-  py::list reports;
-  for (const lms::Report& report : lms::ReportStore::Global().All()) reports.append(ToDict(report));
-  return reports;
-}
-
-py::list TakePlanned(const std::string& name) {
-  py::list reports;
-  for (const lms::Report& report : lms::PlannedReports::Global().Take(name)) reports.append(ToDict(report));
-  return reports;
+  return py::dict("points"_a = rows, "peak_bytes"_a = table.peak_bytes, "resident_bytes"_a = table.resident_bytes);
 }
 
 // The least severity (0: info, 1: warning, 2: error) of what TensorFlow logs from now on; returns what it was, and -1
@@ -295,12 +201,6 @@ int SetLeastLogged(int severity) {
 #endif
 }
 
-// What this process may still take, and what decides that.
-std::pair<int64_t, std::string> AvailableMemory() {
-  const lms::MemoryAvailable available = lms::AvailableMemory();
-  return {available.bytes, available.bound};
-}
-
 // What the optimizer noted of the functions that it optimised with this `time_ops`.
 py::list TakeTimed(const std::string& name) {
   py::list functions;
@@ -309,16 +209,10 @@ py::list TakeTimed(const std::string& name) {
     for (const lms::TimedOp& op : timed.ops) {
       ops.append(py::make_tuple(op.name, op.key, op.estimated_us, op.always));
     }
-    py::dict function;
-    function["function"] = timed.function;
-    function["problem"] = timed.problem;
-    function["device"] = timed.place.device;
-    function["tensorflow"] = timed.place.tensorflow;
-    function["lms"] = timed.place.lms;
-    function["onednn"] = timed.place.onednn;
-    function["path"] = lms::DefaultProfilePath(timed.place.device);
-    function["ops"] = ops;
-    functions.append(function);
+    functions.append(py::dict("function"_a = timed.function, "problem"_a = timed.problem,
+                              "device"_a = timed.place.device, "tensorflow"_a = timed.place.tensorflow,
+                              "lms"_a = timed.place.lms, "onednn"_a = timed.place.onednn,
+                              "path"_a = lms::DefaultProfilePath(timed.place.device), "ops"_a = ops));
   }
   return functions;
 }
@@ -340,16 +234,10 @@ std::pair<std::string, std::string> AddToProfile(
 }
 
 py::dict PlanOf(const lms::Report& report) {
-  py::dict plan;
-  plan["sequence"] = report.sequence;
-  plan["status"] = lms::StatusName(report.status);
-  plan["device"] = report.device;
-  plan["devices"] = report.other_devices.size() + 1;
-  plan["budget"] = report.budget;
-  plan["budget_bytes"] = report.budget_bytes;
-  plan["resident_bytes"] = report.resident_bytes;
-  plan["peak_after_bytes"] = report.peak_after_bytes;
-  return plan;
+  return py::dict("sequence"_a = report.sequence, "status"_a = lms::StatusName(report.status),
+                  "device"_a = report.device, "devices"_a = report.other_devices.size() + 1, "budget"_a = report.budget,
+                  "budget_bytes"_a = report.budget_bytes, "resident_bytes"_a = report.resident_bytes,
+                  "peak_after_bytes"_a = report.peak_after_bytes);
 }
 
 // What feedback has to know of the latest report on a function, and of those on its other devices; None where there is
@@ -381,11 +269,6 @@ std::string StoreHostLink(const std::string& device, const std::array<double, 5>
   link.latency_us = figures[4];
   const py::gil_scoped_release released;
   return lms::StoreHostLink(device, link);
-}
-
-bool NeedsHostLink(const std::string& device) {
-  const py::gil_scoped_release released;
-  return lms::NeedsHostLink(device);
 }
 
 // The problem, and what was measured in words.
@@ -450,18 +333,11 @@ std::vector<std::string> UnknownDimProblems(const std::string& unknown_dim, cons
 // What the swap ops of this process have moved and hold (lms._native.pyi tells the units).
 py::dict SwapStatistics() {
   const lms::SpillStatistics disk = lms::SharedSpillStatistics();
-  py::dict statistics;
-  statistics["written_bytes"] = disk.written_bytes;
-  statistics["read_bytes"] = disk.read_bytes;
-  statistics["write_seconds"] = disk.write_seconds;
-  statistics["read_seconds"] = disk.read_seconds;
-  statistics["processor_seconds"] = disk.processor_seconds;
-  statistics["stored_bytes"] = disk.stored_bytes;
-  statistics["peak_stored_bytes"] = disk.peak_stored_bytes;
-  statistics["file_bytes"] = disk.file_bytes;
-  statistics["host_bytes"] = lms::HostBytes::InUse();
-  statistics["peak_host_bytes"] = lms::HostBytes::Peak();
-  return statistics;
+  return py::dict("written_bytes"_a = disk.written_bytes, "read_bytes"_a = disk.read_bytes,
+                  "write_seconds"_a = disk.write_seconds, "read_seconds"_a = disk.read_seconds,
+                  "processor_seconds"_a = disk.processor_seconds, "stored_bytes"_a = disk.stored_bytes,
+                  "peak_stored_bytes"_a = disk.peak_stored_bytes, "file_bytes"_a = disk.file_bytes,
+                  "host_bytes"_a = lms::HostBytes::InUse(), "peak_host_bytes"_a = lms::HostBytes::Peak());
 }
 
 // The figures of a SwapLink; "problem" is empty where they could be measured.
@@ -472,16 +348,10 @@ py::dict MeasureSpill(const std::string& directory, int64_t bytes) {
     const py::gil_scoped_release released;
     link = lms::MeasureSpill(directory, bytes, &problem);
   }
-  py::dict figures;
-  figures["out_bytes_per_us"] = link.out_bytes_per_us;
-  figures["in_bytes_per_us"] = link.in_bytes_per_us;
-  figures["out_share"] = link.out_share;
-  figures["in_share"] = link.in_share;
-  figures["latency_us"] = link.latency_us;
-  figures["compute_us_per_byte"] = link.compute_us_per_byte;
-  figures["capacity_bytes"] = link.capacity_bytes;
-  figures["problem"] = problem;
-  return figures;
+  return py::dict("out_bytes_per_us"_a = link.out_bytes_per_us, "in_bytes_per_us"_a = link.in_bytes_per_us,
+                  "out_share"_a = link.out_share, "in_share"_a = link.in_share, "latency_us"_a = link.latency_us,
+                  "compute_us_per_byte"_a = link.compute_us_per_byte, "capacity_bytes"_a = link.capacity_bytes,
+                  "problem"_a = problem);
 }
 
 }  // namespace
@@ -495,14 +365,19 @@ PYBIND11_MODULE(_native, m) {
   m.def("check_options", &CheckOptions, py::arg("options"));
   m.def("parse_bytes", &lms::ParseBytes, py::arg("text"));
   m.def("unknown_dim_problems", &UnknownDimProblems, py::arg("unknown_dim"), py::arg("arguments"));
-  m.def("reports", &Reports);
+  m.def("reports", [] { return ToDicts(lms::ReportStore::Global().All()); });
   m.def("report_details", &Details, py::arg("handle"));
   m.def("plan_for_budgets", &PlanForBudgets, py::arg("sequence"), py::arg("budgets"), py::arg("points"),
         py::arg("seconds"));
   m.def("clear_reports", [] { lms::ReportStore::Global().Clear(); });
-  m.def("take_planned", &TakePlanned, py::arg("name"));
+  m.def(
+      "take_planned", [](const std::string& name) { return ToDicts(lms::PlannedReports::Global().Take(name)); },
+      py::arg("name"));
   m.def("set_least_logged", &SetLeastLogged, py::arg("severity"));
-  m.def("available_memory", &AvailableMemory);
+  m.def("available_memory", [] {
+    const lms::MemoryAvailable available = lms::AvailableMemory();
+    return std::make_pair(available.bytes, available.bound);
+  });
   m.def("report_count", [] { return lms::ReportStore::Global().count(); });
   m.def("stages", &lms::Stages);
   m.def("failure_places", &lms::FailurePlaces);
@@ -514,7 +389,7 @@ PYBIND11_MODULE(_native, m) {
   m.def("take_timed", &TakeTimed, py::arg("name"));
   m.def("add_to_profile", &AddToProfile, py::arg("path"), py::arg("device"), py::arg("tensorflow"), py::arg("lms"),
         py::arg("onednn"), py::arg("entries"));
-  m.def("needs_host_link", &NeedsHostLink, py::arg("device"));
+  m.def("needs_host_link", &lms::NeedsHostLink, py::arg("device"), py::call_guard<py::gil_scoped_release>());
   m.def("store_host_link", &StoreHostLink, py::arg("device"), py::arg("figures"));
   m.def("measure_disk_link", &MeasureDiskLink, py::arg("swap_to"));
   m.def("latest_plan", &LatestPlan, py::arg("function"));

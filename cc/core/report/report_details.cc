@@ -139,7 +139,7 @@ void DetailsMaker::Before(const ShownStep& step) {
     }
     Row& row = RowOf(step, holding);
     row.bytes = std::max(row.bytes, holding.bytes);
-    row.before.emplace_back(holding.first, holding.last);
+    row.before.push_back({holding.first, holding.last});
   }
 }
 
@@ -149,7 +149,7 @@ void DetailsMaker::After(const ShownStep& step) {
     if (holding.bytes < least_bytes_) continue;
     Row& row = RowOf(step, holding);
     row.bytes = std::max(row.bytes, holding.bytes);
-    row.after.emplace_back(holding.first, holding.last);
+    row.after.push_back({holding.first, holding.last});
   }
 }
 
@@ -172,7 +172,7 @@ bool DetailsMaker::HeldAtPeakBefore(std::string_view buffer) const {
   if (row == nullptr) return false;
   const int32_t peak = details_->peak_before;
   return std::any_of(row->before.begin(), row->before.end(),
-                     [peak](const Interval& held) { return held.first <= peak && peak <= held.second; });
+                     [peak](const Interval& held) { return held[0] <= peak && peak <= held[1]; });
 }
 
 void DetailsMaker::SetFate(std::string_view buffer, Fate fate, std::string_view reason, double cost_us) {

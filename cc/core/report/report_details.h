@@ -8,6 +8,7 @@
 #ifndef LMS_CC_CORE_REPORT_REPORT_DETAILS_H_
 #define LMS_CC_CORE_REPORT_REPORT_DETAILS_H_
 
+#include <array>
 #include <cstdint>
 #include <deque>
 #include <memory>
@@ -36,7 +37,7 @@ inline constexpr const char* kRoleNames[] = {"activation", "gradient", "weight",
 inline constexpr const char* kFateNames[] = {"kept", "recomputed", "moved", "swapped", "resident"};
 
 // Positions, both inclusive.
-using Interval = std::pair<int32_t, int32_t>;
+using Interval = std::array<int32_t, 2>;
 
 // One entry per position.
 struct StepColumns {
