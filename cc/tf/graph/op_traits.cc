@@ -59,35 +59,14 @@ const Names& ControlFlow() {
 
 // OpKernel::IsExpensive() is false. So it is of control flow.
 const Names& Inexpensive() {
-  static const auto* const names = new Names{"_Arg",
-                                             "_DeviceArg",
-                                             "_Retval",
-                                             "_DeviceRetval",
-                                             "BroadcastArgs",
-                                             "BroadcastGradientArgs",
-                                             "ConcatOffset",
-                                             "Const",
-                                             "EnsureShape",
-                                             "ExpandDims",
-                                             "HostConst",
-                                             "Identity",
-                                             "IdentityN",
-                                             "ImmutableConst",
-                                             kSwapInOp,
-                                             kSwapOutOp,
-                                             "NoOp",
-                                             "Placeholder",
-                                             "PlaceholderWithDefault",
-                                             "PreventGradient",
-                                             "Rank",
-                                             "RefIdentity",
-                                             "Reshape",
-                                             "Shape",
-                                             "ShapeN",
-                                             "Size",
-                                             "Squeeze",
-                                             "StopGradient",
-                                             "VarHandleOp"};
+  static const auto* const names =
+      new Names{// of TensorFlow
+                "_Arg", "_DeviceArg", "_Retval", "_DeviceRetval", "BroadcastArgs", "BroadcastGradientArgs",
+                "ConcatOffset", "Const", "EnsureShape", "ExpandDims", "HostConst", "Identity", "IdentityN",
+                "ImmutableConst", "NoOp", "Placeholder", "PlaceholderWithDefault", "PreventGradient", "Rank",
+                "RefIdentity", "Reshape", "Shape", "ShapeN", "Size", "Squeeze", "StopGradient", "VarHandleOp",
+                // of our own
+                kSwapInOp, kSwapOutOp};
   return *names;
 }
 

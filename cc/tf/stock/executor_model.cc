@@ -23,31 +23,14 @@ bool ClosesLoop(const std::string& op_type) { return op_type == "NextIteration" 
 
 // Ops that oneDNN's layout pass replaces by nodes of its own.
 bool Replaced(const std::string& op_type) {
-  static const auto* const names = new std::unordered_set<std::string>{"AvgPool",
-                                                                       "AvgPoolGrad",
-                                                                       "BatchMatMul",
-                                                                       "BatchMatMulV2",
-                                                                       "Conv2D",
-                                                                       "Conv2DBackpropFilter",
-                                                                       "Conv2DBackpropInput",
-                                                                       "Conv3D",
-                                                                       "Conv3DBackpropFilterV2",
-                                                                       "Conv3DBackpropInputV2",
-                                                                       "DepthwiseConv2dNative",
-                                                                       "DepthwiseConv2dNativeBackpropFilter",
-                                                                       "DepthwiseConv2dNativeBackpropInput",
-                                                                       "Einsum",
-                                                                       "FusedBatchNormGradV3",
-                                                                       "FusedBatchNormV3",
-                                                                       "MatMul",
-                                                                       "MaxPool",
-                                                                       "MaxPoolGrad",
-                                                                       "Softmax",
-                                                                       "_FusedBatchNormEx",
-                                                                       "_FusedConv2D",
-                                                                       "_FusedDepthwiseConv2dNative",
-                                                                       "_FusedMatMul",
-                                                                       "_MklSwish"};
+  static const auto* const names = new std::unordered_set<std::string>{
+      // from the program
+      "AvgPool", "AvgPoolGrad", "BatchMatMul", "BatchMatMulV2", "Conv2D", "Conv2DBackpropFilter", "Conv2DBackpropInput",
+      "Conv3D", "Conv3DBackpropFilterV2", "Conv3DBackpropInputV2", "DepthwiseConv2dNative",
+      "DepthwiseConv2dNativeBackpropFilter", "DepthwiseConv2dNativeBackpropInput", "Einsum", "FusedBatchNormGradV3",
+      "FusedBatchNormV3", "MatMul", "MaxPool", "MaxPoolGrad", "Softmax",
+      // fused before
+      "_FusedBatchNormEx", "_FusedConv2D", "_FusedDepthwiseConv2dNative", "_FusedMatMul", "_MklSwish"};
   return names->count(op_type) != 0;
 }
 
