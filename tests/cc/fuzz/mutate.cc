@@ -383,60 +383,52 @@ class Mutator {
     }
     return false;
   }
+  // An attribute of that kind.
+  AttrValue* AnyAttrOf(AttrValue::ValueCase kind, NodeDef** owner) {
+    for (int tries = 0; tries < 8; ++tries) {
+      AttrValue* value = AnyAttr(owner);
+      if (value == nullptr || value->value_case() == kind) return value;
+    }
+    return nullptr;
+  }
   bool OddNumber() {
     NodeDef* node = nullptr;
-    for (int tries = 0; tries < 8; ++tries) {
-      AttrValue* value = AnyAttr(&node);
-      if (value == nullptr) return false;
-      if (value->value_case() != AttrValue::kI) continue;
-      value->set_i(Number());
-      Note("number of " + node->name());
-      return true;
-    }
-    return false;
+    AttrValue* value = AnyAttrOf(AttrValue::kI, &node);
+    if (value == nullptr) return false;
+    value->set_i(Number());
+    Note("number of " + node->name());
+    return true;
   }
   bool OddString() {
     NodeDef* node = nullptr;
-    for (int tries = 0; tries < 8; ++tries) {
-      AttrValue* value = AnyAttr(&node);
-      if (value == nullptr) return false;
-      if (value->value_case() != AttrValue::kS) continue;
-      value->set_s(Name());
-      Note("string of " + node->name());
-      return true;
-    }
-    return false;
+    AttrValue* value = AnyAttrOf(AttrValue::kS, &node);
+    if (value == nullptr) return false;
+    value->set_s(Name());
+    Note("string of " + node->name());
+    return true;
   }
   bool OddList() {
     NodeDef* node = nullptr;
-    for (int tries = 0; tries < 8; ++tries) {
-      AttrValue* value = AnyAttr(&node);
-      if (value == nullptr) return false;
-      if (!value->has_list()) continue;
-      auto* list = value->mutable_list();
-      const int times = random_.OneIn(10) ? 2000 : 1;
-      for (int k = 0; k < times; ++k) {
-        if (list->type_size() > 0) list->add_type(tensorflow::DT_FLOAT);
-        if (list->i_size() > 0) list->add_i(Number());
-        if (list->shape_size() > 0) list->add_shape();
-      }
-      Note("list of " + node->name() + " longer");
-      return true;
+    AttrValue* value = AnyAttrOf(AttrValue::kList, &node);
+    if (value == nullptr) return false;
+    auto* list = value->mutable_list();
+    const int times = random_.OneIn(10) ? 2000 : 1;
+    for (int k = 0; k < times; ++k) {
+      if (list->type_size() > 0) list->add_type(tensorflow::DT_FLOAT);
+      if (list->i_size() > 0) list->add_i(Number());
+      if (list->shape_size() > 0) list->add_shape();
     }
-    return false;
+    Note("list of " + node->name() + " longer");
+    return true;
   }
   bool EmptyList() {
     NodeDef* node = nullptr;
-    for (int tries = 0; tries < 8; ++tries) {
-      AttrValue* value = AnyAttr(&node);
-      if (value == nullptr) return false;
-      if (!value->has_list()) continue;
-      value->clear_list();
-      value->mutable_list();
-      Note("list of " + node->name() + " empty");
-      return true;
-    }
-    return false;
+    AttrValue* value = AnyAttrOf(AttrValue::kList, &node);
+    if (value == nullptr) return false;
+    value->clear_list();
+    value->mutable_list();
+    Note("list of " + node->name() + " empty");
+    return true;
   }
   bool UnknownOp() {
     NodeDef* node = Any();
@@ -448,57 +440,17 @@ class Mutator {
   bool OtherOp() {
     NodeDef* node = Any();
     if (node == nullptr) return false;
-    static const auto* const ops = new std::vector<std::string>{"Switch",
-                                                                "Merge",
-                                                                "Enter",
-                                                                "Exit",
-                                                                "NextIteration",
-                                                                "LoopCond",
-                                                                "Identity",
-                                                                "IdentityN",
-                                                                "Const",
-                                                                "_Arg",
-                                                                "_Retval",
-                                                                "AddN",
-                                                                "VarHandleOp",
-                                                                "ReadVariableOp",
-                                                                "AssignAdd",
-                                                                "Assign",
-                                                                "TemporaryVariable",
-                                                                "_SwitchN",
-                                                                "RefSwitch",
-                                                                "RefMerge",
-                                                                "RefEnter",
-                                                                "RefExit",
-                                                                "RefNextIteration",
-                                                                "LmsSwapOut",
-                                                                "LmsSwapIn",
-                                                                "PartitionedCall",
-                                                                "While",
-                                                                "If",
-                                                                "Einsum",
-                                                                "Conv2D",
-                                                                "FusedBatchNormV3",
-                                                                "_FusedConv2D",
-                                                                "_FusedMatMul",
-                                                                "TensorListPopBack",
-                                                                "TensorListPushBack",
-                                                                "TensorListReserve",
-                                                                "BroadcastGradientArgs",
-                                                                "DynamicStitch",
-                                                                "Reshape",
-                                                                "Split",
-                                                                "MaxPoolGrad",
-                                                                "Conv2DBackpropFilter",
-                                                                "_Send",
-                                                                "_Recv",
-                                                                "Placeholder",
-                                                                "OptionalGetValue",
-                                                                "IteratorGetNext",
-                                                                "SoftmaxCrossEntropyWithLogits",
-                                                                "BiasAddGrad",
-                                                                "Range",
-                                                                "Fill"};
+    static const auto* const ops = new std::vector<std::string>{
+        // what loops, branches and variables are made of
+        "Switch", "Merge", "Enter", "Exit", "NextIteration", "LoopCond", "Identity", "IdentityN", "Const", "_Arg",
+        "_Retval", "AddN", "VarHandleOp", "ReadVariableOp", "AssignAdd", "Assign", "TemporaryVariable", "_SwitchN",
+        "RefSwitch", "RefMerge", "RefEnter", "RefExit", "RefNextIteration",
+        // others
+        "LmsSwapOut", "LmsSwapIn", "PartitionedCall", "While", "If", "Einsum", "Conv2D", "FusedBatchNormV3",
+        "_FusedConv2D", "_FusedMatMul", "TensorListPopBack", "TensorListPushBack", "TensorListReserve",
+        "BroadcastGradientArgs", "DynamicStitch", "Reshape", "Split", "MaxPoolGrad", "Conv2DBackpropFilter", "_Send",
+        "_Recv", "Placeholder", "OptionalGetValue", "IteratorGetNext", "SoftmaxCrossEntropyWithLogits", "BiasAddGrad",
+        "Range", "Fill"};
     Note(node->name() + " was a " + node->op());
     node->set_op((*ops)[random_.Below(static_cast<int>(ops->size()))]);
     if (random_.OneIn(2)) {

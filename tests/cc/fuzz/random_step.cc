@@ -18,7 +18,6 @@ using lms::testing::Dims;
 using lms::testing::Float32;
 using lms::testing::GraphBuilder;
 using lms::testing::Int;
-using lms::testing::kCpu;
 using lms::testing::kOtherCpu;
 using lms::testing::Shape;
 using lms::testing::Text;
