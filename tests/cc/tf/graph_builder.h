@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -144,9 +145,64 @@ class GraphBuilder {
 
   void Fetch(const std::string& name) { item_.fetch.push_back(name); }
 
+  // A graph in words, statements with semicolons between them:
+  //   x[256, 64]                       Feed()
+  //   p = Placeholder                  that is not fed, a bool
+  //   axes{0, 1}                       ShapeConstant()
+  //   w = VarHandleOp[64]              Variable(), and with Const a Constant()
+  //   r = ReadVariableOp(w, ^x)        Read()
+  //   u = AssignSubVariableOp(w, y)    Update()
+  //   y = AddN(x, r, ^w)               Float(), with the number of inputs where the op wants it
+  //   fetch y, u                       Fetch() of each
+  void Parse(const std::string& text) {
+    for (const std::string& statement : Parts(text, ';')) ParseStatement(statement);
+  }
+
   tensorflow::grappler::GrapplerItem& item() { return item_; }
 
  private:
+  void ParseStatement(const std::string& statement) {
+    if (statement.rfind("fetch ", 0) == 0) {
+      for (const std::string& name : Parts(statement.substr(6), ',')) Fetch(name);
+      return;
+    }
+    const size_t open = std::min(statement.find_first_of("[{("), statement.size());
+    const size_t equals = std::min(statement.find(" = "), open);
+    const std::string name = statement.substr(0, equals);
+    const std::string op = equals < open ? statement.substr(equals + 3, open - equals - 3) : "";
+    if (open == statement.size()) {
+      Add(name, op, {}, {Type("dtype", tensorflow::DT_BOOL)});
+      return;
+    }
+    const std::vector<std::string> list = Parts(statement.substr(open + 1, statement.size() - open - 2), ',');
+    if (statement[open] != '(') {
+      Dims dims;
+      for (const std::string& dim : list) dims.push_back(std::stoll(dim));
+      if (statement[open] == '{') {
+        ShapeConstant(name, {dims.begin(), dims.end()});
+      } else if (op == "VarHandleOp") {
+        Variable(name, dims);
+      } else if (op == "Const") {
+        Constant(name, dims);
+      } else {
+        Feed(name, dims);
+      }
+      return;
+    }
+    std::vector<Attr> attrs{Float32(op == "ReadVariableOp" || op == "AssignSubVariableOp" ? "dtype" : "T")};
+    if (op == "AddN" || op == "AccumulateNV2" || op == "Merge") {
+      attrs.push_back(Int("N", std::count_if(list.begin(), list.end(), [](const auto& in) { return in[0] != '^'; })));
+    }
+    Add(name, op, list, attrs);
+  }
+
+  static std::vector<std::string> Parts(const std::string& text, char separator) {
+    std::vector<std::string> parts;
+    std::istringstream stream(text);
+    for (std::string part; std::getline(stream >> std::ws, part, separator);) parts.push_back(part);
+    return parts;
+  }
+
   tensorflow::grappler::GrapplerItem item_;
 };
 
@@ -191,7 +247,12 @@ inline tensorflow::grappler::GrapplerItem TrainChain(int layers) {
 // The stages up to import.
 class Imported {
  public:
-  explicit Imported(tensorflow::grappler::GrapplerItem item) : item_(std::move(item)), sizes_(item_, 32) {
+  struct Unsound {};  // it may be that the graph cannot be imported
+
+  explicit Imported(tensorflow::grappler::GrapplerItem item) : Imported(std::move(item), Unsound()) {
+    EXPECT_TRUE(status_.ok()) << status_;
+  }
+  Imported(tensorflow::grappler::GrapplerItem item, Unsound /*unsound*/) : item_(std::move(item)), sizes_(item_, 32) {
     status_ = index_.Build(item_);
     if (status_.ok()) status_ = sizes_.Infer();
     if (status_.ok()) status_ = ImportGraph(item_, index_, sizes_, &imported_);
@@ -202,6 +263,7 @@ class Imported {
     std::vector<int> regions;
     for (const std::string& node : in_regions) regions.push_back(index_[index_.Find(node)].region);
     if (status_.ok()) status_ = ImportRegions(item_, index_, sizes_, regions, /*hold=*/false, &imported_);
+    EXPECT_TRUE(status_.ok()) << status_;
   }
 
   const absl::Status& status() const { return status_; }

@@ -129,8 +129,7 @@ TEST(GraphCheck, WhatPassesMakeMustHaveTypesAllTheSame) {
 
 TEST(GraphCheck, AnImpossibleNumberOfOutputsIsNotListed) {
   testing::GraphBuilder b;
-  b.Feed("x", {4});
-  b.ShapeConstant("axis", {0});
+  b.Parse("x[4]; axis{0}");
   b.Float("split", "Split", {"axis", "x"}, {testing::Int("num_split", int64_t{1} << 40)});
   const absl::Status status = CheckGraph(b.item().graph);
   EXPECT_NE(std::string(status.message()).find("impossible number of outputs"), std::string::npos) << status.message();
@@ -140,8 +139,7 @@ TEST(GraphCheck, ALoopGoesThroughItsMerge) {
   testing::GraphBuilder b;
   b.Feed("x", {4});
   b.Float("enter", "Enter", {"x"}, {testing::Text("frame_name", "loop")});
-  b.Float("merge", "Merge", {"enter", "next"}, {testing::Int("N", 2)});
-  b.Float("next", "NextIteration", {"merge"});
+  b.Parse("merge = Merge(enter, next); next = NextIteration(merge)");
   EXPECT_TRUE(CheckGraph(b.item().graph).ok());
   b.item().graph.mutable_node(2)->set_op("AddN");
   EXPECT_FALSE(CheckGraph(b.item().graph).ok());

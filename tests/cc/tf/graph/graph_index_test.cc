@@ -25,8 +25,7 @@ TEST(GraphIndex, ResolvesDataAndControlInputs) {
   GraphBuilder b;
   b.Feed("x", {4});
   b.Add("two", "IdentityN", {"x", "x"}, {testing::Types("T", {tensorflow::DT_FLOAT, tensorflow::DT_FLOAT})});
-  b.Float("y", "Add", {"two:1", "x", "^two"});
-  b.Fetch("y");
+  b.Parse("y = Add(two:1, x, ^two); fetch y");
   const Index index(b.item());
   ASSERT_TRUE(index.status.ok()) << index.status.message();
   const int x = index.index.Find("x");
@@ -44,17 +43,13 @@ TEST(GraphIndex, RefusesAnInputThatIsNotThere) {
 
 TEST(GraphIndex, RefusesTwoNodesOfOneName) {
   GraphBuilder b;
-  b.Feed("x", {4});
-  b.Feed("x", {4});
+  b.Parse("x[4]; x[4]");
   EXPECT_NE(Index(b.item()).status.message().find("two nodes are called x"), std::string::npos);
 }
 
 TEST(GraphIndex, LiveIsWhatResultsNeed) {
   GraphBuilder b;
-  b.Feed("x", {4});
-  b.Float("y", "Relu", {"x"});
-  b.Float("unused", "Relu", {"y"});
-  b.Fetch("y:0");
+  b.Parse("x[4]; y = Relu(x); unused = Relu(y); fetch y:0");
   const Index index(b.item());
   EXPECT_TRUE(index["x"].live);
   EXPECT_TRUE(index["y"].live);
@@ -66,10 +61,7 @@ TEST(GraphIndex, LiveIsWhatResultsNeed) {
 
 TEST(GraphIndex, WhatIsKeptByNameAloneIsNotFetched) {
   GraphBuilder b;
-  b.Feed("x", {4});
-  b.Float("kept", "Relu", {"x"});
-  b.Float("y", "Relu", {"kept"});
-  b.Fetch("y:0");
+  b.Parse("x[4]; kept = Relu(x); y = Relu(kept); fetch y:0");
   b.item().keep_ops.push_back("kept");
   const Index index(b.item());
   EXPECT_TRUE(index.index.Preserved(index.index.Find("kept")));
@@ -81,9 +73,7 @@ TEST(GraphIndex, WhatIsKeptByNameAloneIsNotFetched) {
 TEST(GraphIndex, AFunctionsSideEffectsAreLiveAndASessionsAreNot) {
   for (const bool pruned : {false, true}) {
     GraphBuilder b;
-    b.Feed("x", {4});
-    b.Variable("v", {4});
-    b.Update("update", "v", "x");
+    b.Parse("x[4]; v = VarHandleOp[4]; update = AssignSubVariableOp(v, x)");
     b.item().optimization_options().allow_pruning_stateful_and_dataset_ops = pruned;
     const Index index(b.item());
     EXPECT_EQ(index["update"].live, !pruned);
@@ -107,11 +97,9 @@ void AddCond(GraphBuilder* b, const std::string& prefix, const std::string& valu
 
 TEST(GraphIndex, BranchesAreConditionalAndWhatFollowsTheMergeIsNot) {
   GraphBuilder b;
-  b.Feed("x", {4});
-  b.Add("p", "Placeholder", {}, {testing::Type("dtype", DT_BOOL)});
+  b.Parse("x[4]; p = Placeholder");
   AddCond(&b, "", "x", "p");
-  b.Float("after", "Relu", {"merge"});
-  b.Fetch("after");
+  b.Parse("after = Relu(merge); fetch after");
   const Index index(b.item());
   EXPECT_FALSE(index["switch"].conditional);
   EXPECT_TRUE(index["yes"].conditional);
@@ -123,14 +111,9 @@ TEST(GraphIndex, BranchesAreConditionalAndWhatFollowsTheMergeIsNot) {
 
 TEST(GraphIndex, ABranchWithinABranch) {
   GraphBuilder b;
-  b.Feed("x", {4});
-  b.Add("p", "Placeholder", {}, {testing::Type("dtype", DT_BOOL)});
-  b.Add("q", "Placeholder", {}, {testing::Type("dtype", DT_BOOL)});
-  b.Float("outer", "Switch", {"x", "p"});
+  b.Parse("x[4]; p = Placeholder; q = Placeholder; outer = Switch(x, p)");
   AddCond(&b, "inner_", "outer:1", "q");
-  b.Float("other", "Relu", {"outer"});
-  b.Float("merge", "Merge", {"other", "inner_merge"}, {testing::Int("N", 2)});
-  b.Fetch("merge");
+  b.Parse("other = Relu(outer); merge = Merge(other, inner_merge); fetch merge");
   const Index index(b.item());
   EXPECT_TRUE(index["inner_switch"].conditional);
   EXPECT_TRUE(index["inner_merge"].conditional);  // it needs p
@@ -144,8 +127,7 @@ TEST(GraphIndex, ThreeBranchesOfACase) {
   b.Float("case", "_SwitchN", {"x", "which"}, {testing::Int("num_outs", 3)});
   for (const char* port : {"0", "1", "2"})
     b.Float(std::string("branch_") + port, "Relu", {std::string("case:") + port});
-  b.Float("merge", "Merge", {"branch_0", "branch_1", "branch_2"}, {testing::Int("N", 3)});
-  b.Fetch("merge");
+  b.Parse("merge = Merge(branch_0, branch_1, branch_2); fetch merge");
   const Index index(b.item());
   EXPECT_TRUE(index["branch_2"].conditional);
   EXPECT_FALSE(index["merge"].conditional);
@@ -153,35 +135,23 @@ TEST(GraphIndex, ThreeBranchesOfACase) {
 
 TEST(GraphIndex, AMergeOfBranchesOfDifferentPredicatesMayNotRun) {
   GraphBuilder b;
-  b.Feed("x", {4});
-  b.Add("p", "Placeholder", {}, {testing::Type("dtype", DT_BOOL)});
-  b.Add("q", "Placeholder", {}, {testing::Type("dtype", DT_BOOL)});
-  b.Float("switch_p", "Switch", {"x", "p"});
-  b.Float("switch_q", "Switch", {"x", "q"});
-  b.Float("merge", "Merge", {"switch_p:1", "switch_q"}, {testing::Int("N", 2)});
-  b.Fetch("merge");
+  b.Parse(
+      "x[4]; p = Placeholder; q = Placeholder; switch_p = Switch(x, p); switch_q = Switch(x, q); "
+      "merge = Merge(switch_p:1, switch_q); fetch merge");
   EXPECT_TRUE(Index(b.item())["merge"].conditional);
 }
 
 TEST(GraphIndex, APredicateIsTheSameBehindIdentities) {
   GraphBuilder b;
-  b.Feed("x", {4});
-  b.Add("p", "Placeholder", {}, {testing::Type("dtype", DT_BOOL)});
+  b.Parse("x[4]; p = Placeholder");
   b.Add("p_id", "Identity", {"p"}, {testing::Type("T", DT_BOOL)});
-  b.Float("switch_p", "Switch", {"x", "p"});
-  b.Float("switch_id", "Switch", {"x", "p_id"});
-  b.Float("merge", "Merge", {"switch_p:1", "switch_id"}, {testing::Int("N", 2)});
-  b.Fetch("merge");
+  b.Parse("switch_p = Switch(x, p); switch_id = Switch(x, p_id); merge = Merge(switch_p:1, switch_id); fetch merge");
   EXPECT_FALSE(Index(b.item())["merge"].conditional);
 }
 
 TEST(GraphIndex, WhatWaitsForABranchIsConditional) {
   GraphBuilder b;
-  b.Feed("x", {4});
-  b.Add("p", "Placeholder", {}, {testing::Type("dtype", DT_BOOL)});
-  b.Float("switch", "Switch", {"x", "p"});
-  b.Float("yes", "Tanh", {"switch:1"});
-  b.Float("waits_for_yes", "Relu", {"x", "^yes"});
+  b.Parse("x[4]; p = Placeholder; switch = Switch(x, p); yes = Tanh(switch:1); waits_for_yes = Relu(x, ^yes)");
   b.Float("waits_for_switch", "Relu", {"x", "^switch"});  // a Switch runs whatever it decides...
   b.Float("inner", "Switch", {"yes", "p"});
   b.Float("waits_for_inner", "Relu", {"x", "^inner"});  // ...unless it is in a branch itself
@@ -208,12 +178,9 @@ void AddWhile(GraphBuilder* b, const std::string& prefix, const std::string& val
 
 TEST(GraphIndex, LoopsAreFramesUpToTheirExit) {
   GraphBuilder b;
-  b.Feed("x", {4});
-  b.Add("p", "Placeholder", {}, {testing::Type("dtype", DT_BOOL)});
-  b.Float("before", "Relu", {"x"});
+  b.Parse("x[4]; p = Placeholder; before = Relu(x)");
   AddWhile(&b, "", "before", "p");
-  b.Float("after", "Relu", {"exit"});
-  b.Fetch("after");
+  b.Parse("after = Relu(exit); fetch after");
   const Index index(b.item());
   for (const char* name : {"enter", "merge", "switch", "body", "next", "exit"}) {
     EXPECT_TRUE(index[name].in_frame) << name;
@@ -228,8 +195,7 @@ TEST(GraphIndex, LoopsAreFramesUpToTheirExit) {
 
 TEST(GraphIndex, ALoopVariablesCycleEndsInItsNextIteration) {
   GraphBuilder b;
-  b.Feed("x", {4});
-  b.Add("p", "Placeholder", {}, {testing::Type("dtype", DT_BOOL)});
+  b.Parse("x[4]; p = Placeholder");
   AddWhile(&b, "", "x", "p");
   b.Fetch("exit");
   const Index index(b.item());
@@ -244,8 +210,7 @@ TEST(GraphIndex, AVariableThatALoopSetsAnewIsOfItsRegionWhereverItComesFrom) {
   // "other" is set to the body's result: its NextIteration does not wait for its Merge, and is seen before that where
   // the value that it begins with comes late.
   GraphBuilder b;
-  b.Feed("x", {4});
-  b.Add("p", "Placeholder", {}, {testing::Type("dtype", DT_BOOL)});
+  b.Parse("x[4]; p = Placeholder");
   AddWhile(&b, "", "x", "p");
   std::string late = "x";
   for (const char* name : {"a", "b", "c", "d", "e", "f"}) {
@@ -253,11 +218,9 @@ TEST(GraphIndex, AVariableThatALoopSetsAnewIsOfItsRegionWhereverItComesFrom) {
     late = name;
   }
   b.Float("other_enter", "Enter", {late}, {testing::Text("frame_name", "")});
-  b.Float("other_merge", "Merge", {"other_enter", "other_next"}, {testing::Int("N", 2)});
-  b.Float("other_switch", "Switch", {"other_merge", "cond"});
-  b.Float("other_next", "NextIteration", {"body"});
-  b.Float("other_exit", "Exit", {"other_switch"});
-  b.Fetch("other_exit");
+  b.Parse(
+      "other_merge = Merge(other_enter, other_next); other_switch = Switch(other_merge, cond); "
+      "other_next = NextIteration(body); other_exit = Exit(other_switch); fetch other_exit");
   const Index index(b.item());
   EXPECT_EQ(index["other_merge"].region, index["merge"].region);
   EXPECT_FALSE(index["other_merge"].conditional);
@@ -266,8 +229,7 @@ TEST(GraphIndex, AVariableThatALoopSetsAnewIsOfItsRegionWhereverItComesFrom) {
 
 TEST(GraphIndex, ACycleOfAnInnerLoopIsPartOfTheOuterOne) {
   GraphBuilder b;
-  b.Feed("x", {4});
-  b.Add("p", "Placeholder", {}, {testing::Type("dtype", DT_BOOL)});
+  b.Parse("x[4]; p = Placeholder");
   const testing::Attr frame = testing::Text("frame_name", "outer");
   b.Float("enter", "Enter", {"x"}, {frame});
   b.Add("enter_p", "Enter", {"p"}, {frame, testing::Type("T", DT_BOOL), testing::Bool("is_constant", true)});
@@ -275,9 +237,7 @@ TEST(GraphIndex, ACycleOfAnInnerLoopIsPartOfTheOuterOne) {
   b.Add("cond", "LoopCond", {"enter_p"});
   b.Float("switch", "Switch", {"merge", "cond"});
   AddWhile(&b, "inner_", "switch:1", "enter_p");
-  b.Float("next", "NextIteration", {"inner_exit"});
-  b.Float("exit", "Exit", {"switch"});
-  b.Fetch("exit");
+  b.Parse("next = NextIteration(inner_exit); exit = Exit(switch); fetch exit");
   const Index index(b.item());
   EXPECT_EQ(index["inner_merge"].cycle, index["merge"].cycle);
   EXPECT_EQ(index.index.CycleEnds(index["merge"].cycle).size(), 2u);
@@ -286,8 +246,7 @@ TEST(GraphIndex, ACycleOfAnInnerLoopIsPartOfTheOuterOne) {
 
 TEST(GraphIndex, BehindAnInnerLoopIsStillTheOuterOne) {
   GraphBuilder b;
-  b.Feed("x", {4});
-  b.Add("p", "Placeholder", {}, {testing::Type("dtype", DT_BOOL)});
+  b.Parse("x[4]; p = Placeholder");
   const testing::Attr frame = testing::Text("frame_name", "outer");
   b.Float("enter", "Enter", {"x"}, {frame});
   b.Add("enter_p", "Enter", {"p"}, {frame, testing::Type("T", DT_BOOL), testing::Bool("is_constant", true)});
@@ -295,11 +254,9 @@ TEST(GraphIndex, BehindAnInnerLoopIsStillTheOuterOne) {
   b.Add("cond", "LoopCond", {"enter_p"});
   b.Float("switch", "Switch", {"merge", "cond"});
   AddWhile(&b, "inner_", "switch:1", "enter_p");
-  b.Float("behind_inner", "Relu", {"inner_exit"});
-  b.Float("next", "NextIteration", {"behind_inner"});
-  b.Float("exit", "Exit", {"switch"});
-  b.Float("after", "Relu", {"exit"});
-  b.Fetch("after");
+  b.Parse(
+      "behind_inner = Relu(inner_exit); next = NextIteration(behind_inner); exit = Exit(switch); after = Relu(exit); "
+      "fetch after");
   const Index index(b.item());
   EXPECT_TRUE(index["inner_exit"].in_frame);
   EXPECT_TRUE(index["behind_inner"].in_frame);
@@ -308,12 +265,9 @@ TEST(GraphIndex, BehindAnInnerLoopIsStillTheOuterOne) {
 
 TEST(GraphIndex, ALoopInABranchIsBoth) {
   GraphBuilder b;
-  b.Feed("x", {4});
-  b.Add("p", "Placeholder", {}, {testing::Type("dtype", DT_BOOL)});
-  b.Float("switch_p", "Switch", {"x", "p"});
+  b.Parse("x[4]; p = Placeholder; switch_p = Switch(x, p)");
   AddWhile(&b, "loop_", "switch_p:1", "p");
-  b.Float("merge", "Merge", {"switch_p", "loop_exit"}, {testing::Int("N", 2)});
-  b.Fetch("merge");
+  b.Parse("merge = Merge(switch_p, loop_exit); fetch merge");
   const Index index(b.item());
   EXPECT_TRUE(index["loop_body"].in_frame);
   EXPECT_TRUE(index["loop_body"].conditional);
@@ -325,9 +279,7 @@ TEST(GraphIndex, ALoopInABranchIsBoth) {
 
 TEST(GraphIndex, RegionsAreLoopBodiesAndBranches) {
   GraphBuilder b;
-  b.Feed("x", {4});
-  b.Add("p", "Placeholder", {}, {testing::Type("dtype", DT_BOOL)});
-  b.Float("before", "Relu", {"x"});
+  b.Parse("x[4]; p = Placeholder; before = Relu(x)");
   AddWhile(&b, "", "before", "p");
   AddCond(&b, "if_", "exit", "p");
   b.Fetch("if_merge");
@@ -350,12 +302,9 @@ TEST(GraphIndex, RegionsAreLoopBodiesAndBranches) {
 
 TEST(GraphIndex, AMergeThatWaitsForABranchRunsAllTheSame) {
   GraphBuilder b;
-  b.Feed("x", {4});
-  b.Add("p", "Placeholder", {}, {testing::Type("dtype", DT_BOOL)});
-  b.Float("switch", "Switch", {"x", "p"});
-  b.Float("yes", "Tanh", {"switch:1"});
-  b.Float("merge", "Merge", {"switch", "switch:1", "^yes"}, {testing::Int("N", 2)});
-  b.Fetch("merge");
+  b.Parse(
+      "x[4]; p = Placeholder; switch = Switch(x, p); yes = Tanh(switch:1); merge = Merge(switch, switch:1, ^yes); "
+      "fetch merge");
   EXPECT_EQ(Index(b.item())["merge"].region, 0);
 }
 
@@ -363,9 +312,7 @@ TEST(GraphIndex, AMergeThatTwoPredicatesDoNotCoverMayNotRun) {
   GraphBuilder b;
   b.Feed("x", {4});
   for (const char* name : {"p", "q"}) b.Add(name, "Placeholder", {}, {testing::Type("dtype", DT_BOOL)});
-  b.Float("switch", "Switch", {"x", "p"});
-  b.Float("yes", "Switch", {"switch:1", "q"});
-  b.Float("no", "Switch", {"switch", "q"});
+  b.Parse("switch = Switch(x, p); yes = Switch(switch:1, q); no = Switch(switch, q)");
   b.Float("merge", "Merge", {"yes:1", "no"}, {testing::Int("N", 2)});  // p and q, or neither
   b.Fetch("merge");
   EXPECT_TRUE(Index(b.item())["merge"].conditional);
@@ -373,12 +320,9 @@ TEST(GraphIndex, AMergeThatTwoPredicatesDoNotCoverMayNotRun) {
 
 TEST(GraphIndex, ANodeOfTwoFramesIsInNoRegion) {
   GraphBuilder b;
-  b.Feed("x", {4});
-  b.Add("p", "Placeholder", {}, {testing::Type("dtype", DT_BOOL)});
+  b.Parse("x[4]; p = Placeholder");
   AddWhile(&b, "", "x", "p");
-  b.Float("odd", "Add", {"body", "x"});
-  b.Fetch("odd");
-  b.Fetch("exit");
+  b.Parse("odd = Add(body, x); fetch odd, exit");
   EXPECT_EQ(Index(b.item())["odd"].region, -1);
 }
 

@@ -65,10 +65,8 @@ TEST(Loops, WhatChangesFromOneIterationToTheNext) {
   LoopBuilder b;
   b.Carry("y", "x", "body", tensorflow::DT_FLOAT);
   b.Carry("same", "x", "same_switch:1", tensorflow::DT_FLOAT);
-  b.Float("body", "AddV2", {"y_switch:1", "same_switch:1"});
-  b.Fetch("y_exit");
+  b.Parse("body = AddV2(y_switch:1, same_switch:1); fetch y_exit");
   const Imported step(b.item());
-  ASSERT_TRUE(step.status().ok()) << step.status().message();
   const Loops loops(step.item().graph, step.index());
   for (const char* name : {"y_enter", "y_merge", "y_exit", "i_merge"}) {
     EXPECT_TRUE(loops.Changes(step.index().Find(name))) << name;
@@ -83,10 +81,8 @@ TEST(Loops, WhatChangesFromOneIterationToTheNext) {
 TEST(Loops, WhatTheCounterDoesNotWaitForStraggles) {
   LoopBuilder b;
   b.Carry("y", "x", "body", tensorflow::DT_FLOAT);
-  b.Float("body", "Tanh", {"y_switch:1"});
-  b.Fetch("y_exit");
+  b.Parse("body = Tanh(y_switch:1); fetch y_exit");
   const Imported step(b.item());
-  ASSERT_TRUE(step.status().ok()) << step.status().message();
   Loops loops(step.item().graph, step.index());
   const int body = step.index().Find("body");
   EXPECT_TRUE(loops.Straggles(body));
@@ -110,8 +106,7 @@ TEST(Loops, WhereSeededDrawsComeInAnyOrderNothingIsPlannedOrHeld) {
     b.Add("shape", "Shape", {"y_switch:1"}, {OfType(tensorflow::DT_FLOAT)});
     b.Add("draw", "RandomUniform", {"shape"},
           {OfType(tensorflow::DT_INT32), testing::Type("dtype", tensorflow::DT_FLOAT), testing::Int("seed", seed)});
-    b.Float("body", "AddV2", {"y_switch:1", "draw"});
-    b.Fetch("y_exit");
+    b.Parse("body = AddV2(y_switch:1, draw); fetch y_exit");
     tensorflow::grappler::GrapplerItem item = b.item();
     for (auto& node : *item.graph.mutable_node()) {
       if (ordered && node.name() == "i_next") node.add_input("^draw");
@@ -120,7 +115,6 @@ TEST(Loops, WhereSeededDrawsComeInAnyOrderNothingIsPlannedOrHeld) {
   };
   for (const auto& [seed, ordered, drawn] : {std::tuple(5, false, true), {0, false, false}, {5, true, false}}) {
     const Imported step(loop_with_seed(seed, ordered));
-    ASSERT_TRUE(step.status().ok()) << step.status().message();
     Loops loops(step.item().graph, step.index());
     const NodeIndex& body = step.index()[step.index().Find("body")];
     EXPECT_EQ(loops.DrawsInAnyOrder(body.frame), drawn) << seed << ordered;
@@ -143,10 +137,8 @@ TEST(TensorLists, AListTakesItsElementsTimesTheRoundsOfItsLoop) {
   b.Add("push", "TensorListPushBack", {"l_switch:1", "body"}, {type});
   b.Add("push2", "TensorListPushBack", {"l2_switch:1", "y_switch:1"}, {type});  // what the round before has made
   b.Add("stack", "TensorListStack", {"l_exit", "shape"}, {type});
-  b.Fetch("stack");
-  b.Fetch("l2_exit");
+  b.Parse("fetch stack, l2_exit");
   const Imported step(b.item());
-  ASSERT_TRUE(step.status().ok()) << step.status().message();
   const Loops loops(step.item().graph, step.index());
   const TensorLists lists(step.item().graph, step.index(), step.sizes(), loops);
   EXPECT_EQ(lists.Trips(step.index()[step.index().Find("body")].frame), kRounds);
@@ -164,8 +156,7 @@ TEST(TensorLists, AListTakesItsElementsTimesTheRoundsOfItsLoop) {
 
 TEST(TensorLists, WithoutABoundNothingIsKnown) {
   LoopBuilder b;
-  b.Feed("any", {});
-  b.ShapeConstant("shape", {256, 64});
+  b.Parse("any[]; shape{256, 64}");
   b.Add("bound", "Cast", {"any"},
         {testing::Type("SrcT", tensorflow::DT_FLOAT), testing::Type("DstT", tensorflow::DT_INT32)});
   b.Add("list", "TensorListReserve", {"shape", "bound"},
@@ -180,7 +171,6 @@ TEST(TensorLists, WithoutABoundNothingIsKnown) {
     if (node.name() == "rounds_in") node.set_input(0, "bound");
   }
   const Imported step(b.item());
-  ASSERT_TRUE(step.status().ok()) << step.status().message();
   EXPECT_GT(step.imported().hidden_ops, 0);
 }
 

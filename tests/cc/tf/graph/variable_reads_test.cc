@@ -19,16 +19,11 @@ using testing::Types;
 class VariableReadsTest : public ::testing::Test {
  protected:
   VariableReadsTest() {
-    b_.Feed("x", {4, 4});
-    b_.Variable("w", {4, 4});
-    b_.Read("read", "w");
-    b_.Float("view", "Identity", {"read"});
+    b_.Parse("x[4, 4]; w = VarHandleOp[4, 4]; read = ReadVariableOp(w); view = Identity(read)");
     b_.Add("both", "IdentityN", {"view", "x"}, {Types("T", {tensorflow::DT_FLOAT, tensorflow::DT_FLOAT})});
-    b_.Float("of_w", "Neg", {"both"});
-    b_.Float("of_x", "Neg", {"both:1"});
-    b_.ShapeConstant("index", {0});
-    b_.Float("changed", "InplaceUpdate", {"view", "index", "x"});
-    b_.Float("of_changed", "Neg", {"changed"});
+    b_.Parse(
+        "of_w = Neg(both); of_x = Neg(both:1); index{0}; changed = InplaceUpdate(view, index, x); "
+        "of_changed = Neg(changed)");
     for (const char* node : {"of_w", "of_x", "of_changed"}) b_.Fetch(node);
     EXPECT_TRUE(index_.Build(b_.item()).ok());
   }

@@ -10,7 +10,6 @@ namespace lms {
 namespace {
 
 using testing::Imported;
-using testing::kTile;
 using testing::TrainChain;
 using Item = tensorflow::grappler::GrapplerItem;
 

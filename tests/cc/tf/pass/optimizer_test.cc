@@ -293,8 +293,7 @@ TEST_F(OptimizerTest, AnEmptyGraphAndOneWithoutResultsAreLeftAlone) {
   EXPECT_FALSE(Optimize(testing::GraphBuilder().item()));
   EXPECT_EQ(Last().status, ReportStatus::kSkipped);
   testing::GraphBuilder b;
-  b.Constant("x", {4});
-  b.Float("y", "Relu", {"x"});
+  b.Parse("x = Const[4]; y = Relu(x)");
   EXPECT_FALSE(Optimize(b.item()));
   EXPECT_EQ(Last().status, ReportStatus::kSkipped);
   EXPECT_EQ(Last().reason, "no op of the graph runs");
@@ -496,9 +495,7 @@ TEST_F(OptimizerTest, WhatStepsTakeMoreIsAMargin) {
 TEST_F(OptimizerTest, SizesOfArgumentsAreInTheReport) {
   testing::GraphBuilder b;
   b.Feed("x", {-1, 64});
-  b.Float("tanh", "Tanh", {"x"});
-  b.Float("exp", "Exp", {"tanh"});
-  b.Fetch("exp");
+  b.Parse("tanh = Tanh(x); exp = Exp(tanh); fetch exp");
   Set("memory_budget", "1GiB");
   Set("unknown_dim", "x=100");
   EXPECT_FALSE(Optimize(b.item()));

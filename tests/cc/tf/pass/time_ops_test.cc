@@ -70,20 +70,14 @@ TEST(TimeOpsTest, ChainsAllOpsInOneOrderAndNotesTheirKeys) {
 
 TEST(TimeOpsTest, LoopsAndWhatIsFoldedStayFree) {
   testing::GraphBuilder b;
-  b.Constant("a", {4});
-  b.Float("folded", "Exp", {"a"});
-  b.Feed("x", {4});
-  b.Float("sum", "AddV2", {"x", "folded"});
+  b.Parse("a = Const[4]; folded = Exp(a); x[4]; sum = AddV2(x, folded)");
   b.Float("enter", "Enter", {"sum"}, {testing::Text("frame_name", "f")});
   b.Float("merge", "Merge", {"enter", "next"}, {testing::Int("N", 2)});
   b.Constant("go", {}, tensorflow::DT_BOOL);
   b.Add("cond", "LoopCond", {"go"});
-  b.Float("switch", "Switch", {"merge", "cond"});
-  b.Float("body", "Exp", {"switch:1"});
-  b.Float("next", "NextIteration", {"body"});
-  b.Float("exit", "Exit", {"switch"});
-  b.Float("after", "Exp", {"exit"});
-  b.Fetch("after");
+  b.Parse(
+      "switch = Switch(merge, cond); body = Exp(switch:1); next = NextIteration(body); exit = Exit(switch); "
+      "after = Exp(exit); fetch after");
   tensorflow::GraphDef graph;
   ASSERT_TRUE(TimeOps(Timing(), nullptr, b.item(), false, &graph).ok());
   EXPECT_EQ(ChainOf(graph), (std::vector<std::string>{"sum", "after"}));

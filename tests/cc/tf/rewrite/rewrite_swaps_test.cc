@@ -63,16 +63,10 @@ TEST(RewriteSwaps, ASwapInWaitsForItsPlaceAndLaterReadersReadIt) {
 
 TEST(RewriteSwaps, ThePlaceIsNoReadOfAVariableThatMayRunLongBefore) {
   GraphBuilder b;
-  b.Feed("x", {256, 64});
-  b.Variable("v", {256, 64});
-  b.Float("y", "Relu", {"x"});
-  b.Float("early", "Tanh", {"y"});
-  b.Float("middle", "Sigmoid", {"early"});
-  b.Float("product", "Softmax", {"middle"});
-  b.Read("read", "v", {"^product"});
-  b.Float("sum", "AddV2", {"product", "read"});
-  b.Float("late", "Mul", {"y", "sum"});
-  b.Fetch("late");
+  b.Parse(
+      "x[256, 64]; v = VarHandleOp[256, 64]; y = Relu(x); early = Tanh(y); middle = Sigmoid(early); "
+      "product = Softmax(middle); read = ReadVariableOp(v, ^product); sum = AddV2(product, read); "
+      "late = Mul(y, sum); fetch late");
   const Imported step(b.item());
   ASSERT_EQ(step.OpOf("read") + 1, step.OpOf("sum"));
   const Swapped out(step, SwapPlan(step, {{"y", "middle"}}, {{"y", "sum"}}));
@@ -110,16 +104,9 @@ TEST(RewriteSwaps, DeadlinesAreThePlaceOfTheSwapOutAndOfTheFirstReader) {
 
 TEST(RewriteSwaps, ReadersBehindViewsReadCopiesOfThemOnWhatCameBack) {
   GraphBuilder b;
-  b.Feed("x", {256, 64});
-  b.Float("y", "Relu", {"x"});
-  b.Float("same", "Identity", {"y"});
-  b.ShapeConstant("shape", {64, 256});
+  b.Parse("x[256, 64]; y = Relu(x); same = Identity(y); shape{64, 256}");
   b.Float("flat", "Reshape", {"same", "shape"}, {testing::Type("Tshape", tensorflow::DT_INT32)});
-  b.Float("early", "Tanh", {"flat"});
-  b.Float("middle", "Sigmoid", {"early"});
-  b.Float("late", "Mul", {"flat", "middle"});
-  b.Float("last", "Mul", {"flat", "late"});
-  b.Fetch("last");
+  b.Parse("early = Tanh(flat); middle = Sigmoid(early); late = Mul(flat, middle); last = Mul(flat, late); fetch last");
   const Imported step(b.item());
   const Swapped out(step, SwapPlan(step, {{"y", "middle"}}, {{"y", "late"}}));
   ASSERT_TRUE(out.status.ok()) << out.status.message();
@@ -156,10 +143,7 @@ TEST(RewriteSwaps, AnyOutputIsSwappedWithTheColocationOfItsNode) {
   testing::Attr where{"_class", {}};
   where.second.mutable_list()->add_s("loc:@x");
   b.Float("split", "Split", {"axis", "x"}, {testing::Int("num_split", 2), where});
-  b.Float("early", "AddV2", {"split", "split:1"});
-  b.Float("middle", "Tanh", {"early"});
-  b.Float("late", "Mul", {"split:1", "middle"});
-  b.Fetch("late");
+  b.Parse("early = AddV2(split, split:1); middle = Tanh(early); late = Mul(split:1, middle); fetch late");
   const Imported step(b.item());
   const Swapped out(step, SwapPlan(step, {{"split", "middle", 1}}, {{"split", "late", 1}}));
   ASSERT_TRUE(out.status.ok()) << out.status.message();
@@ -179,14 +163,9 @@ TEST(RewriteSwaps, WhatIsPresentAllAlongIsNotSwapped) {
 // y is out by "middle"; "product" (a tile) is the next large allocation.
 tensorflow::grappler::GrapplerItem Line() {
   GraphBuilder b;
-  b.Feed("x", {256, 64});
-  b.Float("y", "Relu", {"x"});
-  b.Float("early", "Tanh", {"y"});
-  b.Float("middle", "Sigmoid", {"early"});
-  b.Float("product", "Softmax", {"middle", "^early"});
-  b.Float("wide", "Exp", {"product"});
-  b.Float("late", "Mul", {"y", "wide"});
-  b.Fetch("late");
+  b.Parse(
+      "x[256, 64]; y = Relu(x); early = Tanh(y); middle = Sigmoid(early); product = Softmax(middle, ^early); "
+      "wide = Exp(product); late = Mul(y, wide); fetch late");
   return b.item();
 }
 
@@ -212,15 +191,9 @@ TEST(RewriteSwaps, AllocationsAfterItsPlaceWaitForTheSwapOut) {
 
 TEST(RewriteSwaps, ASwapInWaitsForWhatIsFreedBeforeIt) {
   GraphBuilder b;
-  b.Feed("x", {256, 64});
-  b.Float("y", "Relu", {"x"});
-  b.Float("early", "Tanh", {"y"});
+  b.Parse("x[256, 64]; y = Relu(x); early = Tanh(y)");
   b.Float("aside", "L2Loss", {"early"});  // the last reader of "early", on a branch of its own
-  b.Float("middle", "Sigmoid", {"x", "^early"});
-  b.Float("more", "Softmax", {"middle"});
-  b.Float("late", "Mul", {"y", "more"});
-  b.Fetch("late");
-  b.Fetch("aside");
+  b.Parse("middle = Sigmoid(x, ^early); more = Softmax(middle); late = Mul(y, more); fetch late, aside");
   const Imported step(b.item());
   ASSERT_LT(step.OpOf("aside"), step.OpOf("more"));
   const Plan plan = SwapPlan(step, {{"y", "middle"}}, {{"y", "late"}});
@@ -240,8 +213,7 @@ TEST(RewriteSwaps, ASwapInWaitsForWhatIsFreedBeforeIt) {
 
 TEST(RewriteSwaps, LargeResultsAreMadeOneAfterAnother) {
   GraphBuilder b;
-  b.Feed("x", {256, 64});
-  b.ShapeConstant("axes", {0, 1});
+  b.Parse("x[256, 64]; axes{0, 1}");
   for (int i = 0; i < 3; ++i) {
     const std::string n = std::to_string(i);
     b.Float("wide_" + n, "Tanh", {"x"});
@@ -274,15 +246,11 @@ TEST(RewriteSwaps, LargeResultsAreMadeOneAfterAnother) {
 
 TEST(RewriteSwaps, ResultsOfRandomOpsAreSwapped) {
   GraphBuilder b;
-  b.Feed("x", {256, 64});
-  b.ShapeConstant("shape", {256, 64});
+  b.Parse("x[256, 64]; shape{256, 64}");
   b.Add("mask", "RandomUniform", {"shape"},
         {testing::Type("T", tensorflow::DT_INT32), testing::Float32("dtype"), testing::Int("seed", 3)});
   b.item().keep_ops.push_back("mask");  // as Grappler has it for what is stateful in a function
-  b.Float("early", "Mul", {"x", "mask"});
-  b.Float("middle", "Tanh", {"early"});
-  b.Float("late", "Mul", {"mask", "middle"});
-  b.Fetch("late");
+  b.Parse("early = Mul(x, mask); middle = Tanh(early); late = Mul(mask, middle); fetch late");
   const Imported step(b.item());
   EXPECT_TRUE(step.Buffer("mask").swappable);
   EXPECT_FALSE(step.Buffer("mask").evictable);

@@ -26,8 +26,7 @@ constexpr int64_t kWide = 8 * kTile;  // a [256, 512] tensor
 // wide_k are ready at once, so the executor makes all of them before the first is read.
 tensorflow::grappler::GrapplerItem Branches() {
   GraphBuilder b;
-  b.Feed("x", {256, 64});
-  b.ShapeConstant("axis", {1});
+  b.Parse("x[256, 64]; axis{1}");
   std::string sum;
   for (int i = 0; i < kBranches; ++i) {
     const std::string n = std::to_string(i);
@@ -155,15 +154,13 @@ TEST(Strategy, RecomputationMayRelyOnTheOrder) {
 TEST(Strategy, WhoHoldsTheTermsOfASumDoesNotChange) {
   // The order of this sum depends on whether a and b have other readers when it runs.
   GraphBuilder b;
-  b.Feed("x", {256, 64});
-  b.ShapeConstant("axis", {1});
+  b.Parse("x[256, 64]; axis{1}");
   for (const char* name : {"a", "b", "c"}) b.Float(name, "Tanh", {"x"});
   b.Float("sum", "AddN", {"a", "b", "c"}, {testing::Int("N", 3)});
   b.Float("of_a", "Sum", {"a", "axis"}, {testing::Type("Tidx", tensorflow::DT_INT32)});
   b.Float("of_b", "Sum", {"b", "axis"}, {testing::Type("Tidx", tensorflow::DT_INT32)});
   for (const char* name : {"of_a", "of_b"}) b.Fetch(name);
-  b.Float("end", "Neg", {"sum"});
-  b.Fetch("end");
+  b.Parse("end = Neg(sum); fetch end");
   const Imported step(b.item());
   std::vector<OpId> order(step.graph().ops.size());
   for (size_t i = 0; i < order.size(); ++i) order[i] = static_cast<OpId>(i);

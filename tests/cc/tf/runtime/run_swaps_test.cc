@@ -27,7 +27,6 @@ using testing::GraphBuilder;
 using testing::Imported;
 using testing::kTile;
 using testing::Swapped;
-using testing::SwapPlan;
 
 constexpr int kLayers = 12;
 

@@ -26,11 +26,7 @@ bool Waits(const tensorflow::GraphDef& graph, const std::string& name, const std
 TEST(SizeRecordTest, WhoReadsTheNodeWaitsForTheRecord) {
   GraphBuilder b;
   b.Feed("x", {-1, 64});
-  b.Float("kept", "Tanh", {"x"});
-  b.Float("one", "Exp", {"kept"});
-  b.Float("both", "Mul", {"kept", "kept"});
-  b.Float("other", "Neg", {"x"});
-  b.Fetch("one");
+  b.Parse("kept = Tanh(x); one = Exp(kept); both = Mul(kept, kept); other = Neg(x); fetch one");
   tensorflow::GraphDef graph = b.item().graph;
   ASSERT_TRUE(AddSizeRecords("f", {{"kept", 5}}, /*elements=*/true, &graph));
   ASSERT_EQ(graph.node_size(), b.item().graph.node_size() + 1);
@@ -48,18 +44,12 @@ TEST(SizeRecordTest, WhoReadsTheNodeWaitsForTheRecord) {
 TEST(SizeRecordTest, AGradientOfABiasWaitsWithThatOfItsFilter) {
   if (!tensorflow::IsMKLEnabled()) GTEST_SKIP() << "without oneDNN nothing is joined";
   GraphBuilder b;
-  b.Feed("x", {2, 8, 8, 4});
-  b.Feed("dy", {2, 8, 8, 4});
-  b.ShapeConstant("sizes", {1, 1, 4, 4});
-  b.Float("image", "Tanh", {"x"});
-  b.Float("gradient", "Neg", {"dy"});
+  b.Parse("x[2, 8, 8, 4]; dy[2, 8, 8, 4]; sizes{1, 1, 4, 4}; image = Tanh(x); gradient = Neg(dy)");
   testing::Attr strides{"strides", {}};
   for (int i = 0; i < 4; ++i) strides.second.mutable_list()->add_i(1);
   b.Float("filter", "Conv2DBackpropFilter", {"image", "sizes", "gradient"},
           {strides, testing::Text("padding", "SAME")});
-  b.Float("bias", "BiasAddGrad", {"gradient"});
-  b.Fetch("filter");
-  b.Fetch("bias");
+  b.Parse("bias = BiasAddGrad(gradient); fetch filter, bias");
   tensorflow::GraphDef graph = b.item().graph;
   ASSERT_TRUE(AddSizeRecords("f", {{"image", 5}}, /*elements=*/false, &graph));
   const std::string record = graph.node(graph.node_size() - 1).name();
@@ -70,8 +60,7 @@ TEST(SizeRecordTest, AGradientOfABiasWaitsWithThatOfItsFilter) {
 TEST(SizeRecordTest, ArgumentsAndWhatIsNoNodeAreLeftOut) {
   GraphBuilder b;
   b.Feed("x", {-1, 64});
-  b.Float("y", "Tanh", {"x"});
-  b.Fetch("y");
+  b.Parse("y = Tanh(x); fetch y");
   tensorflow::GraphDef graph = b.item().graph;
   EXPECT_FALSE(AddSizeRecords("f", {{"x", 0}, {"z", 0}}, /*elements=*/true, &graph));
   EXPECT_EQ(graph.node_size(), b.item().graph.node_size());

@@ -90,10 +90,7 @@ GraphBuilder TwoCalls(const std::string& function) {
   Argument(&b, "x", 1, {-1, 64});
   Call(&b, "first", function, {"w", "x"});
   Call(&b, "second", function, {"w", "first:0"});
-  b.Float("tanh", "Tanh", {"second"});
-  b.Float("again", "Tanh", {"second:1"});
-  b.Fetch("tanh");
-  b.Fetch("again");
+  b.Parse("tanh = Tanh(second); again = Tanh(second:1); fetch tanh, again");
   *b.item().graph.mutable_library()->add_function() = Product();
   *b.item().graph.mutable_library()->add_function() = Around("outer", "product");
   *b.item().graph.mutable_library()->add_function() = Around("endless", "endless");
@@ -142,8 +139,7 @@ TEST(CallBodies, WhatACallThatReadsAVariableReturnsIsKnownAndSoIsAllThatFollows)
 
 TEST(CallBodies, OfAVariableThatTheGraphMakesAndWithAllSizesKnown) {
   GraphBuilder b;
-  b.Variable("w", {64, 32});
-  b.Feed("x", {256, 64});
+  b.Parse("w = VarHandleOp[64, 32]; x[256, 64]");
   Call(&b, "call", "product", {"w", "x"});
   b.Fetch("call");
   *b.item().graph.mutable_library()->add_function() = Product();
@@ -179,9 +175,7 @@ tensorflow::FunctionDef DepthwiseGradient() {
 TEST(CallBodies, ACompiledCallHasWorkspaceAndOneThatIsNotCompiledHasNone) {
   for (const bool compiled : {true, false}) {
     GraphBuilder b;
-    b.Feed("g", {4, 5, 5, 768});
-    b.Feed("x", {4, 5, 5, 768});
-    b.Feed("r", {7, 7, 1, 768});
+    b.Parse("g[4, 5, 5, 768]; x[4, 5, 5, 768]; r[7, 7, 1, 768]");
     testing::Attr f{"f", {}};
     f.second.mutable_func()->set_name("backward");
     b.Add("call", "PartitionedCall", {"g", "x", "r"},

@@ -111,9 +111,7 @@ TEST(Dimensions, WhatIsMadeOfShapesIsFolded) {
   b.Add("axes", "BroadcastGradientArgs", {"x_shape", "bias_shape"}, {Type("T", DT_INT32)});
   b.Float("x_grad", "Sum", {"x", "axes"}, {Type("Tidx", DT_INT32)});
   b.Float("bias_grad", "Sum", {"x", "axes:1"}, {Type("Tidx", DT_INT32)});
-  b.ShapeConstant("both", {0, 1});
-  b.ShapeConstant("second", {1});
-  b.ShapeConstant("one", {1});
+  b.Parse("both{0, 1}; second{1}; one{1}");
   b.Add("stitched", "DynamicStitch", {"both", "second", "x_shape", "one"}, {Type("T", DT_INT32), Int("N", 2)});
   b.Add("column", "Reshape", {"row", "stitched"}, {testing::Float32(), Type("Tshape", DT_INT32)});
   for (const char* name : {"x_grad", "bias_grad", "column"}) b.Fetch(name);
@@ -179,8 +177,7 @@ TEST(Dimensions, AnAssumptionThatTheGraphContradictsCostsNoSizes) {
   b.Feed("x", {-1});
   b.ShapeConstant("rows", {-1, 7});  // 32 is no multiple of 7
   b.Add("flat", "Reshape", {"x", "rows"}, {testing::Float32(), Type("Tshape", DT_INT32)});
-  b.Float("tanh", "Tanh", {"flat"});
-  b.Fetch("tanh");
+  b.Parse("tanh = Tanh(flat); fetch tanh");
   EXPECT_EQ(Sized(b.item(), With("", "")).Bytes("tanh"), 32 * 7 * 4);
   EXPECT_EQ(Sized(b.item(), With("x=14", "")).Bytes("tanh"), 14 * 4);
 }
@@ -209,10 +206,7 @@ TEST(Dimensions, ElementsOfTwoIterators) {
   Iterator(&b, "other", 1);
   b.Add("next", "IteratorGetNext", {"train"}, Elements());
   b.Add("again", "IteratorGetNext", {"other"}, Elements());
-  b.Float("tanh", "Tanh", {"next"});
-  b.Float("tanh2", "Tanh", {"again"});
-  b.Fetch("tanh");
-  b.Fetch("tanh2");
+  b.Parse("tanh = Tanh(next); tanh2 = Tanh(again); fetch tanh, tanh2");
   const Sized sized(b.item(), With("", "Keras batch_size|0.0:0=64,0.1:0=64;dataset|1.0:0=3,1.1:0=3"));
   EXPECT_EQ(sized.Bytes("tanh"), 64 * 8 * 4);
   EXPECT_EQ(sized.Bytes("next", 1), 64 * 4);

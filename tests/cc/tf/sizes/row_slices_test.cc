@@ -60,10 +60,8 @@ void AddUnpack(GraphBuilder* b, int axis, int parts) {
 
 // Does "part" lie in the storage of "whole"?
 bool Shares(GraphBuilder* b) {
-  b->Float("read", "Tanh", {"part"});
-  b->Fetch("read");
+  b->Parse("read = Tanh(part); fetch read");
   const Imported step(b->item());
-  EXPECT_TRUE(step.status().ok()) << step.status().message();
   return step.BufferIdOf("part") == step.BufferIdOf("whole");
 }
 
@@ -151,13 +149,8 @@ TEST(RowSlices, AllOfTheStorageIsHeldAsLongAsAPartIsRead) {
   GraphBuilder b;
   Whole(&b, {4, 2, 8});
   AddUnpack(&b, 0, 4);
-  b.Float("first", "Tanh", {"part:1"});
-  b.Float("view", "Identity", {"part:3"});
-  b.Float("last", "Neg", {"view"});
-  b.Float("sum", "AddV2", {"first", "last"});
-  b.Fetch("sum");
+  b.Parse("first = Tanh(part:1); view = Identity(part:3); last = Neg(view); sum = AddV2(first, last); fetch sum");
   const Imported step(b.item());
-  ASSERT_TRUE(step.status().ok());
   EXPECT_TRUE(step.Op("part").inputs.empty());
   EXPECT_TRUE(step.Op("part").outputs.empty());
   EXPECT_TRUE(step.Reads("first", "whole"));
@@ -168,13 +161,8 @@ TEST(RowSlices, WhatTakesOverTheLastPartHoldsAllOfTheStorage) {
   GraphBuilder b;
   Whole(&b, {4, 2, 8});
   AddUnpack(&b, 0, 4);
-  b.Float("first", "Tanh", {"part:1"});
-  b.Float("last", "Mul", {"first", "part:3"});
-  b.Float("after", "Neg", {"last"});
-  b.Float("sum", "AddV2", {"after", "first"});
-  b.Fetch("sum");
+  b.Parse("first = Tanh(part:1); last = Mul(first, part:3); after = Neg(last); sum = AddV2(after, first); fetch sum");
   const Imported step(b.item());
-  ASSERT_TRUE(step.status().ok());
   EXPECT_EQ(step.Buffer("first").bytes, 64);
   EXPECT_EQ(step.Buffer("last").bytes, 256);
   EXPECT_EQ(step.Buffer("after").bytes, 256);
@@ -192,25 +180,19 @@ TEST(RowSlices, TwoPartsInOneOpStayAsTheyAre) {
   GraphBuilder b;
   Whole(&b, {4, 2, 8});
   AddUnpack(&b, 0, 4);
-  b.Float("both", "Mul", {"part", "part:3"});
-  b.Fetch("both");
+  b.Parse("both = Mul(part, part:3); fetch both");
   const Imported step(b.item());
-  ASSERT_TRUE(step.status().ok());
   EXPECT_EQ(step.Buffer("both").bytes, 64);
   EXPECT_FALSE(step.MayForward("both", "whole"));
 }
 
 TEST(RowSlices, AnArgumentIsSharedAVariableIsNot) {
   GraphBuilder b;
-  b.Feed("x", {4, 2, 8});
-  b.Variable("w", {4, 2, 8});
-  b.Read("read", "w");
+  b.Parse("x[4, 2, 8]; w = VarHandleOp[4, 2, 8]; read = ReadVariableOp(w)");
   b.Float("of_argument", "Unpack", {"x"}, {Int("num", 4), Int("axis", 0)});
   b.Float("of_variable", "Unpack", {"read"}, {Int("num", 4), Int("axis", 0)});
-  b.Float("sum", "AddV2", {"of_argument:2", "of_variable:2"});
-  b.Fetch("sum");
+  b.Parse("sum = AddV2(of_argument:2, of_variable:2); fetch sum");
   const Imported step(b.item());
-  ASSERT_TRUE(step.status().ok());
   EXPECT_EQ(step.BufferIdOf("of_argument", 2), step.BufferIdOf("x"));
   EXPECT_NE(step.BufferIdOf("of_variable", 2), step.BufferIdOf("read"));
   EXPECT_EQ(step.Buffer("of_variable", 2).bytes, 64);
@@ -220,12 +202,8 @@ TEST(RowSlices, ReadersOfAPartReadThatOfTheRecomputation) {
   GraphBuilder b;
   Whole(&b, {4, 2, 8});
   AddSplit(&b, 0, 2);
-  b.Float("early", "Tanh", {"part:1"});
-  b.Float("late", "Mul", {"part:1", "early"});
-  b.Float("latest", "Mul", {"part", "late"});
-  b.Fetch("latest");
+  b.Parse("early = Tanh(part:1); late = Mul(part:1, early); latest = Mul(part, late); fetch latest");
   const Imported step(b.item());
-  ASSERT_TRUE(step.status().ok());
   Plan plan;
   plan.steps.push_back({step.OpOf("late"), step.OpOf("whole"), {step.BufferIdOf("whole")}, false});
   tensorflow::grappler::GrapplerItem item = step.item();

@@ -178,8 +178,7 @@ TEST(ShapeValues, BroadcastsWithFloatsInBetween) {
   b.Feed("x", {4, 10});
   ShapeOf(&b, "shape", "x");
   b.Add("floats", "Cast", {"shape"}, {Type("SrcT", DT_INT32), Type("DstT", DT_FLOAT)});
-  b.Constant("half", {});
-  b.Float("halved", "Mul", {"floats", "half"});
+  b.Parse("half = Const[]; halved = Mul(floats, half)");
   b.Add("whole", "Cast", {"halved"}, {Type("SrcT", DT_FLOAT), Type("DstT", DT_INT32)});
   Fill(&b, "filled", "whole");
   b.Fetch("filled");
@@ -233,12 +232,10 @@ TEST(ShapeValues, WhatWouldBeLargeIsRefusedBeforeItIsMade) {
 
 TEST(ShapeValues, AnErrorOfAKernelDoesNoHarm) {
   GraphBuilder b;
-  b.ShapeConstant("six", {6});
-  b.ShapeConstant("none", {0});
+  b.Parse("six{6}; none{0}");
   b.Add("divided", "FloorDiv", {"six", "none"}, {Type("T", DT_INT32)});
   Fill(&b, "filled", "divided");
-  b.Float("tanh", "Tanh", {"filled"});
-  b.Fetch("tanh");
+  b.Parse("tanh = Tanh(filled); fetch tanh");
   Shapes shapes(b.item());
   EXPECT_GT(shapes.values().evaluations(), 0);
   EXPECT_EQ(shapes.Of("tanh"), (Dims{kAssumed}));
@@ -263,9 +260,7 @@ TEST(ShapeValues, InBranches) {
   ShapeOf(&b, "other_shape", "switched");
   Gather(&b, "last", "other_shape", {0, 2});
   Fill(&b, "other", "last");
-  b.Float("merged", "Merge", {"rows", "other"}, {Int("N", 2)});
-  b.Float("tanh", "Tanh", {"merged"});
-  b.Fetch("tanh");
+  b.Parse("merged = Merge(rows, other); tanh = Tanh(merged); fetch tanh");
   Shapes shapes(b.item());
   EXPECT_EQ(shapes.Of("rows"), (Dims{40, 6}));
   EXPECT_EQ(shapes.Of("other"), (Dims{8, 6}));
@@ -391,8 +386,7 @@ TEST(ShapeValues, WhatRestsOnAnAssumptionIsKnown) {
   Product(&b, "elements", "shape");
   Pack(&b, "flat", {"elements"});
   Reshape(&b, "line", "x", "flat");
-  b.Constant("w", {6, 3});
-  b.Float("product", "MatMul", {"x", "w"});
+  b.Parse("w = Const[6, 3]; product = MatMul(x, w)");
   b.Float("gradient", "MatMul", {"x", "product"}, {Bool("transpose_a", true)});
   b.Feed("mask", {10});
   b.Add("where", "Where", {"mask"}, {Float32()});

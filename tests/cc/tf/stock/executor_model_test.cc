@@ -54,25 +54,14 @@ class Model {
 
 TEST(ExecutorModelTest, OneThreadTakesTheLastThatBecameReadyFirstAndGoesDeep) {
   GraphBuilder b;
-  b.Feed("x", {8});
-  b.Float("n1", "Neg", {"x"});
-  b.Float("n2", "Neg", {"x"});
-  b.Float("n3", "Neg", {"x"});
-  b.Float("n4", "Exp", {"n3"});
-  b.Float("n5", "AddN", {"n1", "n2", "n4"}, {testing::Int("N", 3)});
-  b.Fetch("n5");
+  b.Parse("x[8]; n1 = Neg(x); n2 = Neg(x); n3 = Neg(x); n4 = Exp(n3); n5 = AddN(n1, n2, n4); fetch n5");
   // x hands on to 1, 2 and 3: the last goes on, with 4 behind it, while 1 and 2 wait in the pool, the newer in front.
   EXPECT_EQ(Model(&b).Order('n'), "34215");
 }
 
 TEST(ExecutorModelTest, SeveralThreadsTakeWhatOthersLeave) {
   GraphBuilder b;
-  b.Feed("x", {8});
-  b.Float("n1", "Neg", {"x"});
-  b.Float("n2", "Neg", {"x"});
-  b.Float("n3", "Neg", {"x"});
-  b.Float("n4", "AddN", {"n1", "n2", "n3"}, {testing::Int("N", 3)});
-  b.Fetch("n4");
+  b.Parse("x[8]; n1 = Neg(x); n2 = Neg(x); n3 = Neg(x); n4 = AddN(n1, n2, n3); fetch n4");
   EXPECT_EQ(Model(&b).OnThreads('n', 1, 50), "+3-3+2-2+1-1+4-4");  // as with one thread
   // The one that ran x goes on with 3, another takes the oldest that it has left, a third the other one.
   EXPECT_EQ(Model(&b).OnThreads('n', 2, 50).substr(0, 4), "+3+1");
@@ -100,24 +89,14 @@ TEST(ExecutorModelTest, ThreadsRunAllNodesOnce) {
 
 TEST(ExecutorModelTest, CheapNodesGoFirst) {
   GraphBuilder b;
-  b.Feed("x", {8});
-  b.Float("n1", "Neg", {"x"});
-  b.Float("n2", "Identity", {"x"});
-  b.Float("n3", "Neg", {"n2"});
-  b.Float("n4", "Add", {"n1", "n3"});
-  b.Fetch("n4");
+  b.Parse("x[8]; n1 = Neg(x); n2 = Identity(x); n3 = Neg(n2); n4 = Add(n1, n3); fetch n4");
   // The view runs on the spot and so does what it makes ready; 1, which is dearer, is sent to the pool.
   EXPECT_EQ(Model(&b).Order('n'), "2314");
 }
 
 TEST(ExecutorModelTest, ReadersOfTensorsComeBeforeThoseThatOnlyWait) {
   GraphBuilder b;
-  b.Feed("x", {8});
-  b.Float("n1", "Identity", {"y", "^x"});
-  b.Float("n2", "Identity", {"x"});
-  b.Feed("y", {8});
-  b.Float("n3", "Add", {"n1", "n2"});
-  b.Fetch("n3");
+  b.Parse("x[8]; n1 = Identity(y, ^x); n2 = Identity(x); y[8]; n3 = Add(n1, n2); fetch n3");
   // Whichever of x and y comes first: x makes 2 ready before 1, unless y is still to come.
   const Model model(&b);
   for (uint32_t seed = 0; seed < 8; ++seed) EXPECT_EQ(model.Order('n', seed), "213") << seed;
@@ -148,11 +127,7 @@ TEST(ExecutorModelTest, MoreThanEightReadersComeInAnyOrder) {
 
 TEST(ExecutorModelTest, WhatOneDnnReplacesComesAfterOtherReaders) {
   GraphBuilder b;
-  b.Feed("x", {8, 8});
-  b.Float("n1", "MatMul", {"x", "x"});
-  b.Float("n2", "Neg", {"x"});
-  b.Float("n3", "Add", {"n1", "n2"});
-  b.Fetch("n3");
+  b.Parse("x[8, 8]; n1 = MatMul(x, x); n2 = Neg(x); n3 = Add(n1, n2); fetch n3");
   // The reader with the highest number goes on, the others wait in the pool.
   EXPECT_EQ(Model(&b, false).Order('n'), "213");
   EXPECT_EQ(Model(&b, true).Order('n'), "123");
@@ -160,15 +135,11 @@ TEST(ExecutorModelTest, WhatOneDnnReplacesComesAfterOtherReaders) {
 
 TEST(ExecutorModelTest, OneDnnTakesTheGradientOfABiasAlong) {
   GraphBuilder b;
-  b.Feed("x", {2, 8, 8, 4});
-  b.Feed("gradient", {2, 8, 8, 4});
-  b.ShapeConstant("sizes", {1, 1, 4, 4});
-  b.Float("n1", "BiasAddGrad", {"n4"});
+  b.Parse("x[2, 8, 8, 4]; gradient[2, 8, 8, 4]; sizes{1, 1, 4, 4}; n1 = BiasAddGrad(n4)");
   testing::Attr strides{"strides", {}};
   for (int i = 0; i < 4; ++i) strides.second.mutable_list()->add_i(1);
   b.Float("n2", "Conv2DBackpropFilter", {"x", "sizes", "n4"}, {strides, testing::Text("padding", "SAME")});
-  b.Float("n3", "Neg", {"n4"});
-  b.Float("n4", "Neg", {"gradient"});
+  b.Parse("n3 = Neg(n4); n4 = Neg(gradient)");
   for (const char* name : {"n1", "n2", "n3"}) b.Fetch(name);
   const Model apart(&b, false);
   const Model fused(&b, true);
@@ -181,23 +152,18 @@ TEST(ExecutorModelTest, OneDnnTakesTheGradientOfABiasAlong) {
 
 TEST(ExecutorModelTest, WhatLeavesALoopRunsAfterAllThatTheLoopTakesIn) {
   GraphBuilder b;
-  b.Feed("x", {});
-  b.Feed("p", {});
+  b.Parse("x[]; p[]");
   const std::vector<testing::Attr> frame{testing::Text("frame_name", "f")};
   b.Float("n1", "Exp", {"p"});
   b.Float("enter", "Enter", {"x"}, frame);
   b.Float("constant", "Enter", {"n1"}, {testing::Text("frame_name", "f"), testing::Bool("is_constant", true)});
-  b.Float("merge", "Merge", {"enter", "next"}, {testing::Int("N", 2)});
-  b.Constant("zero", {});
+  b.Parse("merge = Merge(enter, next); zero = Const[]");
   b.item().graph.mutable_node(b.item().graph.node_size() - 1)->add_input("^merge");
   b.Float("less", "Less", {"merge", "zero"});
   b.Add("loop", "LoopCond", {"less"});
-  b.Float("switch", "Switch", {"merge", "loop"});
-  b.Float("body", "Add", {"switch:1", "constant"});
-  b.Float("next", "NextIteration", {"body"});
-  b.Float("exit", "Exit", {"switch"});
-  b.Float("n2", "Neg", {"exit"});
-  b.Fetch("n2");
+  b.Parse(
+      "switch = Switch(merge, loop); body = Add(switch:1, constant); next = NextIteration(body); "
+      "exit = Exit(switch); n2 = Neg(exit); fetch n2");
   const Model model(&b);
   EXPECT_EQ(model.Nodes(), 14U);
   for (uint32_t seed = 0; seed < 8; ++seed) EXPECT_EQ(model.Order('n', seed), "1ext2") << seed;
@@ -216,8 +182,7 @@ GraphBuilder WithSwaps(const std::vector<int>& deadlines) {
   }
   b.Float("c1", "Exp", {"x"});
   for (int i = 2; i < 5; ++i) b.Float("c" + std::to_string(i), "Exp", {"c" + std::to_string(i - 1)});
-  b.Float("n0", "AddN", {"n7", "n8", "n9", "c4"}, {testing::Int("N", 4)});
-  b.Fetch("n0");
+  b.Parse("n0 = AddN(n7, n8, n9, c4); fetch n0");
   return b;
 }
 

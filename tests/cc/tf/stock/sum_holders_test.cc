@@ -18,16 +18,9 @@ using Names = std::set<std::pair<std::string, std::string>>;  // (node, what it 
 // Terms a, b and c; `late` reads what the sum makes before it reads a view of a, `early` has read b for c to be made.
 GraphBuilder Sum() {
   GraphBuilder b;
-  b.Feed("x", {64});
-  b.Float("a", "Exp", {"x"});
-  b.Float("b", "Tanh", {"x"});
-  b.Float("early", "Neg", {"b"});
-  b.Float("c", "Neg", {"early"});
-  b.Float("sum", "AddN", {"a", "b", "c"}, {testing::Int("N", 3)});
-  b.Float("after", "Neg", {"sum"});
-  b.Float("view", "Identity", {"a"});
-  b.Float("late", "Mul", {"view", "after"});
-  b.Fetch("late");
+  b.Parse(
+      "x[64]; a = Exp(x); b = Tanh(x); early = Neg(b); c = Neg(early); sum = AddN(a, b, c); after = Neg(sum); "
+      "view = Identity(a); late = Mul(view, after); fetch late");
   return b;
 }
 
@@ -51,61 +44,32 @@ TEST(SumHolders, ReadersStayOnTheirSideOfTheSum) {
 
 TEST(SumHolders, RowsOfATensorHoldAllOfIt) {
   GraphBuilder b;
-  b.Feed("x", {2, 64});
-  b.Float("whole", "Exp", {"x"});
+  b.Parse("x[2, 64]; whole = Exp(x)");
   b.Float("rows", "Unpack", {"whole"}, {testing::Int("num", 2), testing::Int("axis", 0)});
-  b.Float("early", "Neg", {"rows:1"});
-  b.Float("b", "Tanh", {"early"});
-  b.Float("other", "Neg", {"b"});
-  b.Float("c", "Neg", {"other"});
-  b.Float("sum", "AddN", {"rows", "b", "c"}, {testing::Int("N", 3)});
-  b.Float("after", "Neg", {"sum"});
-  b.Float("late", "Mul", {"rows:1", "after"});
-  b.Fetch("late");
+  b.Parse(
+      "early = Neg(rows:1); b = Tanh(early); other = Neg(b); c = Neg(other); sum = AddN(rows, b, c); "
+      "after = Neg(sum); late = Mul(rows:1, after); fetch late");
   EXPECT_EQ(Waits(&b), Names({{"sum", "early"}, {"sum", "other"}, {"late", "sum"}}));
 }
 
 TEST(SumHolders, ATermOfItsOwnDecidesAndTwoTermsHaveOneOrder) {
   GraphBuilder own;
-  own.Feed("x", {64});
-  own.Float("a", "Exp", {"x"});
-  own.Float("b", "Tanh", {"x"});
-  own.Float("other", "Neg", {"b"});
-  own.Float("sum", "AddN", {"a", "b", "other"}, {testing::Int("N", 3)});
-  own.Fetch("sum");
+  own.Parse("x[64]; a = Exp(x); b = Tanh(x); other = Neg(b); sum = AddN(a, b, other); fetch sum");
   EXPECT_EQ(Waits(&own), Names());
   GraphBuilder two;
-  two.Feed("x", {64});
-  two.Float("a", "Exp", {"x"});
-  two.Float("other", "Neg", {"a"});
-  two.Float("sum", "AddN", {"a", "other"}, {testing::Int("N", 2)});
-  two.Float("more", "Mul", {"a", "other"});
-  two.Fetch("sum");
-  two.Fetch("more");
+  two.Parse("x[64]; a = Exp(x); other = Neg(a); sum = AddN(a, other); more = Mul(a, other); fetch sum, more");
   EXPECT_EQ(Waits(&two), Names());
 }
 
 TEST(SumHolders, AnArgumentIsNeverTheSumsOwn) {
   GraphBuilder b;
-  b.Feed("x", {64});
-  b.Feed("argument", {64});
-  b.Float("b", "Tanh", {"x"});
-  b.Float("early", "Neg", {"b"});
-  b.Float("c", "Neg", {"early"});
-  b.Float("sum", "AddN", {"argument", "b", "c"}, {testing::Int("N", 3)});
-  b.Fetch("sum");
+  b.Parse("x[64]; argument[64]; b = Tanh(x); early = Neg(b); c = Neg(early); sum = AddN(argument, b, c); fetch sum");
   EXPECT_EQ(Waits(&b), Names({{"sum", "early"}}));
 }
 
 TEST(SumHolders, ATermThatStandsTwiceIsNotTheSumsOwn) {
   GraphBuilder b;
-  b.Feed("x", {64});
-  b.Float("a", "Exp", {"x"});
-  b.Float("b", "Tanh", {"x"});
-  b.Float("early", "Neg", {"b"});
-  b.Float("c", "Neg", {"early"});
-  b.Float("sum", "AddN", {"a", "a", "b", "c"}, {testing::Int("N", 4)});
-  b.Fetch("sum");
+  b.Parse("x[64]; a = Exp(x); b = Tanh(x); early = Neg(b); c = Neg(early); sum = AddN(a, a, b, c); fetch sum");
   EXPECT_EQ(Waits(&b), Names({{"sum", "early"}}));
 }
 
@@ -113,12 +77,7 @@ TEST(SumHolders, ATermThatStandsTwiceIsNotTheSumsOwn) {
 // many edges, which the model draws: in most runs, though not in all, the long chain comes last.
 TEST(SumHolders, MostRunsDecide) {
   GraphBuilder b;
-  b.Feed("x", {64});
-  b.Float("a", "Exp", {"x"});
-  b.Float("b", "Tanh", {"x"});
-  b.Float("c", "Sin", {"x"});
-  b.Float("sum", "AddN", {"a", "b", "c"}, {testing::Int("N", 3)});
-  b.Float("sum_reader", "Neg", {"sum"});
+  b.Parse("x[64]; a = Exp(x); b = Tanh(x); c = Sin(x); sum = AddN(a, b, c); sum_reader = Neg(sum)");
   std::vector<std::string> others;
   for (int i = 0; i < 12; ++i) {
     const std::string name = "other" + std::to_string(i);
@@ -126,9 +85,7 @@ TEST(SumHolders, MostRunsDecide) {
     others.push_back(name);
   }
   b.Float("all", "AddN", others, {testing::Int("N", 12)});
-  b.Float("late", "AddN", {"a", "b", "all"}, {testing::Int("N", 3)});
-  b.Fetch("sum_reader");
-  b.Fetch("late");
+  b.Parse("late = AddN(a, b, all); fetch sum_reader, late");
   EXPECT_EQ(Waits(&b), Names({{"late", "sum"}}));
 }
 

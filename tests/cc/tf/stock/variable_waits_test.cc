@@ -20,12 +20,9 @@ class Weights {
   explicit Weights(int64_t rows) {
     b_.Feed("x", {rows, 128});
     b_.Variable("w", {rows, 128});
-    b_.Read("read", "w");
-    b_.Float("n1", "Neg", {"x"});
-    b_.Float("view", "Identity", {"read"});
-    b_.Float("n2", "Mul", {"view", "x"});
-    b_.Update("update", "w", "n1");
-    b_.Fetch("n2");
+    b_.Parse(
+        "read = ReadVariableOp(w); n1 = Neg(x); view = Identity(read); n2 = Mul(view, x); "
+        "update = AssignSubVariableOp(w, n1); fetch n2");
     b_.Add("end", "NoOp", {"^update"});
     b_.Fetch("end");
   }
@@ -83,16 +80,11 @@ TEST(VariableWaitsTest, WhatDependsOnTheUpdateIsNotWaitedFor) {
 // Weight decay: w -= w * rate at once, then w -= gradient. Neither it nor the product is to be there until then.
 TEST(VariableWaitsTest, AnUpdateThatNeedsNothingOfTheStepWaitsForWhatTheNextOneNeeds) {
   GraphBuilder b;
-  b.Feed("x", {8, 8});
-  b.Constant("rate", {});
-  b.Variable("w", {8, 8});
-  b.Read("read", "w");
-  b.Float("y", "MatMul", {"x", "read"});
-  b.Read("read_for_decay", "w");
-  b.Float("product", "Mul", {"read_for_decay", "rate"});
-  b.Update("decay", "w", "product", {"^read"});
-  b.Float("gradient", "Neg", {"y"});
-  b.Update("update", "w", "gradient", {"^decay"});
+  b.Parse(
+      "x[8, 8]; rate = Const[]; w = VarHandleOp[8, 8]; read = ReadVariableOp(w); y = MatMul(x, read); "
+      "read_for_decay = ReadVariableOp(w); product = Mul(read_for_decay, rate); "
+      "decay = AssignSubVariableOp(w, product, ^read); gradient = Neg(y); "
+      "update = AssignSubVariableOp(w, gradient, ^decay)");
   b.Add("end", "NoOp", {"^update"});
   b.Fetch("end");
   GraphIndex index;
@@ -107,12 +99,9 @@ TEST(VariableWaitsTest, AnUpdateThatNeedsNothingOfTheStepWaitsForWhatTheNextOneN
 // The second update needs what depends on the first one: nothing can be put off until then.
 TEST(VariableWaitsTest, AnUpdateDoesNotWaitForWhatDependsOnIt) {
   GraphBuilder b;
-  b.Feed("x", {8, 8});
-  b.Variable("w", {8, 8});
-  b.Update("first", "w", "x");
-  b.Read("read", "w", {"^first"});
-  b.Float("gradient", "Neg", {"read"});
-  b.Update("second", "w", "gradient", {"^first"});
+  b.Parse(
+      "x[8, 8]; w = VarHandleOp[8, 8]; first = AssignSubVariableOp(w, x); read = ReadVariableOp(w, ^first); "
+      "gradient = Neg(read); second = AssignSubVariableOp(w, gradient, ^first)");
   b.Add("end", "NoOp", {"^second"});
   b.Fetch("end");
   GraphIndex index;
