@@ -202,17 +202,26 @@ absl::Status CheckIterations(const GraphDef& graph, const GraphIndex& index, int
   return absl::OkStatus();
 }
 
-// Each recomputation that reads a variable is waited for by all that change the variable.
-absl::Status CheckVariableOrder(const GraphDef& graph, const ImportedGraph& imported, const Deadline& deadline) {
+bool WaitsFor(const NodeIndex& node, int other) {
+  const auto from = [other](const TensorRef& input) { return input.node == other; };
+  return std::find(node.controls.begin(), node.controls.end(), other) != node.controls.end() ||
+         std::any_of(node.inputs.begin(), node.inputs.end(), from);
+}
+
+// Each recomputation that reads a variable is waited for by all that change the variable: by an edge of the graph, as
+// an import's ops also wait for what it takes a rewrite to add.
+absl::Status CheckVariableOrder(const GraphDef& graph, const GraphIndex& index, const ImportedGraph& imported,
+                                const Deadline& deadline) {
   Pace pace(deadline);
   for (size_t i = 0; i < imported.graph.ops.size(); ++i) {
     const MemOp& op = imported.graph.ops[i];
-    if (!IsOwnName(graph.node(imported.node_of_op[i]).name())) continue;
+    const int node = imported.node_of_op[i];
+    if (!IsOwnName(graph.node(node).name())) continue;
     for (const BufferId b : op.inputs) {
       for (const OpId writer : imported.graph.buffers[b].overwritten_by) {
-        const std::vector<OpId>& deps = imported.graph.ops[writer].deps;
-        pace.Step(static_cast<int64_t>(deps.size()));
-        if (std::find(deps.begin(), deps.end(), static_cast<OpId>(i)) == deps.end()) {
+        const NodeIndex& waiting = index[imported.node_of_op[writer]];
+        pace.Step(static_cast<int64_t>(waiting.inputs.size() + waiting.controls.size()));
+        if (!WaitsFor(waiting, node)) {
           return absl::InternalError(op.name + " may read a variable after " + imported.graph.ops[writer].name);
         }
       }
@@ -264,7 +273,7 @@ absl::Status VerifyRewrite(const tensorflow::grappler::GrapplerItem& original, c
     const std::vector<int> regions = RegionsOfTheAdded(index, originals);
     status = ImportRegions(rewritten, index, sizes, regions, /*hold=*/false, &imported, deadline, device);
   }
-  if (status.ok()) status = CheckVariableOrder(rewritten.graph, imported, deadline);
+  if (status.ok()) status = CheckVariableOrder(rewritten.graph, index, imported, deadline);
   if (status.ok() && sizes.data_may_end()) {
     status =
         CheckBeforeData(original.graph, RunBeforeData(original.graph, original_index, deadline), imported.before_data);

@@ -210,18 +210,18 @@ class GraphBuilder {
 inline constexpr int64_t kTile = 256 * 64 * 4;
 
 // A training step: y_i = Tanh(MatMul(y_{i-1}, w_i)) with y_0 fed, and its backward pass, which reads each y_i once in
-// reverse. Weights are variables of [64, 64] (16 KiB), every activation and gradient is a tile (64 KiB), and "loss" is
-// fetched.
+// reverse. Weights are variables of [64, 64] (16 KiB; of [128, 128] 64), every activation and gradient is a tile (64
+// KiB; 128), "loss" is fetched.
 //   forward   read_i, matmul_i, tanh_i
 //   backward  tanh_grad_i (tanh_i, grad_i) -> input_grad_i (its product with w_i), weight_grad_i (with y_{i-1}),
 //   update_i
-inline tensorflow::grappler::GrapplerItem TrainChain(int layers) {
+inline tensorflow::grappler::GrapplerItem TrainChain(int layers, int64_t width = 64) {
   GraphBuilder b;
-  b.Feed("x", {256, 64});
+  b.Feed("x", {256, width});
   std::string y = "x";
   for (int i = 0; i < layers; ++i) {
     const std::string n = std::to_string(i);
-    b.Variable("w_" + n, {64, 64});
+    b.Variable("w_" + n, {width, width});
     b.Read("read_" + n, "w_" + n);
     b.Float("matmul_" + n, "MatMul", {y, "read_" + n});
     b.Float("tanh_" + n, "Tanh", {"matmul_" + n});
