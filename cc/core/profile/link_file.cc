@@ -136,6 +136,7 @@ std::string StoreLink(const std::string& path, const std::string& device, const 
   std::string problem = MakeDirectoriesFor(path);
   if (!problem.empty()) return problem;
   const KeptFileLock lock(path);
+  if (!lock.problem().empty()) return lock.problem();
   LinkFile file;
   if (!ReadLinks(path, device, lms, &file).empty()) file = LinkFile();
   file.device = device;

@@ -69,6 +69,8 @@ ProfileWritten AddToProfile(const std::string& path, const ProfilePlace& place,
   written.problem = MakeDirectoriesFor(path);
   if (!written.problem.empty()) return written;
   const KeptFileLock lock(path);
+  written.problem = lock.problem();
+  if (!written.problem.empty()) return written;
   Profile profile;
   FileStamp stamp;
   std::error_code error;

@@ -7,16 +7,21 @@
 
 #include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <system_error>
+#include <thread>
 
 #include "cc/core/base/text_file.h"
+#include "cc/core/base/waited.h"
 
 namespace lms {
 namespace {
+
+constexpr std::chrono::milliseconds kBetweenTries{5};
 
 std::string FromEnvironment(const char* name) {
   const char* value = std::getenv(name);
@@ -88,10 +93,20 @@ std::string ReplaceKeptFile(const std::string& path, const std::string& text) {
   return problem;
 }
 
-KeptFileLock::KeptFileLock(const std::string& path)
+KeptFileLock::KeptFileLock(const std::string& path, double most_seconds)
     : file_(::open((path + ".lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, S_IRUSR | S_IWUSR | S_IRGRP | S_IROTH)) {
-  while (file_ >= 0 && ::flock(file_, LOCK_EX) != 0 && errno == EINTR) {
+  if (file_ < 0) return;
+  const auto begin = std::chrono::steady_clock::now();
+  double waited = 0;
+  while (::flock(file_, LOCK_EX | LOCK_NB) != 0 && (errno == EWOULDBLOCK || errno == EINTR)) {
+    if (waited >= most_seconds) {
+      problem_ = path + ".lock: another program has held it for " + std::to_string(static_cast<int>(waited)) + " s";
+      break;
+    }
+    std::this_thread::sleep_for(kBetweenTries);
+    waited = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   }
+  AddWaited(waited);
 }
 
 KeptFileLock::~KeptFileLock() {

@@ -2,7 +2,8 @@
 // meets half of one.
 //
 // A writer holds the lock beside the file, reads what is there, and replaces the whole file: writers wait for each
-// other, and readers see the old file or the new one. Where the file system knows no locks, the last writer wins.
+// other, for some seconds, and readers see the old file or the new one. Where the file system knows no locks, the last
+// writer wins.
 // Problems are returned as words, "" is none. All functions may be called from several threads and processes.
 
 #ifndef LMS_CC_CORE_SYSTEM_KEPT_FILE_H_
@@ -33,16 +34,23 @@ std::string MakeDirectoriesFor(const std::string& path);
 // The text is on the disk when this returns "".
 std::string ReplaceKeptFile(const std::string& path, const std::string& text);
 
-// On `path`.lock, from construction to the end of its life, or not at all where the file system has no locks.
+// On `path`.lock, from construction to the end of its life, or not at all where the file system has no locks. Waits for
+// those who hold it for at most so long, which counts for deadlines (waited.h).
 class KeptFileLock {
  public:
-  explicit KeptFileLock(const std::string& path);
+  static constexpr double kMostSeconds = 2;
+
+  explicit KeptFileLock(const std::string& path, double most_seconds = kMostSeconds);
   ~KeptFileLock();
   KeptFileLock(const KeptFileLock&) = delete;
   KeptFileLock& operator=(const KeptFileLock&) = delete;
 
+  // Somebody else holds it still: nothing may be written.
+  const std::string& problem() const { return problem_; }
+
  private:
   int file_;
+  std::string problem_;
 };
 
 }  // namespace lms

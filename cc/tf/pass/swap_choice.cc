@@ -1,17 +1,23 @@
 #include "cc/tf/pass/swap_choice.h"
 
 #include <algorithm>
+#include <chrono>
+#include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
+#include <exception>
 #include <filesystem>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <system_error>
+#include <thread>
 #include <utility>
 
 #include "cc/core/base/bytes.h"
+#include "cc/core/base/waited.h"
 #include "cc/core/spill/disk_link.h"
 #include "cc/core/system/system_memory.h"
 #include "lms_build_facts.h"
@@ -52,6 +58,12 @@ std::string Day(int64_t unix_seconds) {
   return text;
 }
 
+std::string Seconds(double seconds) {
+  char text[32];
+  std::snprintf(text, sizeof(text), "%.3g s", seconds);
+  return text;
+}
+
 std::string RatesText(const SwapLink& link) {
   char text[96];
   std::snprintf(text, sizeof(text), "%.3g GB/s out, %.3g GB/s in%s", link.out_bytes_per_us / 1e3,
@@ -75,15 +87,18 @@ class Memory {
   std::map<std::pair<std::string, LinkKey>, MeasuredLink> links_;
 };
 
-std::mutex& MeasuringMutex() {
-  static auto* const mutex = new std::mutex;
-  return *mutex;
-}
+// What threads share. Nobody holds the mutex while he measures, or reads or writes a file.
+struct Shared {
+  std::mutex mutex;
+  std::condition_variable changed;
+  bool measuring = false;  // some thread is: two at once would spoil each other's figures
+  Memory memory;
+};
 
-// Under the mutex.
-Memory& TheMemory() {
-  static auto* const memory = new Memory;
-  return *memory;
+// Never destroyed: a measurement that nobody waits for any more may end late.
+Shared& TheShared() {
+  static auto* const shared = new Shared;
+  return *shared;
 }
 
 struct Known {
@@ -91,17 +106,21 @@ struct Known {
   std::string why;  // nothing is known, or not from the file
 };
 
-// Under the mutex.
 Known Look(const std::string& place, const LinkKey& key, int64_t now) {
   Known known;
   known.measured = FindLink(DefaultLinkPath(place), place, LMS_VERSION, key, now, &known.why);
-  if (!known.measured) known.measured = TheMemory().Find(place, key, now);
+  if (known.measured) return known;
+  const std::lock_guard<std::mutex> lock(TheShared().mutex);
+  known.measured = TheShared().memory.Find(place, key, now);
   return known;
 }
 
-// Under the mutex. "" or why it could not be kept for other programs.
+// "" or why it could not be kept for other programs.
 std::string Keep(const std::string& place, const LinkKey& key, const MeasuredLink& measured) {
-  TheMemory().Keep(place, key, measured);
+  {
+    const std::lock_guard<std::mutex> lock(TheShared().mutex);
+    TheShared().memory.Keep(place, key, measured);
+  }
   return StoreLink(DefaultLinkPath(place), place, LMS_VERSION, key, measured);
 }
 
@@ -113,20 +132,95 @@ struct FoundLink {
   std::string warning;
 };
 
+FoundLink AsKept(const MeasuredLink& measured) {
+  FoundLink found;
+  found.link = measured.link;
+  found.source = "measured on " + Day(measured.unix_seconds);
+  return found;
+}
+
+// A measurement in a thread of its own: a disk that does not answer cannot be interrupted.
+struct Measurement {
+  SwapLink link;
+  std::string problem;
+  bool done = false;
+};
+
+void Measure(const std::function<SwapLink(std::string* problem)>& measure, Measurement* measurement) {
+  SwapLink link;
+  std::string problem;
+  try {
+    link = measure(&problem);
+  } catch (const std::exception& error) {
+    problem = std::string("what the way there carries could not be measured: ") + error.what();
+  }
+  const std::lock_guard<std::mutex> lock(TheShared().mutex);
+  measurement->link = link;
+  measurement->problem = problem;
+  measurement->done = true;
+  TheShared().measuring = false;
+  TheShared().changed.notify_all();
+}
+
+// Waits for other measurements to end, and then for its own. `known`: is it known by then? Nothing is measured where it
+// is. Waits so long in all; *problem says so where that was not enough.
+SwapLink MeasureInTurn(const std::string& directory, double most_seconds, const std::function<bool()>& known,
+                       std::function<SwapLink(std::string* problem)> measure, std::string* problem) {
+  const auto begin = std::chrono::steady_clock::now();
+  const auto end = begin + std::chrono::duration_cast<std::chrono::steady_clock::duration>(
+                               std::chrono::duration<double>(most_seconds));
+  const auto seconds = [begin] {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  };
+  Shared& shared = TheShared();
+  const auto measurement = std::make_shared<Measurement>();
+  std::unique_lock<std::mutex> lock(shared.mutex);
+  bool in_time = shared.changed.wait_until(lock, end, [&shared] { return !shared.measuring; });
+  if (in_time) {
+    shared.measuring = true;
+    lock.unlock();
+    const bool none = known();
+    if (!none) {
+      try {
+        std::thread([measure = std::move(measure), measurement] { Measure(measure, measurement.get()); }).detach();
+      } catch (const std::exception& error) {
+        Measure([&error](std::string*) -> SwapLink { throw error; }, measurement.get());
+      }
+    }
+    lock.lock();
+    if (none) {
+      shared.measuring = false;
+      shared.changed.notify_all();
+      measurement->done = true;
+    }
+    in_time = shared.changed.wait_until(lock, end, [&measurement] { return measurement->done; });
+  }
+  AddWaited(seconds());
+  if (in_time) {
+    *problem = measurement->problem;
+    return measurement->link;
+  }
+  *problem = directory + ": what the way there carries could not be measured in " + Seconds(most_seconds);
+  return {};
+}
+
 FoundLink DiskLink(const std::string& directory, const DirectoryFacts& facts, bool anew, const SwapProbes& probes) {
-  const std::lock_guard<std::mutex> lock(MeasuringMutex());
   FoundLink found;
   const std::string place = LinkPlace("", nullptr);
   const LinkKey key{kDisk, facts.file_system};
   const int64_t now = probes.now();
-  const Known known = Look(place, key, now);
-  if (known.measured && !anew) {
-    found.link = known.measured->link;
-    found.source = "measured on " + Day(known.measured->unix_seconds);
-    return found;
-  }
-  found.link =
-      Plausible(probes.measure_disk(directory, std::min(kMeasuredBytes, facts.free_bytes / 2), &found.problem));
+  Known known = Look(place, key, now);
+  if (known.measured && !anew) return AsKept(*known.measured);
+  const auto known_by_now = [&] {
+    if (!anew) known = Look(place, key, now);
+    return !anew && known.measured.has_value();
+  };
+  const int64_t bytes = std::min(kMeasuredBytes, facts.free_bytes / 2);
+  const auto measure = [measure_disk = probes.measure_disk, directory, bytes](std::string* problem) {
+    return measure_disk(directory, bytes, problem);
+  };
+  found.link = Plausible(MeasureInTurn(directory, probes.most_seconds, known_by_now, measure, &found.problem));
+  if (!anew && known.measured) return AsKept(*known.measured);
   if (!found.problem.empty()) return found;
   if (!found.link.usable()) {
     found.problem = directory + ": what the way there carries could not be measured";
@@ -139,14 +233,9 @@ FoundLink DiskLink(const std::string& directory, const DirectoryFacts& facts, bo
 }
 
 FoundLink HostLink(const std::string& device, const grappler::Cluster* cluster, const SwapProbes& probes) {
-  const std::lock_guard<std::mutex> lock(MeasuringMutex());
   FoundLink found;
   const Known known = Look(LinkPlace(device, cluster), {kHost, ""}, probes.now());
-  if (known.measured) {
-    found.link = known.measured->link;
-    found.source = "measured on " + Day(known.measured->unix_seconds);
-    return found;
-  }
+  if (known.measured) return AsKept(*known.measured);
   found.link.out_bytes_per_us = found.link.in_bytes_per_us = kAssumedHostRate;
   found.link.out_share = found.link.in_share = kAssumedShare;
   found.source = "assumed, not measured" + (known.why.empty() ? "" : ": " + known.why);
@@ -332,14 +421,12 @@ std::string LinkPlace(const std::string& device, const grappler::Cluster* cluste
 }
 
 bool NeedsHostLink(const std::string& device) {
-  const std::lock_guard<std::mutex> lock(MeasuringMutex());
   return !Look(LinkPlace(device, nullptr), {kHost, ""}, static_cast<int64_t>(std::time(nullptr))).measured;
 }
 
 std::string StoreHostLink(const std::string& device, const SwapLink& link) {
   const SwapLink plausible = Plausible(link);
   if (!plausible.usable()) return "a link that carries nothing";
-  const std::lock_guard<std::mutex> lock(MeasuringMutex());
   return Keep(LinkPlace(device, nullptr), {kHost, ""}, {plausible, static_cast<int64_t>(std::time(nullptr))});
 }
 

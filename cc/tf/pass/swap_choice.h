@@ -1,10 +1,11 @@
 // Where a step's tensors may be swapped to, what the way there carries, and how much room there is.
 //
 // Asked only when a step does not fit: a link that nobody has measured yet is measured then, which takes up to a
-// second, and kept (link_file.h). Measured is what goes to a file; the way from a GPU to the host is measured by an op
-// that Python runs before the first step (NeedsHostLink), and until then taken to be slow.
+// second, and kept (link_file.h). A disk that answers late or never is waited for only so long, and not swapped to.
+// Measured is what goes to a file; the way from a GPU to the host is measured by an op that Python runs before the
+// first step (NeedsHostLink), and until then taken to be slow.
 //
-// May be called from several threads: one of them measures.
+// May be called from several threads: one of them measures at a time, and who needs no measurement waits for none.
 
 #ifndef LMS_CC_TF_PASS_SWAP_CHOICE_H_
 #define LMS_CC_TF_PASS_SWAP_CHOICE_H_
@@ -46,11 +47,13 @@ struct SwapProbes {
   std::function<int64_t()> memory_bytes;   // that this process may still take
   std::function<int64_t()> spilled_bytes;  // that swapping itself holds on the disk
   std::function<int64_t()> now;            // seconds since 1970
+  double most_seconds = 10;                // that a measurement is waited for
 };
 
 SwapProbes SystemProbes();
 
-// `device` by its full name, as one of `cluster`, which may be null.
+// `device` by its full name, as one of `cluster`, which may be null. What is waited for a measurement counts for
+// deadlines (waited.h).
 ChosenSwap ChooseSwap(const Options& options, const std::string& device, const tensorflow::grappler::Cluster* cluster,
                       const SwapProbes& probes = SystemProbes());
 

@@ -2,6 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <string>
+#include <thread>
+
+#include "cc/core/base/waited.h"
+
 namespace lms {
 namespace {
 
@@ -36,6 +41,23 @@ TEST(DeadlineTest, WhatCountsIsTheThreadsOwnTime) {
   for (int i = 0; i < 1000000; ++i) sum += 1.0 / (i + 1);
   EXPECT_GT(sum, 14);
   EXPECT_GT(Deadline::Now(), before);
+}
+
+TEST(DeadlineTest, WhatTheThreadSaysItWaitedCounts) {
+  const double before = Waited();
+  std::string other;
+  std::thread([&other] {
+    const Deadline deadline(1e6);
+    EXPECT_FALSE(deadline.Passed());
+    AddWaited(2e6);
+    try {
+      deadline.Check();
+    } catch (const TooMuch& too_much) {
+      other = too_much.what();
+    }
+  }).join();
+  EXPECT_EQ(other, "it took more than 1e+06 s of the processor, with what was waited for a disk");
+  EXPECT_EQ(Waited(), before);  // of each thread its own
 }
 
 }  // namespace

@@ -2,14 +2,17 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
+#include <future>
 #include <limits>
 #include <memory>
 #include <string>
 #include <unordered_map>
 
 #include "cc/core/base/text_file.h"
+#include "cc/core/base/waited.h"
 #include "lms_build_facts.h"
 #include "tensorflow/core/grappler/clusters/virtual_cluster.h"
 #include "tests/cc/tf/graph_builder.h"
@@ -75,7 +78,8 @@ class SwapChoiceTest : public ::testing::Test {
                     const tensorflow::grappler::Cluster* cluster = nullptr) {
     Options options;
     for (const std::string& problem : ParseOptions(map, &options)) ADD_FAILURE() << problem;
-    return ChooseSwap(options, device, cluster, probes_);
+    const SwapProbes probes = probes_;  // a test may give others meanwhile
+    return ChooseSwap(options, device, cluster, probes);
   }
   ChosenSwap ToDisk() { return Choose({{"swap_to", std::string("/spill")}}); }
 
@@ -239,6 +243,66 @@ TEST_F(SwapChoiceTest, LimitsOfTheUsers) {
   const ChosenSwap chosen = Choose({{"swap_to", std::string("disk")}, {"swap_disk_limit", std::string("8GiB")}});
   EXPECT_EQ(chosen.link.capacity_bytes, 8 * kGiB);
   EXPECT_NE(SwapLimitWarning(9 * kGiB, chosen.limits).find("swap_disk_limit"), std::string::npos);
+}
+
+// A disk that answers when it is told to.
+class SlowDisk {
+ public:
+  explicit SlowDisk(SwapProbes* probes) {
+    probes->measure_disk = [state = state_, measure = probes->measure_disk](const std::string& directory, int64_t bytes,
+                                                                            std::string* problem) {
+      state->asked.set_value();
+      state->answers.get_future().wait();
+      return measure(directory, bytes, problem);
+    };
+  }
+  void WaitUntilAsked() { state_->asked.get_future().wait(); }
+  void Answer() { state_->answers.set_value(); }
+
+ private:
+  struct State {
+    std::promise<void> asked;
+    std::promise<void> answers;
+  };
+  std::shared_ptr<State> state_ = std::make_shared<State>();
+};
+
+TEST_F(SwapChoiceTest, WhoNeedsNoMeasurementWaitsForNone) {
+  ToDisk();  // known from now on
+  const std::string known = facts_.file_system;
+  const SwapProbes others = probes_;
+  probes_.most_seconds = 1e3;
+  SlowDisk disk(&probes_);
+  facts_.file_system += " slow";
+  auto slow = std::async(std::launch::async, [this] { return ToDisk(); });
+  disk.WaitUntilAsked();
+  facts_.file_system = known;
+  probes_ = others;
+  auto quick = std::async(std::launch::async, [this] { return ToDisk(); });
+  const bool waited = quick.wait_for(std::chrono::seconds(30)) != std::future_status::ready;
+  disk.Answer();
+  EXPECT_FALSE(waited);
+  EXPECT_EQ(quick.get().tier, "disk");
+  EXPECT_EQ(slow.get().tier, "disk");
+  EXPECT_EQ(measurements_, 2);
+}
+
+TEST_F(SwapChoiceTest, ADiskThatDoesNotAnswerIsNotWaitedForForEver) {
+  const SwapProbes others = probes_;
+  probes_.most_seconds = 0.01;
+  SlowDisk disk(&probes_);
+  const double before = Waited();
+  const ChosenSwap nowhere = ToDisk();
+  EXPECT_EQ(nowhere.tier, "");
+  EXPECT_EQ(nowhere.problem, "nothing is swapped: /spill: what the way there carries could not be measured in 0.01 s");
+  EXPECT_GE(Waited() - before, 0.01);  // which deadlines see
+  // Who comes meanwhile waits for that one, and no longer.
+  EXPECT_EQ(ToDisk().problem, nowhere.problem);
+  EXPECT_EQ(measurements_, 0);
+  disk.Answer();
+  probes_ = others;
+  EXPECT_EQ(ToDisk().tier, "disk");
+  EXPECT_EQ(measurements_, 2);  // the late one came to nothing
 }
 
 TEST_F(SwapChoiceTest, AGpuSwapsToTheHostAndIsTakenToBeSlowUntilItIsMeasured) {
