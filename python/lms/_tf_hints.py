@@ -9,7 +9,8 @@ Relies on this:
   So those that may become one are told by name, too: with the call (`_hints`).
 - `tf_stack.extract_stack()` has the lines of the user's program, AutoGraph or not.
 - Keras puts the ops of a layer into a name scope of its name, within that of the model. The scopes
-  get numbers where a name was used before, so that those of one model may look like another's.
+  get numbers where a name was used before, so that those of one model may look like another's:
+  what variables are read in them tells, which go along as the numbers of the call's inputs.
 - A variable of Keras 3 has its tf.Variable in `_value`. A function is called with the very tensor
   that is a variable's `handle`, of variables of a strategy with that of each of their `values`.
 """
@@ -234,23 +235,24 @@ def _models_text(context: Any, name: bytes, inputs: Sequence[Any], bodies: dict[
     if known is not None and known[0] == state:
         return known[1]
     given = {
-        id(value)
-        for value in inputs
+        id(value): number
+        for number, value in enumerate(inputs)
         if getattr(value, "dtype", None) == tf.resource and iterator_of(value) is None
     }
     scopes: set[str] | None = None
     lines = []
     for model, text in models:
-        handles = _handles(model)
+        handles, own = _handles(model), []
         if handles and given:
             calls = not handles.isdisjoint(given)
+            own = sorted(given[handle] for handle in handles & given.keys())
         else:
             if scopes is None:
                 scopes = _scopes(context, name.decode(), bodies)
             numbered = re.compile(re.escape(model.name) + r"(_\d+)?")
             calls = any(numbered.fullmatch(scope) for scope in scopes)
         if calls:
-            lines.append(text)
+            lines.append(f"model\t{model.name}\t{','.join(map(str, own))}\n{text}")
     told = "\n".join(sorted(lines))
     with _lock:
         if len(_models_told) >= _MOST_FUNCTIONS:

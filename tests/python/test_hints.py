@@ -577,6 +577,30 @@ def test_scopes_that_look_alike_are_told_apart(hinted):
     assert found[1 - hinted].status == "fits" and found[1 - hinted].hints == ()
 
 
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_scopes_that_look_alike_in_one_function_are_told_apart_by_what_they_read(order):
+    models, data = twins(), inputs()
+    variables = [v for model in models for v in model.trainable_variables]
+
+    def step():
+        with tf.GradientTape() as tape:
+            # Called twice, the one's scopes have the numbers that are in the other's name.
+            outputs = [models[i](data, training=True) for i in (*order, *order)]
+            loss = tf.add_n([tf.reduce_mean(y**2) for y in outputs])
+        descend(tape, loss, variables)
+        return loss
+
+    found = []
+    for hinted in models:
+        lms.hint_layers(hinted, recompute=["re:dense.*"])
+        report = verified(named(step))
+        assert not [text for text in report.warnings if "may be" in text]
+        found.append(set(recomputed(report)))
+        lms.hint_layers(hinted)
+    assert [len([op for op in ops if op.endswith("Tanh")]) for ops in found] == [4, 4], found
+    assert not found[0] & found[1], found
+
+
 def test_hints_have_no_function_of_another_model_planned_anew():
     models = twins()
     steps = [step_of(model) for model in models]

@@ -1,10 +1,14 @@
 #include "cc/tf/import/hints.h"
 
 #include <algorithm>
+#include <charconv>
 #include <map>
+#include <set>
 #include <string_view>
+#include <system_error>
 
 #include "cc/core/graph/turn.h"
+#include "cc/tf/graph/op_traits.h"
 
 namespace lms {
 namespace {
@@ -36,6 +40,17 @@ bool IsNumbered(std::string_view part, std::string_view name) {
   return std::all_of(number.begin(), number.end(), [](char c) { return c >= '0' && c <= '9'; });
 }
 
+// "3,17" as numbers.
+std::set<int> Numbers(const std::string& text) {
+  std::set<int> numbers;
+  for (const std::string& part : Split(text, ',')) {
+    int number = 0;
+    const auto [end, error] = std::from_chars(part.data(), part.data() + part.size(), number);
+    if (error == std::errc() && end == part.data() + part.size()) numbers.insert(number);
+  }
+  return numbers;
+}
+
 bool OfGradients(const std::vector<std::string>& parts) {
   return std::any_of(parts.begin(), parts.end(), [](const std::string& part) {
     return part == "gradient_tape" || part == "gradients" || IsNumbered(part, "gradient_tape") ||
@@ -43,28 +58,116 @@ bool OfGradients(const std::vector<std::string>& parts) {
   });
 }
 
+struct Model {
+  std::string name;         // "": any
+  std::set<int> arguments;  // that are its variables; none: not known
+};
+
 struct Layer {
   HintFrame frame;
-  std::string model;              // "": of any
+  int model = 0;
   std::vector<std::string> path;  // one name, or those of the layers around it in front
 };
 
-// Scopes of Keras carry a number each, or none of them does.
-bool InLayer(const std::vector<std::string>& parts, const Layer& layer) {
-  const auto find_path = [&](size_t from, bool numbered) {
-    const auto same = [numbered](const std::string& part, const std::string& name) {
-      return numbered ? IsNumbered(part, name) : part == name;
-    };
-    return std::search(parts.begin() + static_cast<std::ptrdiff_t>(from), parts.end() - 1, layer.path.begin(),
-                       layer.path.end(), same) != parts.end() - 1;
+bool HasPath(const std::vector<std::string>& parts, size_t from, const std::vector<std::string>& path, bool numbered) {
+  const auto same = [numbered](const std::string& part, const std::string& name) {
+    return numbered ? IsNumbered(part, name) : part == name;
   };
-  if (layer.model.empty()) return find_path(0, false) || find_path(0, true);
-  for (size_t i = 0; i + 1 < parts.size(); ++i) {
-    const bool numbered = IsNumbered(parts[i], layer.model);
-    if ((numbered || parts[i] == layer.model) && find_path(i + 1, numbered)) return true;
-  }
-  return false;
+  return std::search(parts.begin() + static_cast<std::ptrdiff_t>(from), parts.end() - 1, path.begin(), path.end(),
+                     same) != parts.end() - 1;
 }
+
+// The scopes of models in a graph: whose are they?
+class Scopes {
+ public:
+  Scopes(const tensorflow::GraphDef& graph, const std::vector<Model>& models) : models_(models) {
+    if (std::none_of(models.begin(), models.end(), [](const Model& model) { return !model.arguments.empty(); })) return;
+    for (const tensorflow::NodeDef& node : graph.node()) nodes_.emplace(node.name(), &node);
+    for (const tensorflow::NodeDef& node : graph.node()) {
+      for (const std::string& input : node.input()) {
+        const int argument = VariableOf(input);
+        if (argument >= 0) Note(node.name(), argument);
+      }
+    }
+  }
+
+  // Is a node with such parts in the layer of the model? Scopes of Keras carry a number each, or none of them does.
+  bool InLayer(const std::vector<std::string>& parts, const Layer& layer) {
+    const Model& model = models_[layer.model];
+    if (model.name.empty()) return HasPath(parts, 0, layer.path, false) || HasPath(parts, 0, layer.path, true);
+    std::string scope;
+    for (size_t i = 0; i + 1 < parts.size(); ++i) {
+      scope += (i == 0 ? "" : "/") + parts[i];
+      const bool numbered = IsNumbered(parts[i], model.name);
+      if (!numbered && parts[i] != model.name) continue;
+      if (!HasPath(parts, i + 1, layer.path, numbered) || IsAnothers(scope, model)) continue;
+      if (!Decided(scope, model)) claimed_[scope].insert(model.name);
+      return true;
+    }
+    return false;
+  }
+
+  std::vector<std::string> Warnings() const {
+    std::vector<std::string> warnings;
+    for (const auto& [scope, names] : claimed_) {
+      if (names.size() < 2) continue;
+      std::string text = "hint_layers: what is computed in " + scope + " may be";
+      for (const std::string& name : names) text += (name == *names.begin() ? " of the model " : " or of ") + name;
+      warnings.push_back(text + ", and no variable tells: the hints of each hold for it");
+    }
+    return warnings;
+  }
+
+ private:
+  static constexpr int kMostSteps = 100;  // from a read to the argument
+
+  // The number of the argument that is the variable which an input hands on; -1: it is none.
+  int VariableOf(std::string_view input) const {
+    for (int steps = 0; steps < kMostSteps; ++steps) {
+      const auto found = nodes_.find(input.substr(0, input.find(':')));
+      if (found == nodes_.end()) return -1;
+      const tensorflow::NodeDef& node = *found->second;
+      if (node.op() == "_Arg") {
+        const auto type = node.attr().find("T");
+        const auto index = node.attr().find("index");
+        const bool variable = type != node.attr().end() && type->second.type() == tensorflow::DT_RESOURCE;
+        return variable && index != node.attr().end() ? static_cast<int>(index->second.i()) : -1;
+      }
+      if (!IsPassThrough(node) && node.op() != "Enter" && node.op() != "Switch") return -1;
+      if (node.input_size() == 0) return -1;
+      input = node.input(0);
+    }
+    return -1;
+  }
+
+  // The node reads the variable: for each scope around it that may be a model's.
+  void Note(const std::string& name, int argument) {
+    size_t begin = 0;
+    for (size_t end = name.find('/'); end != std::string::npos; end = name.find('/', begin)) {
+      const std::string_view part = std::string_view(name).substr(begin, end - begin);
+      const bool any = std::any_of(models_.begin(), models_.end(), [part](const Model& model) {
+        return part == model.name || IsNumbered(part, model.name);
+      });
+      if (any) reads_[name.substr(0, end)].insert(argument);
+      begin = end + 1;
+    }
+  }
+
+  bool Decided(const std::string& scope, const Model& model) const {
+    return !model.arguments.empty() && reads_.count(scope) != 0;
+  }
+
+  bool IsAnothers(const std::string& scope, const Model& model) const {
+    if (!Decided(scope, model)) return false;
+    const std::set<int>& reads = reads_.at(scope);
+    return std::none_of(reads.begin(), reads.end(), [&model](int read) { return model.arguments.count(read) != 0; });
+  }
+
+  const std::vector<Model>& models_;
+  std::unordered_map<std::string_view, const tensorflow::NodeDef*> nodes_;
+  std::unordered_map<std::string, std::set<int>> reads_;  // by scope
+  std::map<std::string, std::set<std::string>> claimed_;  // by scope: names of models, where no variable tells
+};
 
 bool Contains(const std::vector<int>& list, int id) { return std::find(list.begin(), list.end(), id) != list.end(); }
 
@@ -129,10 +232,12 @@ HintMarks::HintMarks(const tensorflow::GraphDef& graph, const std::string& named
   std::unordered_map<std::string, std::vector<int>> nodes;
   std::unordered_map<std::string, std::vector<int>> calls;
   std::vector<Layer> layers;
+  std::vector<Model> models;
   for (const std::string& line : Split(named, '\n')) {
     const std::vector<std::string> fields = Split(line, '\t');
     if (fields.size() == 3 && fields[0] == "node") nodes[fields[1]] = ReadFrames(fields[2]);
     if (fields.size() == 3 && fields[0] == "call") calls[fields[1]] = ReadFrames(fields[2]);
+    if (fields.size() == 3 && fields[0] == "model") models.push_back({fields[1], Numbers(fields[2])});
     if (fields.size() != 7 || fields[0] != "layer" || fields[6].empty()) continue;
     Layer layer;
     layer.frame.hint = ParseKind(fields[2]);
@@ -145,10 +250,12 @@ HintMarks::HintMarks(const tensorflow::GraphDef& graph, const std::string& named
     layer.frame.id = fields[4];
     // Each block keeps its own results.
     if (layer.frame.form != HintForm::kLeaf) layer.frame.id += " " + fields[6];
-    layer.model = fields[5];
+    if (models.empty() || models.back().name != fields[5]) models.push_back({fields[5], {}});
+    layer.model = static_cast<int>(models.size()) - 1;
     layer.path = Split(fields[6], '/');
     layers.push_back(std::move(layer));
   }
+  Scopes scopes(graph, models);
   for (int n = 0; n < graph.node_size(); ++n) {
     const tensorflow::NodeDef& node = graph.node(n);
     std::vector<int>& own = of_node_[n];
@@ -156,7 +263,7 @@ HintMarks::HintMarks(const tensorflow::GraphDef& graph, const std::string& named
       const std::vector<std::string> parts = Split(node.name(), '/');
       if (!OfGradients(parts)) {
         for (const Layer& layer : layers) {
-          if (InLayer(parts, layer)) own.push_back(Intern(layer.frame));
+          if (scopes.InLayer(parts, layer)) own.push_back(Intern(layer.frame));
         }
       }
     }
@@ -182,13 +289,15 @@ HintMarks::HintMarks(const tensorflow::GraphDef& graph, const std::string& named
       checkpoints_ |= frames_[id].form == HintForm::kCheckpoint || frames_[id].form == HintForm::kCheckpointLayer;
     }
   }
+  warnings_ = scopes.Warnings();
+  if (warnings_.size() > kMostWarnings) warnings_.resize(kMostWarnings);
 }
 
 void Hints::Give(const HintMarks& marks, const tensorflow::GraphDef& graph, bool recompute, bool swap,
                  const std::string& no_swap, ImportedGraph* imported) {
   groups_.clear();
   of_buffer_.clear();
-  warnings_.clear();
+  warnings_ = marks.warnings();
   if (!marks.any()) return;
   MemGraph& mem = imported->graph;
   // Of a buffer: the frame that counts, and the tensor's name where it was named itself.

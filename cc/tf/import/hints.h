@@ -14,8 +14,14 @@
 //   "call", name, frames                        of what is inlined for a node of that name
 //   "layer", form, kind, ops, where, model, path   of nodes in the name scope of a Keras layer: form "region", "leaf"
 //                                               (its results too) or "checkpoint" (its results are kept)
+//   "model", name, numbers                      of the function's arguments, separated by ',', that are variables of
+//   the
+//                                               model that the "layer" lines behind it are of; none: they are not known
+// Keras numbers the scopes of a further call: "twin_1" may be a second call of the model "twin", or another model. What
+// variables the scope's nodes read decides; where they say nothing, and hints of both are given, a warning says so.
 //
-// What cannot be read is left out. Linear in nodes times the depth of their names, and in layers.
+// What cannot be read is left out. Linear in nodes times the depth of their names, in layers, and in what their models'
+// scopes read.
 
 #ifndef LMS_CC_TF_IMPORT_HINTS_H_
 #define LMS_CC_TF_IMPORT_HINTS_H_
@@ -52,6 +58,8 @@ class HintMarks {
 
   bool any() const { return any_; }
   bool checkpoints() const { return checkpoints_; }
+  // Of layers that cannot be told from those of another model.
+  const std::vector<std::string>& warnings() const { return warnings_; }
   const HintFrame& frame(int id) const { return frames_[id]; }
   // Outermost first.
   const std::vector<int>& of(int node) const { return of_node_[node]; }
@@ -65,6 +73,7 @@ class HintMarks {
   std::vector<std::vector<int>> of_node_;
   bool any_ = false;
   bool checkpoints_ = false;
+  std::vector<std::string> warnings_;
 };
 
 // Hints that were given to a graph's buffers.
@@ -85,7 +94,7 @@ class Hints {
 
   bool empty() const { return groups_.empty(); }
   const std::vector<Group>& groups() const { return groups_; }
-  // Tensors that were named and could not be given their hint, each with the reason.
+  // Those of the marks, and tensors that were named and could not be given their hint, each with the reason.
   const std::vector<std::string>& warnings() const { return warnings_; }
   // Takes the hints of one group, or of all (-1), from the buffers of a graph that has them (in any order of its ops).
   void Lift(int group, MemGraph* graph) const;

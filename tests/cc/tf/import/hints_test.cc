@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <utility>
 
 #include "tests/cc/tf/graph_builder.h"
 
@@ -174,6 +175,40 @@ TEST(Hints, LayersByNameScope) {
   const HintsOf other(b.item(), layer("leaf", "block_1"));
   EXPECT_EQ(other.Of("net_1/block_1_1/Tanh"), Hint::kRecompute);
   EXPECT_EQ(other.Of("net_1/block_1/out_1/Tanh"), Hint::kNone);
+}
+
+// "twin_1" is a second call of the model "twin", of which the layer "in" is "in_1" there, or the first call of another
+// model, the layer of which has that name.
+TEST(Hints, AScopeThatTwoModelsMayHaveIsOfTheOneWhoseVariablesItReads) {
+  testing::GraphBuilder b;
+  b.Feed("x", {256, 64});
+  for (const char* name : {"a", "b"}) {
+    b.Add(name, "_Arg", {}, {testing::Type("T", tensorflow::DT_RESOURCE)});
+    (*b.item().graph.mutable_node(b.item().graph.node_size() - 1)->mutable_attr())["index"].set_i(name[0] - 'a');
+  }
+  b.Add("inlined", "Identity", {"b"}, {testing::Type("T", tensorflow::DT_RESOURCE)});
+  b.Read("twin_1/in_1/read", "inlined");
+  b.Float("twin_1/in_1/Tanh", "Tanh", {"x"});
+  b.Float("loss", "Exp", {"twin_1/in_1/Tanh"});
+  const auto lines = [](const std::string& model, const std::string& arguments, const std::string& layer) {
+    return "model\t" + model + "\t" + arguments + "\nlayer\tleaf\trecompute\t\twhere\t" + model + "\t" + layer + "\n";
+  };
+  const auto marked = [&b](const std::string& named) {
+    const HintMarks marks(b.item().graph, named);
+    return std::make_pair(marks.any(), marks.warnings().size());
+  };
+  using Found = std::pair<bool, size_t>;
+  EXPECT_EQ(marked(lines("twin", "0", "in")), Found(false, 0));
+  EXPECT_EQ(marked(lines("twin", "1", "in")), Found(true, 0));
+  EXPECT_EQ(marked(lines("twin_1", "0,2", "in_1")), Found(false, 0));
+  EXPECT_EQ(marked(lines("twin_1", "1,2", "in_1")), Found(true, 0));
+  EXPECT_EQ(marked(lines("twin", "0", "in") + lines("twin_1", "1", "in_1")), Found(true, 0));
+  // Where nobody knows, each may be meant, and two of them are said to be.
+  EXPECT_EQ(marked(lines("twin", "", "in")), Found(true, 0));
+  EXPECT_EQ(marked(lines("twin", "", "in") + lines("twin_1", "", "in_1")), Found(true, 1));
+  EXPECT_EQ(HintMarks(b.item().graph, lines("twin", "", "in") + lines("twin_1", "", "in_1")).warnings()[0],
+            "hint_layers: what is computed in twin_1 may be of the model twin or of twin_1, and no variable tells: the "
+            "hints of each hold for it");
 }
 
 TEST(Hints, WhatCannotBeFollowedIsSaidWithTheReason) {
