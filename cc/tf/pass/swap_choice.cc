@@ -179,16 +179,17 @@ SwapLink MeasureInTurn(const std::string& directory, double most_seconds, const 
   if (in_time) {
     shared.measuring = true;
     lock.unlock();
-    const bool none = known();
-    if (!none) {
-      try {
+    bool started = false;
+    try {
+      if (!known()) {
         std::thread([measure = std::move(measure), measurement] { Measure(measure, measurement.get()); }).detach();
-      } catch (const std::exception& error) {
-        Measure([&error](std::string*) -> SwapLink { throw error; }, measurement.get());
+        started = true;
       }
+    } catch (const std::exception& error) {
+      measurement->problem = std::string("what the way there carries could not be measured: ") + error.what();
     }
     lock.lock();
-    if (none) {
+    if (!started) {
       shared.measuring = false;
       shared.changed.notify_all();
       measurement->done = true;
