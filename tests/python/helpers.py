@@ -16,10 +16,12 @@ import pytest
 import tensorflow as tf
 from patience import HANGS
 from tensorflow.python.eager import context
+from tensorflow.python.util import _pywrap_util_port
 
 PACKAGE = Path(lms.__file__).resolve().parent
 _numbers = itertools.count()
-ONEDNN = os.environ.get("TF_ENABLE_ONEDNN_OPTS") != "0"
+# By itself TensorFlow has oneDNN's kernels only where the processor has AVX512_VNNI or the like.
+ONEDNN = bool(_pywrap_util_port.IsMklEnabled())
 
 
 def load_file(path: Path) -> Any:

@@ -8,6 +8,7 @@ import forms
 import keras
 import pytest
 import tensorflow as tf
+from helpers import ONEDNN
 
 PRECISIONS = ["float32", "float64", "mixed_float16", "mixed_bfloat16", "float16", "bfloat16"]
 
@@ -65,7 +66,7 @@ def test_no_step_is_declined_with_the_other_kernels():
     """oneDNN is switched on or off once for a process: there the other way."""
     if os.environ.get("TEST_ONEDNN_SWITCHED") == "1":
         pytest.skip("this is the other process")
-    value = "1" if os.environ.get("TF_ENABLE_ONEDNN_OPTS") == "0" else "0"
+    value = "0" if ONEDNN else "1"
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-x", __file__],
         env={**os.environ, "TF_ENABLE_ONEDNN_OPTS": value, "TEST_ONEDNN_SWITCHED": "1"},
