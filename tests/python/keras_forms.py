@@ -59,8 +59,16 @@ def state(model: keras.Model) -> list[np.ndarray]:
     return [np.array(keras.ops.convert_to_numpy(variable)) for variable in variables]
 
 
-def fit(model: keras.Model, x: Any, y: Any = None, **options: Any) -> list[np.ndarray]:
-    """Trains, and returns all that Keras tells of it, and the state."""
+def fit(
+    model: keras.Model, x: Any, y: Any = None, built: bool = True, **options: Any
+) -> list[np.ndarray]:
+    """Trains, and returns all that Keras tells of it, and the state.
+
+    built: the optimizer's variables are there before. Else the first trace of the step makes them,
+    and it is traced once more without: what runs is the same, and takes twice as long to make.
+    """
+    if built and model.built and isinstance(model.optimizer, keras.optimizers.Optimizer):
+        model.optimizer.build(model.trainable_variables)
     given: dict[str, Any] = {"verbose": 0, "shuffle": False}
     if isinstance(x, (np.ndarray, list, dict)):
         given["batch_size"] = BATCH

@@ -11,17 +11,17 @@ layers = keras.layers
 ROWS, LENGTH, FEATURES = 16, 24, 16
 
 
-def sequences(*between, depth=0, optimizer="sgd", features=FEATURES, last=None):
+def sequences(*between, depth=0, length=LENGTH, last=None):
     def train():
-        model = keras.Sequential([keras.Input((LENGTH, features), batch_size=ROWS)])
+        model = keras.Sequential([keras.Input((length, FEATURES), batch_size=ROWS)])
         for make in between:
             model.add(make())
         for _ in range(depth):
             model.add(layers.Dense(64, "tanh"))
         model.add((last or layers.GlobalAveragePooling1D)())
         model.add(layers.Dense(1))
-        model.compile(optimizer, "mse")
-        return fit(model, *keras_forms.data(LENGTH, features, rows=STEPS * ROWS), batch_size=ROWS)
+        model.compile("sgd", "mse")
+        return fit(model, *keras_forms.data(length, FEATURES, rows=STEPS * ROWS), batch_size=ROWS)
 
     return train
 
@@ -151,7 +151,8 @@ REWRITTEN = {
 }
 LOOPS = {
     "lstm_unrolled": sequences(
-        lambda: layers.LSTM(32, unroll=True, return_sequences=True, recurrent_dropout=0.1)
+        lambda: layers.LSTM(32, unroll=True, return_sequences=True, recurrent_dropout=0.1),
+        length=8,  # each time step is traced
     ),
     "masked_lstm": masked(layers.LSTM),
     "masked_gru": masked(layers.GRU, reset_after=False, dropout=0.2, recurrent_dropout=0.1),
