@@ -22,7 +22,7 @@ import lms
 import numpy as np
 import pytest
 import tensorflow as tf
-from helpers import kernels_need_more, run_python
+from helpers import kernels_need_more, run_forked
 from tensorflow.python.eager import context
 
 HERE = Path(__file__).parent
@@ -161,7 +161,7 @@ def main(module: str, names: list[str], budgets: dict[str, str]) -> None:
 
 def run_forms(module: str, names: list[str], budgets: dict[str, str]) -> dict[str, dict]:
     code = f"import sys; sys.path.insert(0, {str(HERE)!r}); import keras_forms; "
-    status, output = run_python(code + f"keras_forms.main({module!r}, {names!r}, {budgets!r})")
+    status, output = run_forked(code + f"keras_forms.main({module!r}, {names!r}, {budgets!r})")
     lines = [line[len(MARK) :] for line in output.splitlines() if line.startswith(MARK)]
     found = {line.pop("name"): line for line in map(json.loads, lines)}
     assert status == 0, output

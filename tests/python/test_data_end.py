@@ -7,7 +7,7 @@ import lms
 import numpy as np
 import pytest
 import tensorflow as tf
-from helpers import reports_on, run_python
+from helpers import reports_on, run_forked
 
 tf_keras = pytest.importorskip("tf_keras")
 
@@ -58,7 +58,7 @@ def fits():
 
 def test_weights_have_decayed_as_often_as_in_stock_tensorflow():
     code = f"import sys; sys.path.insert(0, {__file__.rpartition('/')[0]!r})\n"
-    status, output = run_python(code + "import test_data_end as t; t.fits()")
+    status, output = run_forked(code + "import test_data_end as t; t.fits()")
     assert status == 0, output
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import keras_forms
 import pytest
-from helpers import run_python
+from helpers import run_forked
 
 HERE = Path(__file__).parent
 MIRRORED = ("mirrored_own_loop", "mirrored_fit", "mirrored_by_collectives")
@@ -26,7 +26,7 @@ NAMES = ("model_parallel", *REWRITTEN)
 def results():
     """In a process of its own, which has two logical CPUs."""
     code = f"import sys; sys.path.insert(0, {str(HERE)!r}); import devices; devices.main({NAMES!r})"
-    status, output = run_python(code)
+    status, output = run_forked(code)
     assert status == 0, output
     lines = [line for line in output.splitlines() if line.startswith(keras_forms.MARK)]
     return {

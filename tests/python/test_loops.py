@@ -6,7 +6,7 @@ from pathlib import Path
 
 import loops
 import pytest
-from helpers import run_python
+from helpers import run_forked
 
 HERE = Path(__file__).parent
 KERAS = ("keras_sgd", "keras_adam")
@@ -16,7 +16,7 @@ KERAS = ("keras_sgd", "keras_adam")
 def lines():
     """In a process of its own: the number of threads is fixed once TensorFlow has started."""
     code = f"import sys; sys.path.insert(0, {str(HERE)!r}); import loops; loops.main()"
-    status, output = run_python(code)
+    status, output = run_forked(code)
     assert status == 0, output
     found = {line.split(":")[0]: line for line in output.splitlines() if " status=" in line}
     assert set(found) >= {step.__name__ for step in loops.STEPS} | set(KERAS), output

@@ -6,7 +6,7 @@ In processes of their own: devices are made before TensorFlow begins.
 import json
 
 import pytest
-from helpers import run_python
+from helpers import run_forked
 
 PROGRAM = """
 import json, warnings
@@ -39,7 +39,7 @@ print("REPORTS", json.dumps([
 
 def reports(keras="keras", drop=False, arrays=False, more=0, budget="1GiB"):
     values = {"keras": keras, "drop": drop, "arrays": arrays, "more": more, "budget": budget}
-    status, output = run_python(PROGRAM.format(**values))
+    status, output = run_forked(PROGRAM.format(**values))
     assert status == 0, output
     line = next(line for line in output.splitlines() if line.startswith("REPORTS "))
     return json.loads(line[len("REPORTS ") :])

@@ -8,7 +8,7 @@ from pathlib import Path
 import lms
 import pytest
 import tensorflow as tf
-from helpers import reports_on, run_python
+from helpers import reports_on, run_forked
 from shape_cases import FUNCTIONS, MODELS
 
 CASES = Path(__file__).with_name("shape_cases.py")
@@ -23,7 +23,7 @@ OFF |= {"loop": 0.25, "branch": 0.4}
 @pytest.fixture(scope="module")
 def figures() -> dict[str, dict]:
     """Of every case, measured in one process with one thread of each kind."""
-    status, output = run_python(
+    status, output = run_forked(
         f"import runpy; runpy.run_path({str(CASES)!r}, run_name='__main__')"
     )
     assert status == 0, output[-4000:]

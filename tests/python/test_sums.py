@@ -6,7 +6,7 @@ import lms
 import pytest
 import sums
 import tensorflow as tf
-from helpers import run_python
+from helpers import run_forked
 from steps import descend, named
 from tensorflow.python.eager import context
 
@@ -16,7 +16,7 @@ HERE = Path(__file__).parent
 def test_one_thread_of_each_kind_gives_the_bits_of_stock():
     """In a process of its own: the number of threads is fixed once TensorFlow has started."""
     code = f"import sys; sys.path.insert(0, {str(HERE)!r}); import sums; sums.main()"
-    status, output = run_python(code)
+    status, output = run_forked(code)
     assert status == 0, output
     lines = [line for line in output.splitlines() if "repeatable=" in line]
     assert len(lines) == len(sums.BUDGETS) * len(sums.STEPS), output
@@ -29,7 +29,7 @@ def test_a_sum_takes_its_terms_as_in_stock(means, tmp_path):
     """Neither another order nor swaps change who has read a term when the sum runs."""
     code = f"import sys; sys.path.insert(0, {str(HERE)!r}); import sum_holders; "
     code += f"sum_holders.main({means!r}, {str(tmp_path)!r})"
-    status, output = run_python(code)
+    status, output = run_forked(code)
     assert status == 0, output
     lines = [line for line in output.splitlines() if line.startswith("early=")]
     assert len(lines) == 2, output

@@ -17,8 +17,7 @@ import numpy as np
 import pytest
 import swap_models
 import tensorflow as tf
-from helpers import ONEDNN, PACKAGE, skip_where_scratch_is_too_large
-from patience import HANGS
+from helpers import ONEDNN, PACKAGE, run_forked, skip_where_scratch_is_too_large
 from swap_models import (
     Interruption,
     chain,
@@ -46,17 +45,13 @@ def environment() -> dict[str, str]:
 def trained(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """All models in one child with one thread of each kind: stock, stock again, swapped."""
     spill = tmp_path_factory.mktemp("spill")
-    child = subprocess.run(
-        [sys.executable, swap_models.__file__, str(spill), str(STEPS), *swap_models.MODELS],
-        env=environment(),
-        capture_output=True,
-        text=True,
-        timeout=HANGS,
-        check=False,
-    )
-    assert child.returncode == 0, child.stdout + child.stderr
+    arguments = ["", str(spill), str(STEPS), *swap_models.MODELS]
+    code = f"import runpy, sys; sys.path.insert(0, {str(HERE)!r}); sys.argv = {arguments!r}; "
+    code += f"runpy.run_path({swap_models.__file__!r}, run_name='__main__')"
+    status, output = run_forked(code)
+    assert status == 0, output
     assert list(spill.iterdir()) == []
-    ways = [json.loads(line) for line in child.stdout.splitlines()]
+    ways = [json.loads(line) for line in output.splitlines() if line.startswith("{")]
     return {way["name"]: way for way in ways}
 
 
