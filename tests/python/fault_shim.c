@@ -3,7 +3,7 @@
 // Only files that are open in the directory LMS_FAULT_DIRECTORY and have no name are touched. The test arms it through
 // ctypes: `fault_kind` 'w' (pwrite), 'r' (pread) or 'f' (fallocate); `fault_after` such calls succeed, the next fails
 // with `fault_errno`, once, and `fault_kind` is 0 again. 's' lets every pwrite and pread move 512 bytes at most (while
-// armed), 'i' lets every second call be interrupted (EINTR).
+// armed), 'i' lets every second call be interrupted (EINTR), 'h' holds every pwrite until it is no longer armed.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -61,6 +61,7 @@ typedef ssize_t (*read_type)(int, void*, size_t, off_t);
 typedef int (*fallocate_type)(int, int, off_t, off_t);
 
 static ssize_t write_through(const char* name, int fd, const void* data, size_t bytes, off_t offset) {
+  while (atomic_load(&fault_kind) == 'h' && is_spill(fd)) usleep(1000);
   if (due('w', fd) || interrupted(fd)) return -1;
   return NEXT(write_type, name)(fd, data, shortened(fd, bytes), offset);
 }

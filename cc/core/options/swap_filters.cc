@@ -65,4 +65,10 @@ std::vector<std::string> FilterSwappable(const Options& options, MemGraph* graph
   return warnings;
 }
 
+void FilterLarger(int64_t most_bytes, MemGraph* graph) {
+  for (MemBuffer& buffer : graph->buffers) {
+    if (buffer.bytes > most_bytes) buffer.swappable = false;
+  }
+}
+
 }  // namespace lms

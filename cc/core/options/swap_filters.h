@@ -1,8 +1,9 @@
-// Which tensors may be swapped, as the user says: by name scope and by type of operation.
+// Which tensors may be swapped, as the user says: by name scope and by type of operation; and by size.
 
 #ifndef LMS_CC_CORE_OPTIONS_SWAP_FILTERS_H_
 #define LMS_CC_CORE_OPTIONS_SWAP_FILTERS_H_
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,9 @@ namespace lms {
 // leave out. Returns a warning for each name among them that fits no buffer of the graph. Linear in buffers times
 // names.
 std::vector<std::string> FilterSwappable(const Options& options, MemGraph* graph);
+
+// Takes it from buffers of more than `most_bytes` as well: what a swap needs beside its tier is not there for them.
+void FilterLarger(int64_t most_bytes, MemGraph* graph);
 
 }  // namespace lms
 

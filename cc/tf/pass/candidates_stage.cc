@@ -1,5 +1,6 @@
 #include "cc/tf/pass/candidates_stage.h"
 
+#include <string>
 #include <utility>
 
 #include "cc/core/base/deadline.h"
@@ -10,6 +11,8 @@
 
 namespace lms {
 namespace {
+
+bool OnCpu(const std::string& device) { return device.find("CPU:") != std::string::npos; }
 
 void ImportAgain(const DeviceContext& context, const ReadStep& read, const BudgetGoal& goal, Candidates* candidates) {
   ImportedGraph* const imported = &candidates->imported;
@@ -35,6 +38,11 @@ void ChooseWhereToSwap(const DeviceContext& context, Candidates* candidates) {
   candidates->target.directory = candidates->swap.directory;
   candidates->target.limit_bytes = candidates->swap.tier == "disk" ? options.swap_disk_limit : options.swap_host_limit;
   candidates->warnings = FilterSwappable(options, &candidates->imported.graph);
+  // A GPU's way to a disk leads through pinned memory.
+  const bool through_host = candidates->swap.tier == "disk" && !OnCpu(candidates->imported.device);
+  if (!through_host || options.swap_host_limit == 0) return;
+  candidates->target.host_limit = options.swap_host_limit;
+  FilterLarger(options.swap_host_limit, &candidates->imported.graph);
 }
 
 void GiveHints(const DeviceContext& context, const HintMarks& marks, Candidates* candidates) {

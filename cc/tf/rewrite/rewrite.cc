@@ -258,6 +258,7 @@ class Rewriter {
     attrs["tier"].set_s(options_.swap.tier);
     attrs["directory"].set_s(options_.swap.directory);
     attrs["limit"].set_i(options_.swap.limit_bytes);
+    attrs["host_limit"].set_i(options_.swap.host_limit);
     attrs["deadline"].set_i(place_);
     if (order_) order_->Passed(order_->EventOfSwapOut(swap));
     out_.swap_out_nodes.push_back(node.name());
@@ -276,6 +277,7 @@ class Rewriter {
     attrs["T"].set_type(imported_.dtype_of_buffer[b]);
     // Sizes that were taken for granted must not become facts: later passes fold what they know of a shape.
     attrs["shape"].mutable_shape()->set_unknown_rank(true);
+    attrs["host_limit"].set_i(options_.swap.host_limit);
     attrs["deadline"].set_i(place_);
     const OpId trigger = SwapInTrigger(plan_.swap_ins[swap].before, index_[owner.node].region);
     if (trigger != kNone) AddControl(NameOf(trigger), &node);

@@ -2,11 +2,14 @@
 
 #include <utility>
 
-#include "cc/core/base/bytes.h"
 #include "cc/core/spill/spill_store.h"
+#include "cc/tf/runtime/host_bytes.h"
+#include "cc/tf/runtime/pending_spill.h"
+#include "cc/tf/runtime/staging.h"
 #include "cc/tf/runtime/swap_handle.h"
 #include "tensorflow/core/common_runtime/device.h"
 #include "tensorflow/core/framework/cancellation.h"
+#include "tensorflow/core/platform/env.h"
 
 namespace lms {
 namespace {
@@ -18,20 +21,25 @@ using DoneCallback = ::tensorflow::AsyncOpKernel::DoneCallback;
 
 tensorflow::Device* DeviceOf(OpKernelContext* context) { return static_cast<tensorflow::Device*>(context->device()); }
 
-absl::Status AllocatePinned(OpKernelContext* context, tensorflow::DataType dtype, const tensorflow::TensorShape& shape,
-                            Tensor* tensor) {
-  tensorflow::AllocatorAttributes pinned;
-  pinned.set_on_host(true);
-  pinned.set_gpu_compatible(true);
-  return context->allocate_temp(dtype, shape, tensor, pinned);
-}
-
 absl::Status CheckNotCancelled(OpKernelContext* context) {
   const tensorflow::CancellationManager* const manager = context->cancellation_manager();
   if (manager == nullptr || !const_cast<tensorflow::CancellationManager*>(manager)->IsCancelled()) {
     return absl::OkStatus();
   }
   return SwapStatus(*context, SpillStatus::Cancelled());
+}
+
+// The input to pinned memory, which `done` keeps.
+void CopyOut(OpKernelContext* context, Tensor* host, std::function<void(const absl::Status& status)> done) {
+  const Tensor& tensor = context->input(0);
+  if (tensor.TotalBytes() == 0) {
+    done(absl::OkStatus());
+    return;
+  }
+  context->op_device_context()->CopyDeviceTensorToCPU(&tensor, "lms_swap_out", DeviceOf(context), host,
+                                                      [context, done = std::move(done)](const absl::Status& copied) {
+                                                        done(copied.ok() ? CheckNotCancelled(context) : copied);
+                                                      });
 }
 
 // From pinned memory, which `host_owner` keeps, into the output.
@@ -50,10 +58,84 @@ void CopyIn(OpKernelContext* context, const Tensor* host, std::shared_ptr<const 
       });
 }
 
-// A pinned tensor on the way between device and disk.
-struct Staging {
-  Tensor host;
-  HostBytes host_bytes;
+// A swap-in from a disk, or from what is on its way there. The output comes last: only when the bytes are in pinned
+// memory. Where the device has none left for it at that moment, staging is given back while the op waits, as any op
+// does, and the bytes are fetched once more.
+class DiskFetch : public std::enable_shared_from_this<DiskFetch> {
+ public:
+  DiskFetch(OpKernelContext* context, tensorflow::DataType dtype, int64_t deadline, int64_t host_limit,
+            DoneCallback done)
+      : context_(context), dtype_(dtype), deadline_(deadline), host_limit_(host_limit), done_(std::move(done)) {}
+
+  void Begin() {
+    absl::Status status = CheckNotCancelled(context_);
+    std::shared_ptr<const SwapContent> content;
+    if (status.ok()) status = GetSwapContent(context_, dtype_, &content);
+    if (!status.ok()) return End(status);
+    PendingSpill::Place place = content->spill->Now();
+    if (!place.status.ok()) return End(SwapStatus(*context_, place.status));
+    if (place.pinned != nullptr) return Copy(std::move(place.pinned));
+    store_ = content->spill->store();
+    shape_ = content->shape;
+    TakeStaging({context_, dtype_, shape_, host_limit_, deadline_},
+                [self = shared_from_this(), entry = std::move(place.entry)](const absl::Status& taken,
+                                                                            std::shared_ptr<Staging> staging) mutable {
+                  if (!taken.ok()) return self->End(taken);
+                  self->Read(std::move(entry), std::move(staging));
+                });
+  }
+
+ private:
+  void Read(SpillHandle entry, std::shared_ptr<Staging> staging) {
+    char* const target = const_cast<char*>(staging->host().tensor_data().data());
+    store_->Read(std::move(entry), target, StepRequest(context_, deadline_),
+                 [self = shared_from_this(), staging = std::move(staging)](const SpillStatus& status) mutable {
+                   if (status.ok()) return self->Copy(std::move(staging));
+                   staging.reset();
+                   self->End(SwapStatus(*self->context_, status));
+                 });
+  }
+
+  void Copy(std::shared_ptr<Staging> staging) {
+    shape_ = staging->host().shape();
+    if (output_ == nullptr && !Allocate(/*wait=*/false).ok()) {
+      staging.reset();
+      // Not here: this may be a thread that other transfers need.
+      tensorflow::Env::Default()->SchedClosure([self = shared_from_this()] {
+        const absl::Status status = self->Allocate(/*wait=*/true);
+        if (!status.ok()) return self->End(status);
+        self->Begin();
+      });
+      return;
+    }
+    const Tensor* const host = &staging->host();
+    CopyIn(context_, host, std::move(staging), output_, std::move(done_));
+  }
+
+  absl::Status Allocate(bool wait) {
+    Tensor tensor;
+    const tensorflow::AllocationAttributes how(/*retry_on_failure=*/wait, /*allocation_will_be_logged=*/false, nullptr);
+    const absl::Status status = context_->allocate_temp(dtype_, shape_, &tensor, context_->output_alloc_attr(0), how);
+    if (!status.ok()) return status;
+    context_->set_output(0, tensor);
+    output_ = context_->mutable_output(0);
+    return status;
+  }
+
+  void End(const absl::Status& status) {
+    context_->SetStatus(status);
+    const DoneCallback done = std::move(done_);
+    done();
+  }
+
+  OpKernelContext* const context_;
+  const tensorflow::DataType dtype_;
+  const int64_t deadline_;
+  const int64_t host_limit_;
+  DoneCallback done_;
+  SpillStore* store_ = nullptr;
+  tensorflow::TensorShape shape_;
+  Tensor* output_ = nullptr;
 };
 
 }  // namespace
@@ -64,103 +146,92 @@ GpuSwapOut::GpuSwapOut(OpKernelConstruction* construction) : AsyncOpKernel(const
   OP_REQUIRES_OK(construction, construction->GetAttr("directory", &directory_));
   OP_REQUIRES_OK(construction, construction->GetAttr("deadline", &deadline_));
   OP_REQUIRES_OK(construction, construction->GetAttr("limit", &limit_));
+  OP_REQUIRES_OK(construction, construction->GetAttr("host_limit", &host_limit_));
   OP_REQUIRES_OK(construction, CheckSwappable(input_type(0)));
   disk_ = tier == "disk";
 }
 
 void GpuSwapOut::ComputeAsync(OpKernelContext* context, DoneCallback done) {
+  if (disk_) {
+    ToDisk(context, std::move(done));
+  } else {
+    ToHost(context, std::move(done));
+  }
+}
+
+void GpuSwapOut::ToHost(OpKernelContext* context, DoneCallback done) const {
   const Tensor& tensor = context->input(0);
   const auto bytes = static_cast<int64_t>(tensor.TotalBytes());
   auto content = std::make_shared<SwapContent>();
   content->dtype = tensor.dtype();
   content->shape = tensor.shape();
-  OP_REQUIRES_ASYNC(
-      context, content->host_bytes.Take(bytes, disk_ ? 0 : limit_),
-      absl::ResourceExhaustedError(name() + ": swapped tensors take " + FormatBytes(HostBytes::InUse()) +
-                                   " of pinned memory; another " + FormatBytes(bytes) + " exceed swap_host_limit, " +
-                                   FormatBytes(limit_) + ". Raise swap_host_limit, or swap less"),
-      done);
-  OP_REQUIRES_OK_ASYNC(context, AllocatePinned(context, tensor.dtype(), tensor.shape(), &content->host), done);
-  if (bytes == 0) {
-    Spill(context, std::move(content), std::move(done));
-    return;
-  }
+  OP_REQUIRES_ASYNC(context, content->host_bytes.Take(bytes, limit_), HostBytesExceeded(*context, bytes, limit_), done);
+  OP_REQUIRES_OK_ASYNC(context, AllocatePinned(context, tensor.dtype(), tensor.shape(), /*wait=*/true, &content->host),
+                       done);
   Tensor* const host = &content->host;
-  context->op_device_context()->CopyDeviceTensorToCPU(
-      &tensor, "lms_swap_out", DeviceOf(context), host,
-      [this, context, content = std::move(content), done = std::move(done)](const absl::Status& copied) mutable {
-        const absl::Status status = copied.ok() ? CheckNotCancelled(context) : copied;
-        if (status.ok()) {
-          Spill(context, std::move(content), std::move(done));
-          return;
-        }
-        context->SetStatus(status);
-        content.reset();
-        done();
-      });
+  CopyOut(context, host,
+          [context, content = std::move(content), done = std::move(done)](const absl::Status& status) mutable {
+            if (status.ok()) {
+              SetSwapHandle(context, std::move(content));
+            } else {
+              context->SetStatus(status);
+              content.reset();
+            }
+            done();
+          });
 }
 
-void GpuSwapOut::Spill(OpKernelContext* context, std::shared_ptr<SwapContent> content, DoneCallback done) const {
-  if (!disk_) {
-    SetSwapHandle(context, std::move(content));
-    done();
-    return;
-  }
-  content->store = &SharedSpillStore(directory_);
-  SpillRequest request = StepRequest(context, deadline_);
+void GpuSwapOut::ToDisk(OpKernelContext* context, DoneCallback done) const {
+  const Tensor& tensor = context->input(0);
+  TakeStaging({context, tensor.dtype(), tensor.shape(), host_limit_, deadline_},
+              [this, context, done = std::move(done)](const absl::Status& taken, std::shared_ptr<Staging> staging) {
+                OP_REQUIRES_OK_ASYNC(context, taken, done);
+                Tensor* const host = staging->mutable_host();
+                CopyOut(context, host,
+                        [this, context, staging = std::move(staging), done](const absl::Status& status) mutable {
+                          if (status.ok()) {
+                            Spill(context, std::move(staging));
+                          } else {
+                            context->SetStatus(status);
+                            staging.reset();
+                          }
+                          done();
+                        });
+              });
+}
+
+void GpuSwapOut::Spill(OpKernelContext* context, std::shared_ptr<Staging> staging) const {
+  auto content = std::make_shared<SwapContent>();
+  content->dtype = staging->host().dtype();
+  content->shape = staging->host().shape();
+  SpillRequest request;
+  request.deadline = deadline_;
   request.limit = limit_;
-  const absl::string_view bytes = content->host.tensor_data();
-  SpillStore* const store = content->store;
-  store->Write(bytes.data(), static_cast<int64_t>(bytes.size()), std::move(request),
-               [context, content = std::move(content), done = std::move(done)](const SpillStatus& status,
-                                                                               SpillHandle entry) mutable {
-                 if (status.ok()) {
-                   content->host = Tensor();
-                   content->host_bytes.Release();
-                   content->entry = std::move(entry);
-                   SetSwapHandle(context, std::move(content));
-                 } else {
-                   context->SetStatus(SwapStatus(*context, status));
-                   content.reset();
-                 }
-                 done();
-               });
+  content->spill =
+      std::make_unique<PendingSpill>(name(), &SharedSpillStore(directory_), std::move(staging), std::move(request));
+  SetSwapHandle(context, std::move(content));
 }
 
 GpuSwapIn::GpuSwapIn(OpKernelConstruction* construction) : AsyncOpKernel(construction) {
   OP_REQUIRES_OK(construction, construction->GetAttr("deadline", &deadline_));
+  OP_REQUIRES_OK(construction, construction->GetAttr("host_limit", &host_limit_));
   OP_REQUIRES_OK(construction, CheckSwappable(output_type(0)));
 }
 
 void GpuSwapIn::ComputeAsync(OpKernelContext* context, DoneCallback done) {
   std::shared_ptr<const SwapContent> content;
   OP_REQUIRES_OK_ASYNC(context, GetSwapContent(context, output_type(0), &content), done);
-  Tensor* output = nullptr;
-  OP_REQUIRES_OK_ASYNC(context, context->allocate_output(0, content->shape, &output), done);
-  if (content->store == nullptr) {
-    const Tensor* const host = &content->host;
-    CopyIn(context, host, std::move(content), output, std::move(done));
+  if (content->spill != nullptr) {
+    content.reset();  // only the input holds it, and goes when this op has ended
+    std::make_shared<DiskFetch>(context, output_type(0), deadline_, host_limit_, std::move(done))->Begin();
     return;
   }
-  auto staging = std::make_shared<Staging>();
-  staging->host_bytes.Take(static_cast<int64_t>(output->TotalBytes()), 0);
-  OP_REQUIRES_OK_ASYNC(context, AllocatePinned(context, content->dtype, content->shape, &staging->host), done);
-  char* const target = const_cast<char*>(staging->host.tensor_data().data());
-  SpillStore* const store = content->store;
-  SpillHandle entry = content->entry;
-  content.reset();  // from now on only the input holds it, and goes when this op has ended
-  store->Read(
-      std::move(entry), target, StepRequest(context, deadline_),
-      [context, staging = std::move(staging), output, done = std::move(done)](const SpillStatus& status) mutable {
-        if (!status.ok()) {
-          context->SetStatus(SwapStatus(*context, status));
-          staging.reset();
-          done();
-          return;
-        }
-        const Tensor* const host = &staging->host;
-        CopyIn(context, host, std::move(staging), output, std::move(done));
-      });
+  OP_REQUIRES_ASYNC(context, content->store == nullptr,
+                    absl::InvalidArgumentError(name() + ": the tensor was swapped out on another device"), done);
+  Tensor* output = nullptr;
+  OP_REQUIRES_OK_ASYNC(context, context->allocate_output(0, content->shape, &output), done);
+  const Tensor* const host = &content->host;
+  CopyIn(context, host, std::move(content), output, std::move(done));
 }
 
 }  // namespace lms

@@ -1,11 +1,14 @@
 // LmsSwapOut and LmsSwapIn on a GPU: through TensorFlow's own copy streams to pinned memory and back, and on to a spill
 // file for the tier "disk". No CUDA code: the device's context copies, asynchronously, and says when it has.
 //
-// Out: a pinned tensor is taken (counted; over `limit` on the tier "host" the step fails and names the option), the
-// device copies into it, and the handle exists when that has ended; for the disk the store then writes it, and it is
-// let go. In: the output is allocated, and what the handle holds is copied into it (read into a pinned tensor before,
-// from a disk). Inputs and handles stay until the last byte has been copied: the op has not ended before. Errors as in
-// swap_cpu.h, those of the device as they come. Thread-safety: as all kernels.
+// Out: a pinned tensor is taken (counted; over swap_host_limit the step fails and names the option), the device copies
+// into it, and the op ends when that has: its input goes. For the disk the store writes it behind the op
+// (pending_spill.h), and where there is no room for it the op waits for what is being written and read (staging.h). In,
+// from the host: the output is allocated, and what the handle holds is copied into it. From a disk: what has been
+// written is read into a pinned tensor first, what has not is there still; then the output is allocated. An error of
+// writing is the swap-in's. Handles stay until the last byte has been copied: the op has not ended before; without a
+// handle, as when a step fails, what is not yet written is not.
+// Errors as in swap_cpu.h, those of the device as they come. Thread-safety: as all kernels.
 
 #ifndef LMS_CC_TF_RUNTIME_SWAP_GPU_H_
 #define LMS_CC_TF_RUNTIME_SWAP_GPU_H_
@@ -18,7 +21,7 @@
 
 namespace lms {
 
-struct SwapContent;
+class Staging;
 
 class GpuSwapOut : public tensorflow::AsyncOpKernel {
  public:
@@ -27,13 +30,16 @@ class GpuSwapOut : public tensorflow::AsyncOpKernel {
   bool IsExpensive() override { return false; }  // it only hands the copy over
 
  private:
+  void ToHost(tensorflow::OpKernelContext* context, DoneCallback done) const;
+  void ToDisk(tensorflow::OpKernelContext* context, DoneCallback done) const;
   // The pinned copy is complete.
-  void Spill(tensorflow::OpKernelContext* context, std::shared_ptr<SwapContent> content, DoneCallback done) const;
+  void Spill(tensorflow::OpKernelContext* context, std::shared_ptr<Staging> staging) const;
 
   bool disk_ = false;
   std::string directory_;
   int64_t deadline_ = 0;
-  int64_t limit_ = 0;
+  int64_t limit_ = 0;       // of the tier
+  int64_t host_limit_ = 0;  // of pinned memory, on the way to a disk
 };
 
 class GpuSwapIn : public tensorflow::AsyncOpKernel {
@@ -44,6 +50,7 @@ class GpuSwapIn : public tensorflow::AsyncOpKernel {
 
  private:
   int64_t deadline_ = 0;
+  int64_t host_limit_ = 0;  // of pinned memory, on the way from a disk
 };
 
 }  // namespace lms

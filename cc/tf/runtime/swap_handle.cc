@@ -1,36 +1,10 @@
 #include "cc/tf/runtime/swap_handle.h"
 
-#include <atomic>
-
 #include "tensorflow/core/framework/cancellation.h"
 #include "tensorflow/core/framework/types.h"
 #include "tensorflow/core/framework/variant.h"
 
 namespace lms {
-namespace {
-
-std::atomic<int64_t> host_bytes_in_use{0};
-std::atomic<int64_t> host_bytes_peak{0};
-
-}  // namespace
-
-bool HostBytes::Take(int64_t bytes, int64_t limit) {
-  int64_t before = host_bytes_in_use;
-  do {
-    if (limit > 0 && before + bytes > limit) return false;
-  } while (!host_bytes_in_use.compare_exchange_weak(before, before + bytes));
-  bytes_ += bytes;
-  int64_t peak = host_bytes_peak;
-  while (before + bytes > peak && !host_bytes_peak.compare_exchange_weak(peak, before + bytes)) {
-  }
-  return true;
-}
-
-void HostBytes::Release() { host_bytes_in_use -= std::exchange(bytes_, 0); }
-
-int64_t HostBytes::InUse() { return host_bytes_in_use; }
-int64_t HostBytes::Peak() { return host_bytes_peak; }
-void HostBytes::ResetPeak() { host_bytes_peak = host_bytes_in_use.load(); }
 
 std::string SwapHandle::DebugString() const {
   if (content_ == nullptr) return "a swapped tensor that is gone";

@@ -2,7 +2,7 @@
 //
 // SwapHandle is the value of the Variant; copies of it share one SwapContent, which gives back what it holds with the
 // last of them. It never leaves its process: it cannot be encoded. Thread-safety: a SwapContent does not change once
-// its handle exists; HostBytes is thread-safe.
+// its handle exists, but for `spill`, which is thread-safe.
 
 #ifndef LMS_CC_TF_RUNTIME_SWAP_HANDLE_H_
 #define LMS_CC_TF_RUNTIME_SWAP_HANDLE_H_
@@ -14,40 +14,23 @@
 #include <utility>
 
 #include "cc/core/spill/spill_store.h"
+#include "cc/tf/runtime/host_bytes.h"
+#include "cc/tf/runtime/pending_spill.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/tensor.h"
 #include "tensorflow/core/framework/variant_tensor_data.h"
 
 namespace lms {
 
-// Pinned memory that swapped tensors take in this process: counted, and bounded where a swap-out says by how much.
-class HostBytes {
- public:
-  HostBytes() = default;
-  ~HostBytes() { Release(); }
-  HostBytes(const HostBytes&) = delete;
-  HostBytes& operator=(const HostBytes&) = delete;
-
-  // False, and nothing is taken, where all together would exceed `limit` (0: none).
-  bool Take(int64_t bytes, int64_t limit);
-  void Release();
-
-  static int64_t InUse();
-  static int64_t Peak();
-  static void ResetPeak();
-
- private:
-  int64_t bytes_ = 0;
-};
-
 struct SwapContent {
   tensorflow::DataType dtype = tensorflow::DT_INVALID;
   tensorflow::TensorShape shape;
-  // One of the two.
-  SpillStore* store = nullptr;
+  // One of the three.
+  SpillStore* store = nullptr;  // of a CPU, with `entry`
   SpillHandle entry;
-  tensorflow::Tensor host;
-  HostBytes host_bytes;  // of `host`
+  tensorflow::Tensor host;              // of a GPU
+  HostBytes host_bytes;                 // of `host`
+  std::unique_ptr<PendingSpill> spill;  // of a GPU, on a disk or on its way there
 };
 
 class SwapHandle {

@@ -27,6 +27,7 @@ void RegisterOps() {
       .Attr("directory: string = ''")
       .Attr("deadline: int = 0")
       .Attr("limit: int = 0")
+      .Attr("host_limit: int = 0")
       .SetIsStateful()
       .SetShapeFn(tensorflow::shape_inference::ScalarShape);
   REGISTER_OP("LmsSwapIn")
@@ -35,6 +36,7 @@ void RegisterOps() {
       .Attr("T: type")
       .Attr("shape: shape")
       .Attr("deadline: int = 0")
+      .Attr("host_limit: int = 0")
       .SetIsStateful()
       .SetShapeFn([](InferenceContext* context) {
         ShapeHandle handle;

@@ -1,11 +1,11 @@
 // The ops that move a tensor's bytes out of the device's memory and back, and the one that measures the way.
 //
-//   LmsSwapOut      tensor -> handle; the output exists only when the copy has ended. Attrs: T, tier ("host" or
-//   "disk"),
-//                   directory ("": the default one), deadline (smaller is more urgent), limit (bytes on the tier: of
-//                   pinned memory in this process, or of the spill file; 0: none)
+//   LmsSwapOut      tensor -> handle; the output exists only when the device's memory is not needed any more. Attrs: T,
+//                   tier ("host" or "disk"), directory ("": the default one), deadline (smaller is more urgent), limit
+//                   (bytes on the tier: of pinned memory in this process, or of the spill file; 0: none), host_limit
+//                   (bytes of pinned memory on a GPU's way to a disk; 0: none but the machine's)
 //   LmsSwapIn       handle -> tensor; may run several times per handle. Attrs: T, shape (for shape inference; the
-//                   handle knows the real one), deadline
+//                   handle knows the real one), deadline, host_limit
 //   LmsMeasureLink  -> [out, in, out while both, in while both (bytes per us), latency (us)] of copies of `bytes` bytes
 //                   between a GPU and pinned memory
 //

@@ -35,6 +35,10 @@ class CountedMemory : public tensorflow::Allocator {
  public:
   std::string Name() override { return "counted"; }
   void* AllocateRaw(size_t alignment, size_t bytes) override {
+    if (in_use_ + static_cast<int64_t>(bytes) > most && refused) {
+      const std::function<void()> now = refused;  // which may take itself away
+      now();
+    }
     const std::lock_guard<std::mutex> lock(mutex_);
     if (in_use_ + static_cast<int64_t>(bytes) > most) return nullptr;
     void* const pointer = tensorflow::cpu_allocator_base()->AllocateRaw(alignment, bytes);
@@ -51,6 +55,7 @@ class CountedMemory : public tensorflow::Allocator {
   int64_t in_use() const { return in_use_; }
 
   int64_t most = int64_t{1} << 40;
+  std::function<void()> refused;  // is called before an allocation of more is, and may make room
 
  private:
   std::mutex mutex_;

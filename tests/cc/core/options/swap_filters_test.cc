@@ -78,6 +78,15 @@ TEST(SwapFilters, WhatIsNotSwappableStaysSo) {
   EXPECT_FALSE(graph.buffers[0].swappable);
 }
 
+TEST(SwapFilters, LargerOnes) {
+  MemGraph graph = Graph();
+  graph.buffers[0].bytes = 101;
+  graph.buffers[1].bytes = 100;
+  FilterLarger(100, &graph);
+  EXPECT_FALSE(graph.buffers[0].swappable);
+  EXPECT_TRUE(graph.buffers[1].swappable);
+}
+
 TEST(SwapFilters, NamesThatFitNothingAreTold) {
   Options options;
   options.swap_include = "block1,blok2";

@@ -37,7 +37,19 @@ TEST(RewriteSwaps, ASwapOutReadsTheTensorAndWaitsForNothingElse) {
   EXPECT_EQ(node->attr().at("tier").s(), "disk");
   EXPECT_EQ(node->attr().at("directory").s(), "/spill");
   EXPECT_EQ(node->attr().at("limit").i(), 12345);
+  EXPECT_EQ(node->attr().at("host_limit").i(), 0);
   EXPECT_EQ(out.result.swap_out_nodes, std::vector<std::string>{kOut});
+}
+
+TEST(RewriteSwaps, BothWaysKnowHowMuchPinnedMemoryTheWayToADiskMayTake) {
+  const Imported step(testing::TrainChain(3));
+  RewriteOptions options;
+  options.swap.tier = "disk";
+  options.swap.host_limit = 777;
+  const Swapped out(step, SwapPlan(step, {{"tanh_1", "tanh_2"}}, {{"tanh_1", "weight_grad_2"}}), options);
+  ASSERT_TRUE(out.status.ok()) << out.status.message();
+  EXPECT_EQ(out.Find(kOut)->attr().at("host_limit").i(), 777);
+  EXPECT_EQ(out.Find(kIn)->attr().at("host_limit").i(), 777);
 }
 
 TEST(RewriteSwaps, ASwapInWaitsForItsPlaceAndLaterReadersReadIt) {
