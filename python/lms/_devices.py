@@ -87,9 +87,15 @@ class Device:
         """What the budget "auto" is on this device."""
         return self.usable_bytes or int(self.memory_bytes * 0.92)
 
+    @property
+    def generation(self) -> int:
+        """The first part of the capability, as a number: that of "10.0" is above that of "8.9"."""
+        first = self.capability.partition(".")[0]
+        return int(first) if first.isdecimal() else 0
+
     def flops(self, dtype: str = "float32") -> float:
         """FLOP/s of matrix products and convolutions of `dtype` ("float32", "float16", ...)."""
-        if dtype == "float16" or (dtype == "bfloat16" and self.capability >= "8"):
+        if dtype == "float16" or (dtype == "bfloat16" and self.generation >= 8):
             return self.fp16_flops or self.fp32_flops
         return self.tf32_flops or self.fp32_flops
 
@@ -194,6 +200,20 @@ _GPUS = (
         aliases=("A100-SXM4-80GB",),
     ),
     Device(
+        "A10G",
+        memory_bytes=24 * GIB,
+        # Nobody's log: as on an L4, which has as much of the same memory.
+        usable_bytes=20_795 * MIB,
+        fp32_flops=35e12,
+        tf32_flops=35e12,
+        fp16_flops=70e12,
+        memory_bandwidth=600e9,
+        host_bandwidth=PCIE4,
+        capability="8.6",
+        source="NVIDIA A10G data sheet (of AWS G5), the figures without sparsity",
+        aliases=("NVIDIA A10G",),
+    ),
+    Device(
         "L4",
         memory_bytes=24 * GIB,
         usable_bytes=20_795 * MIB,
@@ -206,6 +226,20 @@ _GPUS = (
         source="NVIDIA L4 Tensor Core GPU data sheet (tensor figures halved: the sheet's are "
         "sparse)",
         aliases=("NVIDIA L4",),
+    ),
+    Device(
+        "L40S",
+        memory_bytes=48 * GIB,
+        # Nobody's log: an L4 keeps back a sixteenth, for error correction, and 2,245 MiB.
+        usable_bytes=43_835 * MIB,
+        fp32_flops=91.6e12,
+        tf32_flops=183e12,
+        fp16_flops=362e12,
+        memory_bandwidth=864e9,
+        host_bandwidth=PCIE4,
+        capability="8.9",
+        source="NVIDIA L40S data sheet, the figures without sparsity",
+        aliases=("NVIDIA L40S", "L40S-48GB"),
     ),
     Device(
         "H100",
@@ -237,6 +271,36 @@ _GPUS = (
         aliases=("H200-141GB", "H200 SXM"),
     ),
     Device(
+        "GH200",
+        memory_bytes=96 * GIB,
+        # Nobody's log: what an H100 keeps back.
+        usable_bytes=95_147 * MIB,
+        fp32_flops=67e12,
+        tf32_flops=494.5e12,
+        fp16_flops=989.5e12,
+        memory_bandwidth=4000e9,
+        host_bandwidth=450e9,  # NVLink-C2C: 900 GB/s, both ways together
+        capability="9.0",
+        source="NVIDIA GH200 Grace Hopper Superchip data sheet, 96 GB HBM3 (tensor figures "
+        "halved: the sheet's are sparse)",
+        aliases=("GH200-96GB", "GH200 480GB", "Grace Hopper"),
+    ),
+    Device(
+        "B200",
+        memory_bytes=180 * 10**9,
+        # Nobody's log: what an H200 is taken to keep back.
+        usable_bytes=180 * 10**9 - 2 * GIB - 768 * MIB,
+        fp32_flops=75e12,
+        tf32_flops=1100e12,
+        fp16_flops=2250e12,
+        memory_bandwidth=7700e9,
+        host_bandwidth=PCIE5,
+        capability="10.0",
+        source="NVIDIA HGX B200 data sheet, an eighth of it (tensor figures halved: the sheet's "
+        "are sparse)",
+        aliases=("B200-180GB", "HGX B200"),
+    ),
+    Device(
         "RTX 3090",
         memory_bytes=24 * GIB,
         usable_bytes=22_289 * MIB,
@@ -261,6 +325,20 @@ _GPUS = (
         capability="8.9",
         source="NVIDIA Ada GPU architecture white paper",
         aliases=("4090", "GeForce RTX 4090"),
+    ),
+    Device(
+        "RTX 5090",
+        memory_bytes=32 * GIB,
+        # Nobody's log: what an RTX 4090 keeps back.
+        usable_bytes=30_292 * MIB,
+        fp32_flops=104.8e12,
+        tf32_flops=104.8e12,
+        fp16_flops=209.5e12,
+        memory_bandwidth=1792e9,
+        host_bandwidth=PCIE5,
+        capability="12.0",
+        source="NVIDIA RTX Blackwell GPU architecture white paper",
+        aliases=("5090", "GeForce RTX 5090"),
     ),
 )
 

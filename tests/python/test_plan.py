@@ -342,6 +342,22 @@ def test_the_cost_model_has_the_tables_speeds():
             assert bandwidth == pytest.approx(device.memory_bandwidth, rel=0.001)
 
 
+def test_capabilities_are_numbers():
+    # As texts "10.0" and "12.0" are below "8".
+    for name in ("A100-40GB", "H100", "B200", "RTX 5090"):
+        device = _devices.find(name)
+        assert device.flops("bfloat16") == device.fp16_flops, name
+    for name in ("T4", "V100-16GB"):
+        assert _devices.find(name).flops("bfloat16") == _devices.find(name).fp32_flops, name
+
+
+@pytest.mark.parametrize("name", ["A10G", "l40s", "GeForce RTX 5090", "nvidia b200", "gh200 480gb"])
+def test_newer_devices_are_known(name):
+    device = _devices.find(name)
+    assert device.source != "given"
+    assert device.fp32_flops <= device.tf32_flops < device.fp16_flops
+
+
 def test_budgets_are_what_a_program_can_have():
     for device in lms.devices():
         assert 0 < device.budget_bytes <= device.memory_bytes, device.name
