@@ -4,6 +4,7 @@
 
 #include "cc/core/graph/node_names.h"
 #include "cc/tf/graph/loops.h"
+#include "cc/tf/sizes/gpu_prices.h"
 #include "cc/tf/sizes/list_shapes.h"
 #include "cc/tf/sizes/op_key.h"
 #include "cc/tf/sizes/row_slices.h"
@@ -163,11 +164,17 @@ class Costs {
       context.op_info = grappler::BuildOpInfoWithoutDevice(Unfused(node, *main), nodes, inputs);
     }
     for (auto& output : outputs) *context.op_info.add_outputs() = std::move(output);
-    *context.op_info.mutable_device() = device;
+    tensorflow::DeviceProperties* const estimated = context.op_info.mutable_device();
+    *estimated = AsEstimated(device);
+    const tensorflow::DataType made =
+        context.op_info.outputs_size() == 0 ? tensorflow::DT_INVALID : context.op_info.outputs(0).dtype();
+    estimated->set_frequency(estimated->frequency() * TensorCoreFactor(device, context.op_info.op(), made));
     const grappler::Costs costs = estimator_.PredictCosts(context);
     const double predicted_us = static_cast<double>(costs.execution_time.count()) / 1e3;
     const bool usable = !costs.inaccurate && predicted_us > 0;
-    return (usable ? predicted_us : std::max(by_bytes_us, predicted_us)) * DearerThanEstimated(context.op_info.op());
+    const double us =
+        (usable ? predicted_us : std::max(by_bytes_us, predicted_us)) * DearerThanEstimated(context.op_info.op());
+    return std::max(us, LeastMicroseconds(device, node));
   }
 
  private:

@@ -23,30 +23,92 @@ tensorflow::DeviceProperties Device(const std::string& type, int64_t kilobytes_p
   return device;
 }
 
-// Of an op that TensorFlow's estimator does not know, and that reads 996,000 bytes and writes 4,000.
-double CostUs(const std::string& place, const tensorflow::DeviceProperties& device) {
-  testing::GraphBuilder graph;
-  graph.Feed("x", {249, 1000});
-  graph.Float("y", "BiasAddGrad", {"x"})->set_device(place);
-  graph.Fetch("y");
+double CostOf(const tensorflow::grappler::GrapplerItem& item, const std::string& place,
+              const tensorflow::DeviceProperties& device) {
   tensorflow::grappler::VirtualCluster cluster(
       std::unordered_map<std::string, tensorflow::DeviceProperties>{{place, device}});
-  TensorSizes sizes(graph.item(), 32);
+  TensorSizes sizes(item, 32);
   EXPECT_TRUE(sizes.Infer().ok());
   sizes.EstimateCosts(&cluster);
   return sizes.Of("y").cost_us;
 }
 
+// Of an op that TensorFlow's estimator does not know, and that reads `rows` x 4,000 bytes and writes 4,000.
+double CostUs(const std::string& place, const tensorflow::DeviceProperties& device, int64_t rows = 2499) {
+  testing::GraphBuilder graph;
+  graph.Feed("x", {rows, 1000});
+  graph.Float("y", "BiasAddGrad", {"x"})->set_device(place);
+  graph.Fetch("y");
+  return CostOf(graph.item(), place, device);
+}
+
 TEST(TensorSizes, AGpuMovesTheBytesOfAnUnknownOpAtItsOwnBandwidth) {
-  // 1 MB at 250 GB/s is 4 us; at twice that, 2 us.
-  EXPECT_DOUBLE_EQ(CostUs(kGpu, Device("GPU", 250000000)), 4);
-  EXPECT_DOUBLE_EQ(CostUs(kGpu, Device("GPU", 500000000)), 2);
+  // 10 MB at 250 GB/s is 40 us; at twice that, 20 us.
+  EXPECT_DOUBLE_EQ(CostUs(kGpu, Device("GPU", 250000000)), 40);
+  EXPECT_DOUBLE_EQ(CostUs(kGpu, Device("GPU", 500000000)), 20);
 }
 
 TEST(TensorSizes, ACpuAndAGpuOfWhichNothingIsKnownMoveTenGigabytesPerSecond) {
-  // 1 MB at 10 GB/s: 100 us.
-  EXPECT_DOUBLE_EQ(CostUs(testing::kCpu, Device("CPU", 500000000)), 100);
-  EXPECT_DOUBLE_EQ(CostUs(kGpu, Device("GPU", 0)), 100);
+  // 10 MB at 10 GB/s: 1,000 us.
+  EXPECT_DOUBLE_EQ(CostUs(testing::kCpu, Device("CPU", 500000000)), 1000);
+  EXPECT_DOUBLE_EQ(CostUs(kGpu, Device("GPU", 0)), 1000);
+}
+
+TEST(TensorSizes, AKernelOnAGpuHasToBeLaunched) {
+  // 12 kB: 0.048 us at 250 GB/s, less than a launch; 1.2 us at the 10 GB/s of a CPU, which launches nothing.
+  EXPECT_DOUBLE_EQ(CostUs(kGpu, Device("GPU", 250000000), 2), 5);
+  EXPECT_DOUBLE_EQ(CostUs(testing::kCpu, Device("CPU", 500000000), 2), 1.2);
+  // What only hands on its input has no kernel.
+  testing::GraphBuilder graph;
+  graph.Feed("x", {10});
+  graph.Float("y", "Identity", {"x"})->set_device(kGpu);
+  graph.Fetch("y");
+  EXPECT_LT(CostOf(graph.item(), kGpu, Device("GPU", 250000000)), 1);
+}
+
+// Of a product of two matrices of 4,096 x 4,096.
+double ProductUs(const std::string& place, const tensorflow::DeviceProperties& device, tensorflow::DataType type) {
+  testing::GraphBuilder graph;
+  for (const char* operand : {"a", "b"}) {
+    graph.Add(operand, "Placeholder", {}, {testing::Type("dtype", type), testing::Shape("shape", {4096, 4096})});
+    graph.item().feed.emplace_back(operand, tensorflow::Tensor());
+  }
+  graph.Add("y", "MatMul", {"a", "b"}, {testing::Type("T", type)})->set_device(place);
+  graph.Fetch("y");
+  return CostOf(graph.item(), place, device);
+}
+
+TEST(TensorSizes, ProductsOfHalfPrecisionRunOnTensorCoresWhereTheGpuHasThem) {
+  using tensorflow::DT_BFLOAT16;
+  using tensorflow::DT_FLOAT;
+  using tensorflow::DT_HALF;
+  // 50 multiprocessors x 64 lanes x 2 at 1 GHz: 6.4 TFLOP/s; 2 x 4096^3 operations: 21,475 us. The rest is for moving
+  // 100 to 200 MB at 10 TB/s.
+  tensorflow::DeviceProperties gpu = Device("GPU", 10000000000);
+  const auto product = [&gpu](const char* capability, tensorflow::DataType type) {
+    (*gpu.mutable_environment())["architecture"] = capability;
+    return ProductUs(kGpu, gpu, type);
+  };
+  const double plain = 21475;
+  for (const char* capability : {"6.0", "7.0", "8.0", "9.0", "10.0", "12.0"}) {
+    EXPECT_NEAR(product(capability, DT_FLOAT), plain, 30) << capability;
+  }
+  EXPECT_NEAR(product("6.0", DT_HALF), plain, 30);
+  EXPECT_NEAR(product("7.0", DT_BFLOAT16), plain, 30);
+  EXPECT_NEAR(product("7.5", DT_HALF), plain / 8, 30);
+  EXPECT_NEAR(product("8.0", DT_HALF), plain / 16, 30);
+  EXPECT_NEAR(product("8.0", DT_BFLOAT16), plain / 16, 30);
+  EXPECT_NEAR(product("8.9", DT_BFLOAT16), plain / 4, 30);
+  EXPECT_NEAR(product("9.0", DT_HALF), plain / 32, 30);
+  EXPECT_NEAR(product("10.0", DT_HALF), plain / 64, 30);
+  EXPECT_NEAR(product("12.0", DT_HALF), plain / 4, 30);
+  // Rates that are given stay as they are, and a CPU has none of this.
+  (*gpu.mutable_environment())["lms_rates"] = "given";
+  EXPECT_NEAR(product("8.0", DT_HALF), plain, 30);
+  tensorflow::DeviceProperties cpu = Device("CPU", 10000000000);
+  const double on_cpu = ProductUs(testing::kCpu, cpu, DT_HALF);
+  (*cpu.mutable_environment())["architecture"] = "8.0";
+  EXPECT_DOUBLE_EQ(ProductUs(testing::kCpu, cpu, DT_HALF), on_cpu);
 }
 
 }  // namespace

@@ -1,0 +1,36 @@
+// What Grappler's estimator leaves out of a GPU's prices: that each kernel has to be launched, and that products and
+// convolutions of half precision run on tensor cores.
+//
+// Pure functions; nothing here changes the price of an op on another device.
+
+#ifndef LMS_CC_TF_SIZES_GPU_PRICES_H_
+#define LMS_CC_TF_SIZES_GPU_PRICES_H_
+
+#include <string>
+
+#include "tensorflow/core/framework/node_def.pb.h"
+#include "tensorflow/core/framework/types.pb.h"
+#include "tensorflow/core/protobuf/device_properties.pb.h"
+
+namespace lms {
+
+// An entry of a GPU's environment: its frequency and cores already say what it does of the type that counts (lms.plan).
+inline constexpr char kRatesGiven[] = "lms_rates";
+
+// The compute capability as a number, 10.0 above 8.9; 0 where the device does not say.
+double ComputeCapability(const tensorflow::DeviceProperties& device);
+
+// The device as the estimator understands it: it compares capabilities as texts, and takes "10.0" for one below "3".
+tensorflow::DeviceProperties AsEstimated(tensorflow::DeviceProperties device);
+
+// How many times as many operations as the estimator counts on for it the GPU does in an op of this type on tensors of
+// this one; 1 for all but products and convolutions of float16 and bfloat16.
+int TensorCoreFactor(const tensorflow::DeviceProperties& device, const std::string& op_type,
+                     tensorflow::DataType dtype);
+
+// The least that the node takes on the device: the launch of a kernel where it is a GPU and the node may have one.
+double LeastMicroseconds(const tensorflow::DeviceProperties& device, const tensorflow::NodeDef& node);
+
+}  // namespace lms
+
+#endif  // LMS_CC_TF_SIZES_GPU_PRICES_H_
