@@ -37,8 +37,8 @@ std::string KernelKey(const NodeDef& node, const std::string& device) {
   return key;
 }
 
-// Which inputs a kernel of a node's device wants in host memory, and which outputs it leaves there. Each kind of node is
-// looked up once: where an op has no kernel TensorFlow goes through all that there are, to say which.
+// Which inputs a kernel of a node's device wants in host memory, and which outputs it leaves there. Each kind of node
+// is looked up once: where an op has no kernel TensorFlow goes through all that there are, to say which.
 class HostTensors {
  public:
   void Read(const NodeDef& node, NodeTypes* types) {
