@@ -224,7 +224,7 @@ def mirrored() -> dict[str, Any]:
     import tensorflow as tf
 
     names = [device.name for device in tf.config.list_logical_devices("GPU")]
-    data = np.random.default_rng(0).normal(size=(4 * 512, 64)).astype(np.float32)
+    data = np.random.default_rng(0).normal(size=(2 * 2048, 64)).astype(np.float32)
 
     def train() -> tuple[list[float], str]:
         keras.utils.set_random_seed(3)
@@ -237,7 +237,7 @@ def mirrored() -> dict[str, Any]:
                 model.add(keras.layers.Dense(256, "tanh"))
             model.add(keras.layers.Dense(1))
             model.compile("sgd", "mse", jit_compile=False)
-        history = model.fit(data, data[:, :1], batch_size=512, epochs=2, shuffle=False, verbose=0)
+        history = model.fit(data, data[:, :1], batch_size=2048, epochs=2, shuffle=False, verbose=0)
         return history.history["loss"], _state(model.trainable_variables)
 
     by_stock = train()
@@ -252,7 +252,7 @@ def mirrored() -> dict[str, Any]:
             "measured": report.measured_peak_bytes,
         }
         for report in lms.reports()
-        if "GPU" in report.device and report.status == "rewritten"
+        if "GPU" in report.device and report.status != "skipped"
     ]
     return {"stock": by_stock, "lms": ours, "devices": names, "reports": reports}
 

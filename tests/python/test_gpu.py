@@ -124,4 +124,6 @@ def test_replicas_have_the_same_plans_and_weights_as_stock():
     assert found["lms"] == found["stock"]
     reports = found["reports"]
     assert len({report["device"] for report in reports}) == 2
-    assert len({report["after"] for report in reports}) == 1
+    assert {report["status"] for report in reports} == {"rewritten"}
+    for report in reports:
+        assert report["after"] <= report["budget"]
