@@ -24,6 +24,7 @@ standin.load(memory_mb=128, guard=True)
 import numpy as np, tensorflow as tf
 import lms
 from lms import _native
+from helpers import train_chain
 from swaps import swap_graph
 
 spill = sys.argv[1]
@@ -66,17 +67,7 @@ def start():
     return [tf.Variable(tf.random.stateless_normal([256, 256], [1, i]) / 16) for i in range(12)]
 
 def make(weights):
-    @tf.function
-    def step(x):
-        with tf.GradientTape() as tape:
-            y = x
-            for weight in weights:
-                y = tf.tanh(tf.matmul(y, weight))
-            loss = tf.reduce_mean(y * y)
-        for weight, gradient in zip(weights, tape.gradient(loss, weights)):
-            weight.assign_sub(0.1 * gradient)
-        return loss
-    return step
+    return tf.function(lambda x: train_chain(weights, x))
 
 with tf.device("GPU:0"):
     x = tf.random.stateless_normal([2048, 256], [1, 2])
