@@ -60,7 +60,9 @@ def properties_of(device: Device, dtype: str) -> Any:
         memory_size=device.memory_bytes,
         bandwidth=max(1, round(device.memory_bandwidth / 1e3)),  # KB/s
     )
-    properties.environment["architecture"] = device.capability
+    # The cost model compares texts, and takes "10.0" for one of its oldest.
+    known = device.generation < 10
+    properties.environment["architecture"] = device.capability if known else "9.0"
     # The frequency is for `dtype` already (gpu_prices.h).
     properties.environment["lms_rates"] = "given"
     return properties
