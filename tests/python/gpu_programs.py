@@ -1,22 +1,15 @@
-"""Programs on the stand-in GPU (tests/standin). Run as a program, in a process of its own:
-
-    python gpu_programs.py NAME [standin settings as name=value …]
-
-prints what NAME returns as JSON, in a line that begins with "RESULT ".
-"""
+"""Programs on the stand-in GPU (tests/standin), run by gpu_child: what each computes and takes."""
 
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "standin"))
-import standin
+import gpu_child
+from gpu_child import standin
 
 GPU = "GPU:0"
 WIDTH, ROWS, LAYERS = 256, 1024, 12
@@ -132,6 +125,8 @@ def ways() -> dict[str, Any]:
         "disk": _run(memory_budget="60%", recompute=False, swap_to="disk"),
         "least": _run(memory_budget="min"),
     }
+    if gpu_child.ON_CARD:
+        return results
     traffic = [standin.traffic(way) for way in (standin.OUT, standin.IN)]
     return {
         **results,
@@ -268,17 +263,7 @@ def touch_from_the_host() -> dict[str, Any]:
     return {"byte": ctypes.string_at(standin.first_address(), 1)[0]}
 
 
-def main() -> None:
-    name, *settings = sys.argv[1:]
-    if name == "kernels":  # the CPU's own are to be those that the stand-in has
-        os.environ["TF_ENABLE_ONEDNN_OPTS"] = "0"
-    standin.load(**dict(setting.split("=") for setting in settings))
-    import tensorflow as tf
-
-    tf.config.threading.set_inter_op_parallelism_threads(1)
-    tf.config.threading.set_intra_op_parallelism_threads(1)
-    print("RESULT", json.dumps(globals()[name]()))
-
-
 if __name__ == "__main__":
-    main()
+    if sys.argv[1] == "kernels":  # the CPU's own are to be those that the stand-in has
+        os.environ["TF_ENABLE_ONEDNN_OPTS"] = "0"
+    gpu_child.main(globals())

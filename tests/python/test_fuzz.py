@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import subprocess
@@ -9,6 +10,7 @@ import sys
 from pathlib import Path
 
 import lms
+import numpy as np
 import pytest
 from patience import HANGS
 
@@ -63,6 +65,21 @@ def test_a_program_that_lms_has_to_rewrite_is_seen_as_such(tmp_path):
     (outcomes,) = outcomes_of("--file", str(path)).values()
     assert [outcome["finding"] for outcome in outcomes] == [""] * 3
     assert [outcome["status"] for outcome in outcomes] == ["rewritten", "rewritten", "fits"]
+
+
+def test_a_difference_counts_only_where_stock_repeats_itself(monkeypatch):
+    """Here stock has other bits in one run of forty."""
+    monkeypatch.syspath_prepend(str(FUZZ))
+    import check
+
+    usual, other = (check.Run({"x": np.full(1, value)}) for value in (1.0, 2.0))
+    runs = itertools.cycle([usual] * 39 + [other])
+    monkeypatch.setattr(check, "run", lambda *_: next(runs))
+    for repeats, finding in ((check.FEW, "bits"), (check.REPEATS, "")):
+        outcome = check.Outcome({})
+        again = check._again(None, [], 1, repeats)
+        check._judge_difference(["x"], usual, other, again, outcome)
+        assert (outcome.finding, outcome.unrepeatable) == (finding, not finding)
 
 
 @pytest.mark.slow

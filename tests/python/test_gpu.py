@@ -1,50 +1,27 @@
 """Steps on a stand-in GPU (tests/standin): TensorFlow's own arena and streams, kernels that run
 behind the host, and a guard that ends the process where the host touches the device's memory."""
 
-import json
-import subprocess
-import sys
-from pathlib import Path
+import functools
 
+import gpu_child
 import pytest
-from patience import HANGS
 
-PROGRAMS = Path(__file__).resolve().parent / "gpu_programs.py"
-STANDIN = PROGRAMS.parent.parent / "standin"
-sys.path.insert(0, str(STANDIN))
-import standin  # noqa: E402
-
-pytestmark = pytest.mark.skipif(
-    not standin.available(), reason="the stand-in GPU needs x86-64 and TensorFlow 2.21"
-)
+pytestmark = gpu_child.needs_gpu
+on_the_standin = gpu_child.needs_standin
 LAYER = 2**20
 
-
-def start(name, **settings):
-    values = [f"{key}={value}" for key, value in settings.items()]
-    return subprocess.run(
-        [sys.executable, str(PROGRAMS), name, *values],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=HANGS,
-        check=False,
-    )
+start = functools.partial(gpu_child.start, "gpu_programs.py")
+run = functools.partial(gpu_child.run, "gpu_programs.py")
 
 
-def run(name, **settings):
-    child = start(name, **{"guard": 1, **settings})
-    assert child.returncode == 0, child.stdout
-    line = next(line for line in child.stdout.splitlines() if line.startswith("RESULT "))
-    return json.loads(line[len("RESULT ") :])
-
-
+@on_the_standin
 def test_kernels_compute_what_the_cpus_do():
     found = run("kernels", memory_mb=64)
     assert found["wrong"] == []
     assert found["count"] == 12
 
 
+@on_the_standin
 def test_the_guard_ends_who_touches_device_memory():
     assert start("touch_from_the_host", memory_mb=64, guard=0).returncode == 0
     assert start("touch_from_the_host", memory_mb=64, guard=1).returncode < 0
@@ -62,6 +39,7 @@ def test_each_way_gives_the_bits_of_stock(ways, way):
     assert ways[way]["state"] == ways["stock"]["state"]
 
 
+@on_the_standin
 @pytest.mark.parametrize("way", ["recompute", "host", "disk"])
 def test_the_arenas_peak_is_within_the_budget(ways, way):
     found = ways[way]
@@ -75,6 +53,7 @@ def test_a_step_that_takes_more_than_the_least_is_said_to(ways):
     assert found["measured"] <= found["budget"] or found["warnings"]
 
 
+@on_the_standin
 def test_tensors_go_to_pinned_memory_and_come_back(ways):
     assert ways["wrong"] == 0
     assert ways["host"]["swapped"] >= LAYER
@@ -83,12 +62,14 @@ def test_tensors_go_to_pinned_memory_and_come_back(ways):
     assert ways["pageable"] < ways["out"] / 4
 
 
+@on_the_standin
 def test_the_link_is_measured_with_less_than_the_step_takes(ways):
     assert "measured" in ways["host"]["link"]
     first, *others = ways["recompute"]["peaks"]
     assert first <= max(others) + LAYER
 
 
+@on_the_standin
 def test_a_step_that_stock_cannot_run_fits_the_device():
     roomy = run("stock", memory_mb=128)
     assert roomy["error"] == ""
@@ -97,11 +78,11 @@ def test_a_step_that_stock_cannot_run_fits_the_device():
     assert found["error"] == ""
     assert found["status"] == "rewritten"
     assert found["after"] <= found["budget"] <= found["limit"]
-    # What the arena's chunks waste is not predicted.
-    assert 0.95 * found["peak"] <= found["after"] <= found["peak"]
-    assert 0.95 * roomy["peak"] <= found["before"] <= roomy["peak"]
+    assert 0.95 * found["peak"] <= found["after"] <= 1.05 * found["peak"]
+    assert 0.95 * roomy["peak"] <= found["before"] <= 1.05 * roomy["peak"]
 
 
+@on_the_standin
 def test_where_the_device_is_too_small_the_lowest_plan_is_taken():
     found = run("automatic", memory_mb=15)
     assert found["status"] == "rewritten"
@@ -110,6 +91,7 @@ def test_where_the_device_is_too_small_the_lowest_plan_is_taken():
     assert "the lowest of all" in " ".join(found["warnings"])
 
 
+@on_the_standin
 def test_a_failing_copy_fails_the_step_alone():
     found = run("a_copy_fails", memory_mb=64)
     assert len(found["errors"]) == 2
@@ -118,6 +100,7 @@ def test_a_failing_copy_fails_the_step_alone():
     assert found["left"] <= 4096
 
 
+@on_the_standin
 def test_replicas_have_the_same_plans_and_weights_as_stock():
     found = run("mirrored", memory_mb=128, devices=2)
     assert len(found["devices"]) == 2

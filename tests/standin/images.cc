@@ -30,6 +30,7 @@ struct Images {
 const std::map<std::string, Images>& ImageOps() {
   static const auto* const ops =
       new std::map<std::string, Images>{{"Conv2D", {{0}, {}, {0}}},
+                                        {"_FusedConv2D", {{0}, {}, {0}}},
                                         {"Conv2DBackpropInput", {{2}, {0}, {0}}},
                                         {"Conv2DBackpropFilter", {{0, 2}, {}, {}}},
                                         {"DepthwiseConv2dNative", {{0}, {}, {0}}},

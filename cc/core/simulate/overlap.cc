@@ -11,12 +11,15 @@ namespace {
 class RunSimulator {
  public:
   RunSimulator(const MemGraph& graph, const std::vector<HeldRead>& held_reads, RunRecord* record,
-               const std::vector<bool>& dead)
+               const std::vector<bool>& dead, DeviceMemory* memory)
       : graph_(graph),
+        memory_(memory),
         record_(record),
         dead_(dead),
         readers_left_(graph.buffers.size(), 0),
-        gone_(graph.buffers.size(), false) {
+        gone_(graph.buffers.size(), false),
+        buffer_space_(graph.buffers.size()),
+        workspace_(graph.ops.size()) {
     if (record_ != nullptr) {
       buffer_since_.assign(graph.buffers.size(), kNone);
       op_since_.assign(graph.ops.size(), kNone);
@@ -64,10 +67,19 @@ class RunSimulator {
       }
     }
     if (record_ != nullptr) NoteWhatStays();
+    if (memory_ == nullptr) return profile;
+    profile.lacking_bytes = memory_->lacking_bytes();
+    EndStep();
     return profile;
   }
 
  private:
+  // Where something is, and the bytes that count: of its chunk, or as asked for where it has none.
+  struct Space {
+    Arena::ChunkId chunk = Arena::kNoRoom;
+    int64_t bytes = 0;
+  };
+
   // What a variable holds between two updates.
   struct Value {
     int holders = 0;
@@ -75,7 +87,41 @@ class RunSimulator {
     BufferId variable = kNone;
     bool old = false;       // the variable has another one by now
     int32_t since = kNone;  // position at which it became old
+    Space space = {};       // of what is there twice from then on
   };
+
+  // Counts it as in use, and remembers where it is.
+  void Allocate(int64_t bytes, Space* space) {
+    *space = {Arena::kNoRoom, bytes};
+    if (memory_ != nullptr && bytes > 0) {
+      space->chunk = memory_->Take(bytes);
+      if (space->chunk != Arena::kNoRoom) space->bytes = memory_->BytesOf(space->chunk);
+    }
+    live_ += space->bytes;
+  }
+
+  void Give(Space* space) {
+    live_ -= space->bytes;
+    if (space->chunk != Arena::kNoRoom) memory_->Give(space->chunk);
+    *space = Space();
+  }
+
+  // What a variable takes over stays where it is: what goes is what the variable had.
+  void GiveOrKeep(BufferId b) {
+    Space& space = buffer_space_[b];
+    if (space.chunk != Arena::kNoRoom && memory_->BecomesVariable(b)) {
+      const Arena::ChunkId old = memory_->Keep(graph_.buffers[b].bytes, space.chunk);
+      if (old != Arena::kNoRoom) space = {old, memory_->BytesOf(old)};
+    }
+    Give(&space);
+  }
+
+  // What is returned goes between this step and the next.
+  void EndStep() {
+    for (Space& space : buffer_space_) Give(&space);
+    for (Space& space : workspace_) Give(&space);
+    for (Value& value : values_) Give(&value.space);
+  }
 
   bool Dead(OpId op) const { return !dead_.empty() && dead_[op]; }
 
@@ -88,7 +134,8 @@ class RunSimulator {
 
   void NoteBuffer(BufferId b, int32_t last) {
     if (record_ == nullptr) return;
-    Note(Holding::What::kBuffer, b, graph_.buffers[b].bytes, buffer_since_[b], last);
+    const int64_t bytes = graph_.buffers[b].resident ? graph_.buffers[b].bytes : buffer_space_[b].bytes;
+    Note(Holding::What::kBuffer, b, bytes, buffer_since_[b], last);
     buffer_since_[b] = kNone;
   }
 
@@ -103,14 +150,13 @@ class RunSimulator {
   }
 
   void NoteOld(const Value& value) {
-    Note(Holding::What::kOldContents, value.variable, value.bytes, value.since, position_);
+    Note(Holding::What::kOldContents, value.variable, value.space.bytes, value.since, position_);
   }
 
   void Begin(OpId id) {
     if (Dead(id)) return;
     const MemOp& op = graph_.ops[id];
     if (record_ != nullptr) op_since_[id] = position_;
-    live_ += op.workspace_bytes;
     std::vector<BufferId> dying;
     for (const BufferId b : op.forwardable) {
       if (readers_left_[b] == 1 && !Stays(b) && !gone_[b]) dying.push_back(b);
@@ -122,13 +168,15 @@ class RunSimulator {
       const auto same =
           std::find_if(dying.begin(), dying.end(), [&](BufferId b) { return graph_.buffers[b].bytes == buffer.bytes; });
       if (same == dying.end()) {
-        live_ += buffer.bytes;
+        Allocate(buffer.bytes, &buffer_space_[out]);
         continue;
       }
       gone_[*same] = true;
       NoteBuffer(*same, position_ - 1);
+      buffer_space_[out] = std::exchange(buffer_space_[*same], Space());
       dying.erase(same);
     }
+    Allocate(op.workspace_bytes, &workspace_[id]);
     if (!written_by_.empty()) {
       for (const BufferId variable : written_by_[id]) Write(variable);
     }
@@ -137,8 +185,8 @@ class RunSimulator {
   void End(OpId id) {
     if (Dead(id)) return;
     const MemOp& op = graph_.ops[id];
-    live_ -= op.workspace_bytes;
-    if (record_ != nullptr) Note(Holding::What::kWorkspace, id, op.workspace_bytes, op_since_[id], position_);
+    if (record_ != nullptr) Note(Holding::What::kWorkspace, id, workspace_[id].bytes, op_since_[id], position_);
+    Give(&workspace_[id]);
     for (const BufferId b : op.inputs) {
       if (--readers_left_[b] == 0) Free(b);
     }
@@ -152,8 +200,8 @@ class RunSimulator {
 
   void Free(BufferId b) {
     if (!Stays(b) && !gone_[b]) {
-      live_ -= graph_.buffers[b].bytes;
       NoteBuffer(b, position_);
+      GiveOrKeep(b);
     }
     gone_[b] = true;
   }
@@ -173,8 +221,8 @@ class RunSimulator {
       if (held != variable) continue;
       Value& v = values_[value];
       if (--v.holders == 0 && v.old) {
-        live_ -= v.bytes;
         NoteOld(v);
+        Give(&v.space);
       }
       return;
     }
@@ -187,10 +235,11 @@ class RunSimulator {
     if (values_[value].holders == 0) return;
     values_[value].old = true;
     values_[value].since = position_;
-    live_ += values_[value].bytes;
+    Allocate(values_[value].bytes, &values_[value].space);
   }
 
   const MemGraph& graph_;
+  DeviceMemory* const memory_;
   RunRecord* const record_;
   const std::vector<bool>& dead_;
   int32_t position_ = -1;  // of the op that has begun last
@@ -198,6 +247,8 @@ class RunSimulator {
   std::vector<int32_t> op_since_;
   std::vector<int> readers_left_;
   std::vector<bool> gone_;  // freed, or taken over by an output
+  std::vector<Space> buffer_space_;
+  std::vector<Space> workspace_;  // per op
   int64_t live_ = 0;
 
   std::vector<std::vector<BufferId>> begun_by_;  // per op: variables that it reads, once per holder
@@ -211,14 +262,16 @@ class RunSimulator {
 }  // namespace
 
 MemoryProfile SimulateRun(const MemGraph& graph, const std::vector<RunEvent>& run,
-                          const std::vector<HeldRead>& held_reads, const std::vector<bool>& dead) {
-  return RunSimulator(graph, held_reads, nullptr, dead).Run(run);
+                          const std::vector<HeldRead>& held_reads, const std::vector<bool>& dead,
+                          DeviceMemory* memory) {
+  return RunSimulator(graph, held_reads, nullptr, dead, memory).Run(run);
 }
 
 MemoryProfile RecordRun(const MemGraph& graph, const std::vector<RunEvent>& run,
-                        const std::vector<HeldRead>& held_reads, RunRecord* record, const std::vector<bool>& dead) {
+                        const std::vector<HeldRead>& held_reads, RunRecord* record, const std::vector<bool>& dead,
+                        DeviceMemory* memory) {
   record->holdings.clear();
-  return RunSimulator(graph, held_reads, record, dead).Run(run);
+  return RunSimulator(graph, held_reads, record, dead, memory).Run(run);
 }
 
 }  // namespace lms

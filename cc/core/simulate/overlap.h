@@ -10,6 +10,10 @@
 //
 // Ops of branches that are not taken are dead: they have their turn, but allocate nothing and hold nothing.
 //
+// With a device's memory (device_memory.h) what counts is what chunks take: they may be larger than what is asked for,
+// and there may be none that is large enough: by how much is `lacking_bytes`. What is resident counts as asked for. The
+// memory is left as the next step finds it.
+//
 // Linear in events and reads.
 
 #ifndef LMS_CC_CORE_SIMULATE_OVERLAP_H_
@@ -18,6 +22,7 @@
 #include <vector>
 
 #include "cc/core/graph/mem_graph.h"
+#include "cc/core/simulate/device_memory.h"
 #include "cc/core/simulate/liveness.h"
 
 namespace lms {
@@ -37,7 +42,8 @@ struct HeldRead {
 // Each op of the graph begins and ends once, after those it depends on. The profile's op_bytes are per op, bytes in use
 // when it has begun; its order is that in which they begin. `dead`: per op; none: all of them run.
 MemoryProfile SimulateRun(const MemGraph& graph, const std::vector<RunEvent>& run,
-                          const std::vector<HeldRead>& held_reads, const std::vector<bool>& dead = {});
+                          const std::vector<HeldRead>& held_reads, const std::vector<bool>& dead = {},
+                          DeviceMemory* memory = nullptr);
 
 }  // namespace lms
 

@@ -18,9 +18,9 @@ struct Holding {
 
   What what = What::kBuffer;
   int32_t of = kNone;  // the buffer; of a workspace: the op
-  int64_t bytes = 0;
-  int32_t first = 0;  // position of the op that allocates it
-  int32_t last = 0;   // the last position at which it is in use
+  int64_t bytes = 0;   // in an arena: of its chunk
+  int32_t first = 0;   // position of the op that allocates it
+  int32_t last = 0;    // the last position at which it is in use
 };
 
 // At every position the bytes of what is held there add up to the bytes in use.
@@ -30,7 +30,8 @@ struct RunRecord {
 
 // As SimulateRun(), with the same profile; fills in the record's holdings.
 MemoryProfile RecordRun(const MemGraph& graph, const std::vector<RunEvent>& run,
-                        const std::vector<HeldRead>& held_reads, RunRecord* record, const std::vector<bool>& dead = {});
+                        const std::vector<HeldRead>& held_reads, RunRecord* record, const std::vector<bool>& dead = {},
+                        DeviceMemory* memory = nullptr);
 
 }  // namespace lms
 

@@ -233,7 +233,7 @@ class Checker {
       }
     }
     if (done == types_.size()) return absl::OkStatus();
-    return absl::InvalidArgumentError("the graph has a cycle outside its loops");
+    return absl::FailedPreconditionError("the graph has a cycle outside its loops");
   }
 
   const tensorflow::GraphDef& graph_;

@@ -10,6 +10,9 @@
 // shapes and constants are no nonsense; inputs are as many as the op takes and of its types; no cycle but through a
 // Merge. Of internal ops (their names begin with "_") attributes need only be of the right kind, and be there where the
 // types of inputs and outputs depend on them: TensorFlow's own passes make them, and TensorFlow asks no more of these.
+//
+// A cycle alone is FailedPrecondition, all else InvalidArgument: Grappler's own optimizers leave one now and then (of a
+// loop in a branch that is never taken), and TensorFlow then drops all that its optimizers have made of the graph.
 // Linear in the graph. Thread-safe.
 
 #ifndef LMS_CC_TF_GRAPH_GRAPH_CHECK_H_

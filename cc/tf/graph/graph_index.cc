@@ -98,15 +98,19 @@ void GraphIndex::FindLive(const tensorflow::grappler::GrapplerItem& item) {
     nodes_[node].live = true;
     pending.push_back(node);
   };
+  const auto root = [&](int node) {
+    nodes_[node].root = true;
+    visit(node);
+  };
   for (int i = 0; i < size(); ++i) {
-    if (preserved_[i]) visit(i);
+    if (preserved_[i]) root(i);
   }
   if (!item.optimization_options().allow_pruning_stateful_and_dataset_ops) {
     // A function's ops with side effects run whether or not something depends on them.
     const tensorflow::FunctionLibraryDefinition library(tensorflow::OpRegistry::Global(), item.graph.library());
     for (int i = 0; i < size(); ++i) {
       const tensorflow::OpDef* op_def = nullptr;
-      if (!library.LookUpOpDef(item.graph.node(i).op(), &op_def).ok() || op_def->is_stateful()) visit(i);
+      if (!library.LookUpOpDef(item.graph.node(i).op(), &op_def).ok() || op_def->is_stateful()) root(i);
     }
   }
   while (!pending.empty()) {

@@ -40,6 +40,7 @@ struct NodeIndex {
   std::vector<int> controls;
   std::vector<int> readers;  // nodes that read an output or wait for the node; may repeat
   bool live = false;         // runs in every step, or in the branches and loops that it belongs to
+  bool root = false;         // live, whatever depends on it: preserved, or with an effect in a function
   bool in_frame = false;     // inside a while loop
   bool conditional = false;  // runs only in some branch
   int cycle = -1;            // the cycle of a loop that the node is on: index for GraphIndex::CycleEnds()

@@ -7,6 +7,7 @@
 
 #include "cc/tf/graph/own_ops.h"
 #include "tensorflow/core/framework/attr_value.pb.h"
+#include "tensorflow/core/framework/op.h"
 #include "tensorflow/core/framework/types.h"
 
 namespace lms {
@@ -180,6 +181,12 @@ std::string WhyNotRecomputable(const tensorflow::NodeDef& node, const tensorflow
   if (HasFunctionAttr(node)) return "calls a function";
   if (NamesRef(op_def)) return "reads or writes a reference variable";
   return "";
+}
+
+std::string WhyNotRecomputable(const tensorflow::NodeDef& node) {
+  const tensorflow::OpDef* op_def = nullptr;
+  if (!tensorflow::OpRegistry::Global()->LookUpOpDef(node.op(), &op_def).ok()) return "an op of an unknown kind";
+  return WhyNotRecomputable(node, *op_def);
 }
 
 }  // namespace lms

@@ -55,6 +55,9 @@ bool ChangesInPlace(const std::string& op_type);
 // "" when a copy of the node computes the same bytes and does nothing else; otherwise the reason why not.
 std::string WhyNotRecomputable(const tensorflow::NodeDef& node, const tensorflow::OpDef& op_def);
 
+// The same of a node whose op is looked up among those that are registered; one that is not there runs once as well.
+std::string WhyNotRecomputable(const tensorflow::NodeDef& node);
+
 }  // namespace lms
 
 #endif  // LMS_CC_TF_GRAPH_OP_TRAITS_H_

@@ -9,6 +9,10 @@ namespace lms {
 
 inline constexpr char kSwapOutOp[] = "LmsSwapOut";
 inline constexpr char kSwapInOp[] = "LmsSwapIn";
+// Of these two, once all is planned and verified (split_swaps.h).
+inline constexpr char kSwapWaitOp[] = "LmsSwapWait";
+inline constexpr char kSwapFetchOp[] = "LmsSwapFetch";
+inline constexpr char kSwapFetchedOp[] = "LmsSwapFetched";
 inline constexpr char kMeasureLinkOp[] = "LmsMeasureLink";
 inline constexpr char kSizeRecordOp[] = "LmsSizeRecord";
 

@@ -5,8 +5,7 @@
 #include <cmath>
 
 #include "cc/core/system/system_memory.h"
-#include "tensorflow/core/common_runtime/device.h"
-#include "tensorflow/core/common_runtime/device_set.h"
+#include "cc/tf/predict/device_arena.h"
 #include "tensorflow/core/framework/allocator.h"
 
 namespace lms {
@@ -25,14 +24,10 @@ struct GpuMemory {
 };
 
 GpuMemory MemoryOf(const std::string& device, const tensorflow::grappler::Cluster* cluster) {
-  if (cluster == nullptr || cluster->GetDeviceSet() == nullptr) return {};
-  for (tensorflow::Device* candidate : cluster->GetDeviceSet()->devices()) {
-    if (candidate->name() != device) continue;
-    const auto stats = candidate->GetAllocator(tensorflow::AllocatorAttributes())->GetStats();
-    if (!stats || !stats->bytes_limit) break;
-    return {true, *stats->bytes_limit, stats->bytes_in_use};
-  }
-  return {};
+  tensorflow::Allocator* const allocator = AllocatorOf(device, cluster);
+  const auto stats = allocator == nullptr ? std::nullopt : allocator->GetStats();
+  if (!stats || !stats->bytes_limit) return {};
+  return {true, *stats->bytes_limit, stats->bytes_in_use};
 }
 
 ResolvedBudget OfGpu(const StepBytes& step, const GpuMemory& memory) {
@@ -114,7 +109,7 @@ bool BudgetGoal::Over() const {
     case Budget::Kind::kMin:
       return true;
     case Budget::Kind::kAuto:
-      return step_.worst > Limit();
+      return step_.lacking > 0 || step_.worst > Limit();
     default:
       return step_.worst > Allowed();
   }

@@ -38,6 +38,7 @@ struct StepBytes {
   int64_t resident = 0;
   int64_t peak = 0;
   int64_t worst = 0;      // the peak, or more where iterations of loops may overlap
+  int64_t lacking = 0;    // by how much room was short on the device, in pieces as they are (overlap.h)
   int64_t constants = 0;  // of what is resident: they come to the device when the step is first run
 };
 

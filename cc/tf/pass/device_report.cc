@@ -173,6 +173,10 @@ void DeviceReport::Rewritten(const ReadStep& read, const BudgetGoal& goal, const
   DescribeApplied(applied, read.index, context_.facts.sizes, &report_);
   report_.hints = hints.hints;
   AddWarnings(hints.warnings);
+  if (const int64_t lacking = rewritten.profile.lacking_bytes; lacking > 0) {
+    report_.warnings.push_back("the free memory of " + imported.device + " is in pieces: in one of them " +
+                               FormatBytes(lacking) + " are predicted to be lacking");
+  }
   const bool lowered = goal.Over() && report_.peak_after_bytes < report_.peak_before_bytes;
   if (candidates.Hinted() && !lowered) {
     report_.reason = "hints are carried out, " + HintsThatChange(candidates.hints) + ": the predicted peak goes from " +

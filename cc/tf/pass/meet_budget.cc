@@ -31,6 +31,15 @@ BudgetResult Accepted(DevicePlan planned, RewrittenStep rewritten, const Restrai
   return result;
 }
 
+// A budget that was named holds whatever else the device has: who lacks room there is only told so.
+bool Lacks(const BudgetGoal& goal, const MemoryProfile& profile) {
+  return goal.automatic() && profile.lacking_bytes > 0;
+}
+
+bool Met(const BudgetGoal& goal, const MemoryProfile& profile) {
+  return profile.peak_bytes <= goal.Allowed() && !Lacks(goal, profile);
+}
+
 // Replicas of a model get one plan.
 std::optional<BudgetResult> FollowFirst(const DeviceContext& context, const ReadStep& read, const BudgetGoal& goal,
                                         const Candidates& candidates) {
@@ -42,7 +51,7 @@ std::optional<BudgetResult> FollowFirst(const DeviceContext& context, const Read
   // Who asks for the least has each device planned by itself where that may be lower.
   const int64_t first = context.facts.model->peak;
   const int64_t least_peak = goal.step().resident + first + first / 100;
-  const bool met = goal.least() ? peak < std::min(goal.step().peak, least_peak) : peak <= goal.Allowed();
+  const bool met = goal.least() ? peak < std::min(goal.step().peak, least_peak) : Met(goal, rewritten.profile);
   if (!met) return std::nullopt;
   BudgetResult result = Accepted(*std::move(planned), std::move(rewritten), Restraint(), goal.least() ? peak : 0);
   result.like_first = true;
@@ -151,12 +160,15 @@ BudgetResult MeetBudget(const DeviceContext& context, const ReadStep& read, cons
       const int64_t budget = goal.BudgetFor(std::max(result.peak_bytes, peak), candidates->Hinted());
       return Accepted(std::move(planned), std::move(rewritten), attempt.restraint, budget);
     }
-    if (peak <= goal.Allowed()) return Accepted(std::move(planned), std::move(rewritten), attempt.restraint, 0);
+    if (Met(goal, rewritten.profile)) return Accepted(std::move(planned), std::move(rewritten), attempt.restraint, 0);
     // The executor's order will not be quite the plan's: aim lower by as much as this was above, once the order is
     // held all along.
     const bool loose = planned.order_limit == attempt.limit;
     if (loose) once_more = strategy;
-    if (!loose) attempt.limit -= std::max<int64_t>(peak - goal.Allowed(), attempt.limit / 200);
+    int64_t above = peak - goal.Allowed();
+    // What is free is in pieces: what they would be with a few bytes less nobody knows.
+    if (Lacks(goal, rewritten.profile)) above = std::max(above, (attempt.limit - goal.step().resident) / 12);
+    if (!loose) attempt.limit -= std::max<int64_t>(above, attempt.limit / 200);
     least_verified = least_verified == 0 ? peak : std::min(least_verified, peak);
   }
   // Plans were found, but none held when the new graph was simulated afresh. Where the least was asked for, that is

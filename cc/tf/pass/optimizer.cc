@@ -62,6 +62,11 @@ bool MayNotFit(const Report& report) {
   return activations > (report.budget_bytes - report.resident_bytes) / kEasily;
 }
 
+// What the reason begins with where nothing that Grappler makes of the graph is run, with lms or without.
+constexpr char kDropped[] = "TensorFlow drops the whole result of its graph optimizers: ";
+
+bool BeginsWith(const std::string& text, const char* words) { return text.rfind(words, 0) == 0; }
+
 void Log(const Report& report, bool relative) {
   const std::string line = "lms: " + report.function + ": " + StatusName(report.status) + ": " + report.reason;
   switch (report.status) {
@@ -77,7 +82,7 @@ void Log(const Report& report, bool relative) {
       LOG(WARNING) << line;
       break;
     default:
-      if (report.reason.rfind(kTooMuch, 0) == 0) {
+      if (BeginsWith(report.reason, kTooMuch) || BeginsWith(report.reason, kDropped)) {
         LOG(WARNING) << line;
       } else {
         VLOG(1) << line;
@@ -132,6 +137,11 @@ bool Rewrite(const Options& options, grappler::Cluster* cluster, const grappler:
   if (!too_large.empty()) throw TooMuch(too_large);
   stages->Enter("index");
   const absl::Status sound = CheckGraph(item.graph);
+  if (absl::IsFailedPrecondition(sound)) {
+    report->status = ReportStatus::kSkipped;
+    report->reason = kDropped + std::string(sound.message());
+    return false;
+  }
   if (!sound.ok()) {
     report->status = ReportStatus::kFailed;
     report->reason = report->stage + ": " + std::string(sound.message());

@@ -4,6 +4,7 @@
 #include "cc/core/base/words.h"
 #include "cc/tf/graph/hidden_wait.h"
 #include "cc/tf/pass/profile_choice.h"
+#include "cc/tf/predict/device_arena.h"
 
 namespace lms {
 namespace {
@@ -84,6 +85,7 @@ ReadStep ReadGraph(const DeviceContext& context) {
   read.status =
       ImportGraph(context.item, read.index, context.facts.sizes, &read.imported, context.deadline(), context.device);
   if (!read.status.ok()) return read;
+  read.arena = DeviceArena(read.imported.device, context.cluster, 2 * context.options.safety_margin);
   read.marks = HintMarks(context.item.graph, context.options.hints);
   NoteHiddenOps(read.imported, &read);
   NoteUnseenCalls(context, &read);

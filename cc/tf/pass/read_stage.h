@@ -3,10 +3,12 @@
 #ifndef LMS_CC_TF_PASS_READ_STAGE_H_
 #define LMS_CC_TF_PASS_READ_STAGE_H_
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "cc/core/simulate/arena.h"
 #include "cc/tf/graph/graph_index.h"
 #include "cc/tf/import/hints.h"
 #include "cc/tf/import/import.h"
@@ -17,7 +19,8 @@ namespace lms {
 struct ReadStep {
   absl::Status status;  // else nothing but `sizes` is of use
   GraphIndex index;
-  ImportedGraph imported;  // without costs, until PriceOps()
+  ImportedGraph imported;              // without costs, until PriceOps()
+  std::optional<ArenaSettings> arena;  // of the device (device_arena.h), as it is before the step
   HintMarks marks;
   std::vector<std::string> sizes;  // of dimensions that the function leaves unknown, in words
   std::string hidden;              // words on what no figure includes; "": nothing

@@ -27,7 +27,8 @@ absl::Status Verify(const DeviceContext& context, const ReadStep& read, const Ca
   const ImportedGraph& imported = candidates.imported;
   const std::string device = imported.other_devices.empty() ? "" : imported.device;
   return VerifyRewrite(context.item, read.index, rewritten->item, context.facts.sizes, context.threads,
-                       candidates.swap.link, &rewritten->profile, context.deadline(), device, &rewritten->verified);
+                       candidates.swap.link, &rewritten->profile, context.deadline(), device, &rewritten->verified,
+                       read.arena);
 }
 
 }  // namespace

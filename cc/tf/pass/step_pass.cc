@@ -1,12 +1,16 @@
 #include "cc/tf/pass/step_pass.h"
 
+#include <algorithm>
 #include <deque>
 #include <exception>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "cc/tf/graph/graph_check.h"
+#include "cc/tf/graph/own_ops.h"
 #include "cc/tf/pass/device_pass.h"
+#include "cc/tf/rewrite/split_swaps.h"
 
 namespace lms {
 namespace {
@@ -48,10 +52,25 @@ bool GoOn(const Report& first, bool changed) {
   return first.status == ReportStatus::kFits || first.status == ReportStatus::kInfeasible;
 }
 
-}  // namespace
+// The graph is the same again where that fails: copies are waited for on the host then.
+void SplitHostSwaps(const grappler::GrapplerItem& item, const Deadline& deadline, tensorflow::GraphDef* output) {
+  const auto swaps = [](const tensorflow::NodeDef& node) { return IsSwap(node.op()); };
+  if (std::none_of(output->node().begin(), output->node().end(), swaps)) return;
+  grappler::GrapplerItem split = item;
+  split.graph = *output;
+  absl::Status status;
+  try {
+    status = SplitSwaps(deadline, &split);
+    // TensorFlow would drop all that its optimizers have made.
+    if (status.ok()) status = CheckGraph(split.graph);
+  } catch (const std::exception& e) {
+    status = absl::InternalError(e.what());
+  }
+  if (status.ok()) output->Swap(&split.graph);
+}
 
-bool RunStepPass(const Options& options, grappler::Cluster* cluster, const grappler::GrapplerItem& item, int threads,
-                 tensorflow::GraphDef* output, StageWatch* stages, std::deque<Report>* reports) {
+bool RunDevices(const Options& options, grappler::Cluster* cluster, const grappler::GrapplerItem& item, int threads,
+                tensorflow::GraphDef* output, StageWatch* stages, std::deque<Report>* reports) {
   const Report blank = reports->back();
   StepFacts facts(item, options);
   bool changed = PlanDevice(options, cluster, item, threads, "", &facts, output, stages, &reports->back());
@@ -84,6 +103,15 @@ bool RunStepPass(const Options& options, grappler::Cluster* cluster, const grapp
     changed = true;
     if (report.status != ReportStatus::kRewritten) break;
   }
+  return changed;
+}
+
+}  // namespace
+
+bool RunStepPass(const Options& options, grappler::Cluster* cluster, const grappler::GrapplerItem& item, int threads,
+                 tensorflow::GraphDef* output, StageWatch* stages, std::deque<Report>* reports) {
+  const bool changed = RunDevices(options, cluster, item, threads, output, stages, reports);
+  if (changed) SplitHostSwaps(item, stages->deadline(), output);
   return changed;
 }
 

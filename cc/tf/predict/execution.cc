@@ -1,6 +1,7 @@
 #include "cc/tf/predict/execution.h"
 
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -28,6 +29,22 @@ std::vector<RunEvent> OneByOne(const MemGraph& graph) {
   return run;
 }
 
+// By buffer: is it what a variable is afterwards? Other updates change a variable where it is.
+std::vector<bool> BecomeVariables(const tensorflow::GraphDef& graph, const ImportedGraph& imported) {
+  const std::vector<MemBuffer>& buffers = imported.graph.buffers;
+  std::vector<bool> become(buffers.size(), false);
+  for (const MemBuffer& variable : buffers) {
+    if (!variable.resident) continue;
+    for (const OpId writer : variable.overwritten_by) {
+      if (graph.node(imported.node_of_op[writer]).op() != "AssignVariableOp") continue;
+      for (const BufferId value : imported.graph.ops[writer].inputs) {
+        if (!buffers[value].resident && buffers[value].bytes == variable.bytes) become[value] = true;
+      }
+    }
+  }
+  return become;
+}
+
 // The ops in the order in which they begin.
 std::vector<OpId> Begun(const std::vector<RunEvent>& run) {
   std::vector<OpId> order;
@@ -38,7 +55,8 @@ std::vector<OpId> Begun(const std::vector<RunEvent>& run) {
 }
 
 MemoryProfile Highest(const tensorflow::GraphDef& graph, const GraphIndex& index, const ImportedGraph& imported,
-                      const MemGraph& memory, int threads, const Deadline& deadline, RunRecord* record = nullptr) {
+                      const MemGraph& memory, int threads, const std::optional<ArenaSettings>& arena,
+                      const Deadline& deadline, RunRecord* record = nullptr) {
   const ExecutorModel model(graph, index, tensorflow::IsMKLEnabled());
   std::vector<double> microseconds(index.size(), 0);
   for (size_t i = 0; i < imported.node_of_op.size(); ++i) {
@@ -64,6 +82,11 @@ MemoryProfile Highest(const tensorflow::GraphDef& graph, const GraphIndex& index
   std::vector<RunEvent> highest_run;
   const std::vector<std::vector<bool>> outcomes = DeadByOutcome(index, imported);
   std::vector<bool> highest_dead;
+  // Draws are steps one after the other there.
+  std::optional<DeviceMemory> device;
+  if (arena) device.emplace(*arena, memory, BecomeVariables(graph, imported));
+  std::optional<DeviceMemory> highest_device;
+  int64_t lacking = 0;
   for (uint32_t seed = 0; seed < kDraws; ++seed) {
     deadline.Check();
     std::vector<RunEvent> run;
@@ -77,18 +100,24 @@ MemoryProfile Highest(const tensorflow::GraphDef& graph, const GraphIndex& index
     }
     if (moving) ApplyTakeovers(imported.takeovers, Begun(run), &of_run);
     for (const std::vector<bool>& dead : outcomes) {
-      MemoryProfile profile = SimulateRun(moving ? of_run : memory, run, imported.held_reads, dead);
+      const std::optional<DeviceMemory> before = record == nullptr ? std::nullopt : device;
+      MemoryProfile profile =
+          SimulateRun(moving ? of_run : memory, run, imported.held_reads, dead, device ? &*device : nullptr);
+      lacking = std::max(lacking, profile.lacking_bytes);
       if (profile.peak_bytes <= highest.peak_bytes) continue;
       highest = std::move(profile);
       if (record == nullptr) continue;
       if (moving) of_highest = of_run;
       highest_run = run;
       highest_dead = dead;
+      highest_device = before;
     }
   }
   if (record != nullptr) {
-    RecordRun(moving ? of_highest : memory, highest_run, imported.held_reads, record, highest_dead);
+    RecordRun(moving ? of_highest : memory, highest_run, imported.held_reads, record, highest_dead,
+              highest_device ? &*highest_device : nullptr);
   }
+  highest.lacking_bytes = lacking;
   return highest;
 }
 
@@ -105,21 +134,23 @@ int InterOpThreads(const tensorflow::ConfigProto& config) {
 }
 
 MemoryProfile PredictMemory(const tensorflow::GraphDef& graph, const GraphIndex& index, const ImportedGraph& imported,
-                            int threads, const Deadline& deadline, RunRecord* record) {
+                            int threads, const std::optional<ArenaSettings>& arena, const Deadline& deadline,
+                            RunRecord* record) {
   if (threads == 1 || imported.overlaps.empty()) {
-    return Highest(graph, index, imported, imported.graph, threads, deadline, record);
+    return Highest(graph, index, imported, imported.graph, threads, arena, deadline, record);
   }
   MemGraph usual = imported.graph;
   for (const BufferId b : imported.overlaps) usual.buffers[b].bytes = 0;
-  return Highest(graph, index, imported, usual, threads, deadline, record);
+  return Highest(graph, index, imported, usual, threads, arena, deadline, record);
 }
 
 int64_t PeakAtWorst(const tensorflow::GraphDef& graph, const GraphIndex& index, const ImportedGraph& imported,
-                    int threads, const MemoryProfile& usual, const Deadline& deadline) {
+                    int threads, const std::optional<ArenaSettings>& arena, const MemoryProfile& usual,
+                    const Deadline& deadline) {
   if (imported.ahead.empty() && (threads == 1 || imported.overlaps.empty())) return usual.peak_bytes;
   MemGraph worst = imported.graph;
   for (const WorstBytes& ahead : imported.ahead) worst.buffers[ahead.buffer].bytes = ahead.bytes;
-  return std::max(usual.peak_bytes, Highest(graph, index, imported, worst, threads, deadline).peak_bytes);
+  return std::max(usual.peak_bytes, Highest(graph, index, imported, worst, threads, arena, deadline).peak_bytes);
 }
 
 }  // namespace lms

@@ -10,8 +10,10 @@
 #define LMS_CC_TF_PREDICT_EXECUTION_H_
 
 #include <cstdint>
+#include <optional>
 
 #include "cc/core/base/deadline.h"
+#include "cc/core/simulate/arena.h"
 #include "cc/core/simulate/liveness.h"
 #include "cc/core/simulate/run_record.h"
 #include "cc/tf/graph/graph_index.h"
@@ -25,15 +27,18 @@ namespace lms {
 int InterOpThreads(const tensorflow::ConfigProto& config);
 
 // `index` and `imported` belong to the graph; the ops' costs are known. Falls back on the import's own order where the
-// model does not get to the end of the graph. Throws TooMuch where the deadline passes. `record`, unless it is null, is
-// the run whose profile is returned.
+// model does not get to the end of the graph. Throws TooMuch where the deadline passes. `arena`: of the device, where
+// what its allocator hands out counts (device_arena.h), with the draws as steps one after the other. `record`, unless
+// it is null, is the run whose profile is returned.
 MemoryProfile PredictMemory(const tensorflow::GraphDef& graph, const GraphIndex& index, const ImportedGraph& imported,
-                            int threads, const Deadline& deadline = Deadline(), RunRecord* record = nullptr);
+                            int threads, const std::optional<ArenaSettings>& arena = std::nullopt,
+                            const Deadline& deadline = Deadline(), RunRecord* record = nullptr);
 
 // The peak in bytes with all that iterations may hold, for those who must be sure: not below that of `usual`, which is
 // what PredictMemory() gave.
 int64_t PeakAtWorst(const tensorflow::GraphDef& graph, const GraphIndex& index, const ImportedGraph& imported,
-                    int threads, const MemoryProfile& usual, const Deadline& deadline = Deadline());
+                    int threads, const std::optional<ArenaSettings>& arena, const MemoryProfile& usual,
+                    const Deadline& deadline = Deadline());
 
 }  // namespace lms
 

@@ -12,6 +12,7 @@
 #include "cc/tf/graph/loops.h"
 #include "cc/tf/graph/op_traits.h"
 #include "cc/tf/graph/own_ops.h"
+#include "cc/tf/rewrite/effects.h"
 #include "cc/tf/rewrite/instances.h"
 #include "cc/tf/stock/layout_fusions.h"
 #include "tensorflow/core/framework/attr_value.pb.h"
@@ -77,6 +78,7 @@ class Rewriter {
     for (const VariableWait& wait : imported_.variable_waits) {
       AddControl(Original(wait.reader).name(), graph_->mutable_node(wait.update));
     }
+    KeepEffects(index_, imported_.node_of_op, options_.deadline, graph_);
     fusions_.Keep(graph_);
     return absl::OkStatus();
   }
@@ -260,6 +262,7 @@ class Rewriter {
     attrs["limit"].set_i(options_.swap.limit_bytes);
     attrs["host_limit"].set_i(options_.swap.host_limit);
     attrs["deadline"].set_i(place_);
+    attrs["behind"].set_b(false);
     if (order_) order_->Passed(order_->EventOfSwapOut(swap));
     out_.swap_out_nodes.push_back(node.name());
     *graph_->add_node() = std::move(node);

@@ -6,6 +6,7 @@
 // plan). The control inputs also keep later passes from merging a copy with its original. Copies that read a variable
 // are ordered before every update of it. In a loop the next iteration waits for all of this one. All edges agree with
 // the plan's order, so the graph stays acyclic. Tensors that are fetched, fed or preserved by name are never replaced.
+// What has an effect still runs where all that waited for it is left out (effects.h).
 //
 // A swap-out reads the newest instance of its buffer at its place, waits for nothing else, and is read by all swap-ins
 // of the buffer. A swap-in waits, too, for the op before its place and for what order asks for. Both say when they are

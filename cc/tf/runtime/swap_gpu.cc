@@ -6,6 +6,7 @@
 #include "cc/tf/runtime/host_bytes.h"
 #include "cc/tf/runtime/pending_spill.h"
 #include "cc/tf/runtime/staging.h"
+#include "cc/tf/runtime/stream_copy.h"
 #include "cc/tf/runtime/swap_handle.h"
 #include "tensorflow/core/common_runtime/device.h"
 #include "tensorflow/core/framework/cancellation.h"
@@ -56,6 +57,33 @@ void CopyIn(OpKernelContext* context, const Tensor* host, std::shared_ptr<const 
         host_owner.reset();
         done();
       });
+}
+
+// The input's bytes of pinned memory, within the limit.
+absl::Status TakePinned(OpKernelContext* context, int64_t limit, bool wait, Pinned* pinned) {
+  const Tensor& input = context->input(0);
+  const auto bytes = static_cast<int64_t>(input.TotalBytes());
+  switch (pinned->bytes.TakeBehindCopies(bytes, limit, wait)) {
+    case HostBytes::Taken::kNo:
+      return HostBytesExceeded(*context, bytes, limit);
+    case HostBytes::Taken::kLater:
+      return absl::ResourceExhaustedError("");
+    case HostBytes::Taken::kYes:
+      break;
+  }
+  absl::Status status = AllocatePinned(context, input.dtype(), input.shape(), wait, &pinned->host);
+  if (!status.ok()) pinned->bytes.Release();
+  return status;
+}
+
+absl::Status AllocateOutput(OpKernelContext* context, tensorflow::DataType dtype, const tensorflow::TensorShape& shape,
+                            bool wait, Tensor** output) {
+  Tensor tensor;
+  const absl::Status status = Allocate(context, dtype, shape, context->output_alloc_attr(0), wait, &tensor);
+  if (!status.ok()) return status;
+  context->set_output(0, tensor);
+  *output = context->mutable_output(0);
+  return status;
 }
 
 // A swap-in from a disk, or from what is on its way there. The output comes last: only when the bytes are in pinned
@@ -112,15 +140,7 @@ class DiskFetch : public std::enable_shared_from_this<DiskFetch> {
     CopyIn(context_, host, std::move(staging), output_, std::move(done_));
   }
 
-  absl::Status Allocate(bool wait) {
-    Tensor tensor;
-    const tensorflow::AllocationAttributes how(/*retry_on_failure=*/wait, /*allocation_will_be_logged=*/false, nullptr);
-    const absl::Status status = context_->allocate_temp(dtype_, shape_, &tensor, context_->output_alloc_attr(0), how);
-    if (!status.ok()) return status;
-    context_->set_output(0, tensor);
-    output_ = context_->mutable_output(0);
-    return status;
-  }
+  absl::Status Allocate(bool wait) { return AllocateOutput(context_, dtype_, shape_, wait, &output_); }
 
   void End(const absl::Status& status) {
     context_->SetStatus(status);
@@ -148,6 +168,7 @@ GpuSwapOut::GpuSwapOut(OpKernelConstruction* construction) : AsyncOpKernel(const
   OP_REQUIRES_OK(construction, construction->GetAttr("limit", &limit_));
   OP_REQUIRES_OK(construction, construction->GetAttr("host_limit", &host_limit_));
   OP_REQUIRES_OK(construction, CheckSwappable(input_type(0)));
+  OP_REQUIRES_OK(construction, construction->GetAttr("behind", &behind_));
   disk_ = tier == "disk";
 }
 
@@ -161,14 +182,36 @@ void GpuSwapOut::ComputeAsync(OpKernelContext* context, DoneCallback done) {
 
 void GpuSwapOut::ToHost(OpKernelContext* context, DoneCallback done) const {
   const Tensor& tensor = context->input(0);
-  const auto bytes = static_cast<int64_t>(tensor.TotalBytes());
   auto content = std::make_shared<SwapContent>();
   content->dtype = tensor.dtype();
   content->shape = tensor.shape();
-  OP_REQUIRES_ASYNC(context, content->host_bytes.Take(bytes, limit_), HostBytesExceeded(*context, bytes, limit_), done);
-  OP_REQUIRES_OK_ASYNC(context, AllocatePinned(context, tensor.dtype(), tensor.shape(), /*wait=*/true, &content->host),
-                       done);
-  Tensor* const host = &content->host;
+  content->pinned = std::make_shared<Pinned>();
+  const bool behind = behind_ && tensor.TotalBytes() > 0 && StreamCopy::CanRun(context);
+  const auto allocate = [context, limit = limit_, pinned = content->pinned.get()](bool wait) {
+    return TakePinned(context, limit, wait, pinned);
+  };
+  AllocateBehind(allocate, [context, behind, content = std::move(content),
+                            done = std::move(done)](const absl::Status& status) mutable {
+    if (status.ok()) return Copy(context, behind, std::move(content), std::move(done));
+    context->SetStatus(status);
+    content.reset();
+    done();
+  });
+}
+
+void GpuSwapOut::Copy(OpKernelContext* context, bool behind, std::shared_ptr<SwapContent> content, DoneCallback done) {
+  Tensor* const host = &content->pinned->host;
+  if (behind) {
+    absl::Status status = CheckNotCancelled(context);
+    if (status.ok()) status = StreamCopy::Out(context, context->input(0), *host, content->pinned, &content->copy);
+    if (status.ok()) {
+      SetSwapHandle(context, std::move(content));
+    } else {
+      context->SetStatus(status);
+      content.reset();
+    }
+    return done();
+  }
   CopyOut(context, host,
           [context, content = std::move(content), done = std::move(done)](const absl::Status& status) mutable {
             if (status.ok()) {
@@ -226,12 +269,78 @@ void GpuSwapIn::ComputeAsync(OpKernelContext* context, DoneCallback done) {
     std::make_shared<DiskFetch>(context, output_type(0), deadline_, host_limit_, std::move(done))->Begin();
     return;
   }
-  OP_REQUIRES_ASYNC(context, content->store == nullptr,
+  OP_REQUIRES_ASYNC(context, content->pinned != nullptr,
                     absl::InvalidArgumentError(name() + ": the tensor was swapped out on another device"), done);
-  Tensor* output = nullptr;
-  OP_REQUIRES_OK_ASYNC(context, context->allocate_output(0, content->shape, &output), done);
-  const Tensor* const host = &content->host;
-  CopyIn(context, host, std::move(content), output, std::move(done));
+  auto output = std::make_shared<Tensor*>(nullptr);
+  const auto allocate = [context, output, dtype = content->dtype, shape = content->shape](bool wait) {
+    return AllocateOutput(context, dtype, shape, wait, output.get());
+  };
+  AllocateBehind(allocate, [context, output, content = std::move(content),
+                            done = std::move(done)](const absl::Status& status) mutable {
+    OP_REQUIRES_OK_ASYNC(context, status, done);
+    const Tensor* const host = &content->pinned->host;
+    CopyIn(context, host, std::move(content), *output, std::move(done));
+  });
+}
+
+GpuSwapFetch::GpuSwapFetch(OpKernelConstruction* construction) : AsyncOpKernel(construction) {
+  OP_REQUIRES_OK(construction, construction->GetAttr("T", &dtype_));
+  OP_REQUIRES_OK(construction, CheckSwappable(dtype_));
+}
+
+void GpuSwapFetch::ComputeAsync(OpKernelContext* context, DoneCallback done) {
+  std::shared_ptr<const SwapContent> content;
+  OP_REQUIRES_OK_ASYNC(context, GetSwapContent(context, dtype_, &content), done);
+  OP_REQUIRES_ASYNC(context, content->pinned != nullptr,
+                    absl::InvalidArgumentError(name() + ": the tensor is not in pinned memory"), done);
+  auto fetched = std::make_shared<SwapContent>();
+  fetched->dtype = content->dtype;
+  fetched->shape = content->shape;
+  const auto allocate = [context, fetched = fetched.get()](bool wait) {
+    return Allocate(context, fetched->dtype, fetched->shape, {}, wait, &fetched->device);
+  };
+  AllocateBehind(allocate, [context, fetched = std::move(fetched), pinned = content->pinned,
+                            done = std::move(done)](const absl::Status& status) mutable {
+    OP_REQUIRES_OK_ASYNC(context, status, done);
+    Copy(context, std::move(pinned), std::move(fetched), std::move(done));
+  });
+}
+
+void GpuSwapFetch::Copy(OpKernelContext* context, std::shared_ptr<Pinned> pinned, std::shared_ptr<SwapContent> fetched,
+                        DoneCallback done) {
+  Tensor* const device = &fetched->device;
+  if (pinned->host.TotalBytes() > 0 && StreamCopy::CanRun(context)) {
+    absl::Status status = CheckNotCancelled(context);
+    if (status.ok()) status = StreamCopy::In(context, pinned->host, pinned, *device, &fetched->copy);
+    context->SetStatus(status);
+    if (status.ok()) SetSwapHandle(context, std::move(fetched));
+    pinned.reset();
+    fetched.reset();
+    return done();
+  }
+  const Tensor* const host = &pinned->host;
+  CopyIn(context, host, std::move(pinned), device,
+         [context, fetched = std::move(fetched), done = std::move(done)]() mutable {
+           if (context->status().ok()) SetSwapHandle(context, std::move(fetched));
+           fetched.reset();
+           done();
+         });
+}
+
+void GpuSwapFetched::Compute(OpKernelContext* context) {
+  std::shared_ptr<const SwapContent> content;
+  OP_REQUIRES_OK(context, GetSwapContent(context, output_type(0), &content));
+  OP_REQUIRES(context, content->device.IsInitialized() || content->shape.num_elements() == 0,
+              absl::InvalidArgumentError(name() + ": the tensor has not been fetched"));
+  if (content->copy != nullptr) OP_REQUIRES_OK(context, content->copy->Wait());
+  context->set_output(0, content->device);
+}
+
+void GpuSwapWait::Compute(OpKernelContext* context) {
+  for (int i = 0; i < context->num_inputs(); ++i) {
+    const std::shared_ptr<const SwapContent> content = SwapContentOf(context, i);
+    if (content != nullptr && content->copy != nullptr) OP_REQUIRES_OK(context, content->copy->Wait());
+  }
 }
 
 }  // namespace lms

@@ -8,7 +8,11 @@
 // written is read into a pinned tensor first, what has not is there still; then the output is allocated. An error of
 // writing is the swap-in's. Handles stay until the last byte has been copied: the op has not ended before; without a
 // handle, as when a step fails, what is not yet written is not.
-// Errors as in swap_cpu.h, those of the device as they come. Thread-safety: as all kernels.
+// To and from the host nobody on the host waits for the copies, where the graph has been split for it (split_swaps.h)
+// and the device has streams (stream_copy.h): swap-outs with `behind` and fetches end when their copies have been
+// handed over, and LmsSwapWait and LmsSwapFetched let the compute stream wait. Where there is no memory at the moment,
+// pinned or of the device, a thread of its own waits for some seconds, and not the executor's. Errors as in swap_cpu.h,
+// those of the device as they come. Thread-safety: as all kernels.
 
 #ifndef LMS_CC_TF_RUNTIME_SWAP_GPU_H_
 #define LMS_CC_TF_RUNTIME_SWAP_GPU_H_
@@ -22,6 +26,8 @@
 namespace lms {
 
 class Staging;
+struct Pinned;
+struct SwapContent;
 
 class GpuSwapOut : public tensorflow::AsyncOpKernel {
  public:
@@ -31,11 +37,14 @@ class GpuSwapOut : public tensorflow::AsyncOpKernel {
 
  private:
   void ToHost(tensorflow::OpKernelContext* context, DoneCallback done) const;
+  static void Copy(tensorflow::OpKernelContext* context, bool behind, std::shared_ptr<SwapContent> content,
+                   DoneCallback done);
   void ToDisk(tensorflow::OpKernelContext* context, DoneCallback done) const;
   // The pinned copy is complete.
   void Spill(tensorflow::OpKernelContext* context, std::shared_ptr<Staging> staging) const;
 
   bool disk_ = false;
+  bool behind_ = false;
   std::string directory_;
   int64_t deadline_ = 0;
   int64_t limit_ = 0;       // of the tier
@@ -51,6 +60,33 @@ class GpuSwapIn : public tensorflow::AsyncOpKernel {
  private:
   int64_t deadline_ = 0;
   int64_t host_limit_ = 0;  // of pinned memory, on the way from a disk
+};
+
+class GpuSwapFetch : public tensorflow::AsyncOpKernel {
+ public:
+  explicit GpuSwapFetch(tensorflow::OpKernelConstruction* construction);
+  void ComputeAsync(tensorflow::OpKernelContext* context, DoneCallback done) override;
+  bool IsExpensive() override { return false; }  // it only hands the copy over
+
+ private:
+  static void Copy(tensorflow::OpKernelContext* context, std::shared_ptr<Pinned> pinned,
+                   std::shared_ptr<SwapContent> fetched, DoneCallback done);
+
+  tensorflow::DataType dtype_ = tensorflow::DT_INVALID;
+};
+
+class GpuSwapFetched : public tensorflow::OpKernel {
+ public:
+  using OpKernel::OpKernel;
+  void Compute(tensorflow::OpKernelContext* context) override;
+  bool IsExpensive() override { return false; }
+};
+
+class GpuSwapWait : public tensorflow::OpKernel {
+ public:
+  using OpKernel::OpKernel;
+  void Compute(tensorflow::OpKernelContext* context) override;
+  bool IsExpensive() override { return false; }
 };
 
 }  // namespace lms

@@ -6,6 +6,10 @@
 
 namespace lms {
 
+SwapContent::~SwapContent() {
+  if (pinned != nullptr) pinned->bytes.LeaveToCopy();
+}
+
 std::string SwapHandle::DebugString() const {
   if (content_ == nullptr) return "a swapped tensor that is gone";
   return "a swapped tensor: " + tensorflow::DataTypeString(content_->dtype) + " " + content_->shape.DebugString();
@@ -25,22 +29,25 @@ void SetSwapHandle(tensorflow::OpKernelContext* context, std::shared_ptr<const S
   }
 }
 
+std::shared_ptr<const SwapContent> SwapContentOf(tensorflow::OpKernelContext* context, int index) {
+  const tensorflow::Tensor& input = context->input(index);
+  if (input.dtype() != tensorflow::DT_VARIANT || input.NumElements() != 1) return nullptr;
+  const auto* const handle = input.flat<tensorflow::Variant>()(0).get<SwapHandle>();
+  return handle == nullptr ? nullptr : handle->content();
+}
+
 absl::Status GetSwapContent(tensorflow::OpKernelContext* context, tensorflow::DataType dtype,
                             std::shared_ptr<const SwapContent>* content) {
-  const tensorflow::Tensor& input = context->input(0);
-  const SwapHandle* handle = nullptr;
-  if (input.dtype() == tensorflow::DT_VARIANT && input.NumElements() == 1) {
-    handle = input.flat<tensorflow::Variant>()(0).get<SwapHandle>();
-  }
-  if (handle == nullptr || handle->content() == nullptr) {
+  std::shared_ptr<const SwapContent> found = SwapContentOf(context, 0);
+  if (found == nullptr) {
     return absl::InvalidArgumentError(context->op_kernel().name() + ": the handle is not the output of a LmsSwapOut");
   }
-  if (handle->content()->dtype != dtype) {
+  if (found->dtype != dtype) {
     return absl::InvalidArgumentError(context->op_kernel().name() + ": a tensor of " +
-                                      tensorflow::DataTypeString(handle->content()->dtype) + " was swapped out, not " +
+                                      tensorflow::DataTypeString(found->dtype) + " was swapped out, not " +
                                       tensorflow::DataTypeString(dtype));
   }
-  *content = handle->content();
+  *content = std::move(found);
   return absl::OkStatus();
 }
 

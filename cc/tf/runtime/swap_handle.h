@@ -1,4 +1,5 @@
-// What the output of LmsSwapOut holds: a tensor's type, its shape, and its bytes on a tier.
+// What the outputs of LmsSwapOut and LmsSwapFetch hold: a tensor's type, its shape, and its bytes on a tier, or on
+// their way back from one.
 //
 // SwapHandle is the value of the Variant; copies of it share one SwapContent, which gives back what it holds with the
 // last of them. It never leaves its process: it cannot be encoded. Thread-safety: a SwapContent does not change once
@@ -16,21 +17,36 @@
 #include "cc/core/spill/spill_store.h"
 #include "cc/tf/runtime/host_bytes.h"
 #include "cc/tf/runtime/pending_spill.h"
+#include "cc/tf/runtime/stream_copy.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/tensor.h"
 #include "tensorflow/core/framework/variant_tensor_data.h"
 
 namespace lms {
 
+// A tensor in pinned memory.
+struct Pinned {
+  tensorflow::Tensor host;
+  HostBytes bytes;
+};
+
 struct SwapContent {
+  SwapContent() = default;
+  ~SwapContent();
+  SwapContent(const SwapContent&) = delete;
+  SwapContent& operator=(const SwapContent&) = delete;
+
   tensorflow::DataType dtype = tensorflow::DT_INVALID;
   tensorflow::TensorShape shape;
-  // One of the three.
+  // One of the four.
   SpillStore* store = nullptr;  // of a CPU, with `entry`
   SpillHandle entry;
-  tensorflow::Tensor host;              // of a GPU
-  HostBytes host_bytes;                 // of `host`
+  std::shared_ptr<Pinned> pinned;       // of a GPU
   std::unique_ptr<PendingSpill> spill;  // of a GPU, on a disk or on its way there
+  tensorflow::Tensor device;            // of a GPU, on its way back from `pinned`
+  // Of `pinned`: the way out, while that may be under way; of `device`: the way in. Null where nothing is to be waited
+  // for.
+  std::shared_ptr<StreamCopy> copy;
 };
 
 class SwapHandle {
@@ -51,6 +67,9 @@ class SwapHandle {
 
 // Sets output 0 to the handle, or the error.
 void SetSwapHandle(tensorflow::OpKernelContext* context, std::shared_ptr<const SwapContent> content);
+
+// The content of input `index`; null where there is none.
+std::shared_ptr<const SwapContent> SwapContentOf(tensorflow::OpKernelContext* context, int index);
 
 // The content of input 0, which has to be of `dtype`; an error where there is none.
 absl::Status GetSwapContent(tensorflow::OpKernelContext* context, tensorflow::DataType dtype,

@@ -28,8 +28,26 @@ void RegisterOps() {
       .Attr("deadline: int = 0")
       .Attr("limit: int = 0")
       .Attr("host_limit: int = 0")
+      .Attr("behind: bool = false")
       .SetIsStateful()
       .SetShapeFn(tensorflow::shape_inference::ScalarShape);
+  REGISTER_OP("LmsSwapWait")
+      .Input("handles: N * variant")
+      .Attr("N: int >= 1")
+      .SetIsStateful()
+      .SetShapeFn(tensorflow::shape_inference::NoOutputs);
+  REGISTER_OP("LmsSwapFetch")
+      .Input("handle: variant")
+      .Output("fetched: variant")
+      .Attr("T: type")
+      .SetIsStateful()
+      .SetShapeFn(tensorflow::shape_inference::ScalarShape);
+  REGISTER_OP("LmsSwapFetched")
+      .Input("fetched: variant")
+      .Output("tensor: T")
+      .Attr("T: type")
+      .SetIsStateful()
+      .SetShapeFn(tensorflow::shape_inference::UnknownShape);
   REGISTER_OP("LmsSwapIn")
       .Input("handle: variant")
       .Output("tensor: T")
@@ -66,6 +84,10 @@ void RegisterKernels() {
   REGISTER_KERNEL_BUILDER(Name("LmsSwapIn").Device(DEVICE_CPU), CpuSwapIn);
   REGISTER_KERNEL_BUILDER(Name("LmsSwapOut").Device(DEVICE_GPU).HostMemory("handle"), GpuSwapOut);
   REGISTER_KERNEL_BUILDER(Name("LmsSwapIn").Device(DEVICE_GPU).HostMemory("handle"), GpuSwapIn);
+  REGISTER_KERNEL_BUILDER(Name("LmsSwapWait").Device(DEVICE_GPU).HostMemory("handles"), GpuSwapWait);
+  REGISTER_KERNEL_BUILDER(Name("LmsSwapFetch").Device(DEVICE_GPU).HostMemory("handle").HostMemory("fetched"),
+                          GpuSwapFetch);
+  REGISTER_KERNEL_BUILDER(Name("LmsSwapFetched").Device(DEVICE_GPU).HostMemory("fetched"), GpuSwapFetched);
   REGISTER_KERNEL_BUILDER(Name("LmsMeasureLink").Device(DEVICE_GPU).HostMemory("figures"), MeasureLink);
 }
 

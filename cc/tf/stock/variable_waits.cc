@@ -122,14 +122,16 @@ class WaitFinder {
       }
     }
     if (wanted.empty()) return;
-    // What only the update reads waits as well: made at once, it would be held all the time.
+    // What only the update reads waits as well: made at once, it would be held all the time. Not what decides which
+    // branch runs, or ends one: control flow gets no other inputs.
     std::vector<int> late = {update};
     for (const int node : sources) {  // readers come before what they read
       const std::vector<int>& readers = index_[node].readers;
       const bool own = std::all_of(readers.begin(), readers.end(), [&late](int reader) {
         return std::find(late.begin(), late.end(), reader) != late.end();
       });
-      if (own && CanBeWaitedFor(node) && !index_.Preserved(node)) late.push_back(node);
+      const bool control_flow = IsControlFlow(graph_.node(node).op());
+      if (own && CanBeWaitedFor(node) && !control_flow && !index_.Preserved(node)) late.push_back(node);
     }
     for (const int node : late) {
       for (const int reader : wanted) {

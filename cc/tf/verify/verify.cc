@@ -36,13 +36,6 @@ bool SameButInputs(const NodeDef& a, const NodeDef& b) {
   });
 }
 
-// Why the node must run exactly once; "" when it has no effect but its results.
-std::string WhyNotTwice(const NodeDef& node) {
-  const tensorflow::OpDef* op_def = nullptr;
-  if (!tensorflow::OpRegistry::Global()->LookUpOpDef(node.op(), &op_def).ok()) return "an op of an unknown kind";
-  return WhyNotRecomputable(node, *op_def);
-}
-
 // Compares two graphs of which the second is said to be the first with recomputations and swaps behind its nodes.
 class Comparison {
  public:
@@ -105,7 +98,7 @@ class Comparison {
     const bool same = was.in_frame == is.in_frame && was.conditional == is.conditional && was.live >= is.live;
     // All readers of an op may have moved on to recomputations of it: then its first run is left out.
     const bool dropped = was.live && !is.live;
-    if (same && (!dropped || WhyNotTwice(before_.node(node)).empty())) return absl::OkStatus();
+    if (same && (!dropped || WhyNotRecomputable(before_.node(node)).empty())) return absl::OkStatus();
     return absl::InternalError("node " + before_.node(node).name() + " no longer runs when it did");
   }
 
@@ -126,7 +119,7 @@ class Comparison {
     if (!SameButInputs(before_.node(original), after_.node(node)) || !SameInputs(original, node)) {
       return absl::InternalError(name + " is no copy of " + before_.node(original).name());
     }
-    const std::string why_not = WhyNotTwice(after_.node(node));
+    const std::string why_not = WhyNotRecomputable(after_.node(node));
     if (!why_not.empty()) return absl::InternalError(name + " must not run twice: " + why_not);
     return absl::OkStatus();
   }
@@ -261,7 +254,7 @@ absl::Status CheckFusions(const GraphDef& before, const GraphIndex& old_index, c
 absl::Status VerifyRewrite(const tensorflow::grappler::GrapplerItem& original, const GraphIndex& original_index,
                            const tensorflow::grappler::GrapplerItem& rewritten, const TensorSizes& sizes, int threads,
                            const SwapLink& link, MemoryProfile* profile, const Deadline& deadline,
-                           const std::string& device, VerifiedRun* run) {
+                           const std::string& device, VerifiedRun* run, const std::optional<ArenaSettings>& arena) {
   GraphIndex index;
   absl::Status status = index.Build(rewritten, deadline);
   if (status.ok()) status = Comparison(original.graph, original_index, rewritten.graph, index, deadline).Check();
@@ -281,8 +274,8 @@ absl::Status VerifyRewrite(const tensorflow::grappler::GrapplerItem& original, c
   if (status.ok()) status = CheckSwappable(rewritten.graph, imported);
   if (!status.ok()) return status;
   ImportCosts(rewritten, sizes, link, &imported);
-  *profile =
-      PredictMemory(rewritten.graph, index, imported, threads, deadline, run == nullptr ? nullptr : &run->record);
+  *profile = PredictMemory(rewritten.graph, index, imported, threads, arena, deadline,
+                           run == nullptr ? nullptr : &run->record);
   if (run != nullptr) run->imported = std::move(imported);
   return status;
 }

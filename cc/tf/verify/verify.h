@@ -7,11 +7,14 @@
 #define LMS_CC_TF_VERIFY_VERIFY_H_
 
 #include <cstdint>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "cc/core/base/deadline.h"
 #include "cc/core/graph/swap_link.h"
+#include "cc/core/simulate/arena.h"
 #include "cc/core/simulate/liveness.h"
 #include "cc/core/simulate/run_record.h"
 #include "cc/tf/graph/graph_index.h"
@@ -35,11 +38,13 @@ struct VerifiedRun {
 // after it has changed; what is swapped out is not the tensor that it is said to be, or may be changed meanwhile; what
 // is swapped in is not what was swapped out of that tensor; there is a cycle. *profile is the new graph's memory over
 // time on so many inter-op threads, which takes the costs that `sizes` knows, and for transfers what `link` takes.
-// Throws TooMuch where the deadline passes. `run`, unless it is null, is what was predicted with.
+// Throws TooMuch where the deadline passes. `run`, unless it is null, is what was predicted with. `arena`: of the
+// device (execution.h).
 absl::Status VerifyRewrite(const tensorflow::grappler::GrapplerItem& original, const GraphIndex& original_index,
                            const tensorflow::grappler::GrapplerItem& rewritten, const TensorSizes& sizes, int threads,
                            const SwapLink& link, MemoryProfile* profile, const Deadline& deadline = Deadline(),
-                           const std::string& device = "", VerifiedRun* run = nullptr);
+                           const std::string& device = "", VerifiedRun* run = nullptr,
+                           const std::optional<ArenaSettings>& arena = std::nullopt);
 
 }  // namespace lms
 

@@ -79,6 +79,8 @@ TEST(GraphCheck, EachCorruptionIsDeclinedWithTheReason) {
     const absl::Status status = CheckGraph(graph);
     EXPECT_FALSE(status.ok()) << corruption.words;
     EXPECT_NE(std::string(status.message()).find(corruption.words), std::string::npos) << status.message();
+    const bool cycle = std::string(corruption.words).find("cycle") != std::string::npos;
+    EXPECT_EQ(absl::IsFailedPrecondition(status), cycle) << status;
   }
 }
 

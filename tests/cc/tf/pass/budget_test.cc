@@ -99,6 +99,16 @@ TEST(BudgetGoal, TheWorstIsWhatHasToFit) {
   EXPECT_TRUE(GoalOf(Budget::Kind::kMin, 0).Over());
 }
 
+TEST(BudgetGoal, RoomThatADeviceLacksIsAMatterOfAutomaticBudgets) {
+  StepBytes step{1000, 5000, 5000};
+  step.lacking = 1;
+  Options options;
+  options.memory_budget.kind = Budget::Kind::kAuto;
+  EXPECT_TRUE(BudgetGoal(options, 1 << 20, step).Over());
+  options.memory_budget.kind = Budget::Kind::kBytes;
+  EXPECT_FALSE(BudgetGoal(options, 1 << 20, step).Over());
+}
+
 TEST(BudgetGoal, APlanThatNothingAsksForMayTakeWhatIsAllowed) {
   EXPECT_EQ(GoalOf(Budget::Kind::kBytes, 6000).LimitForPlan(), 6000);
 }

@@ -288,6 +288,22 @@ TEST_F(OptimizerTest, AGraphThatIsNoGraphIsReportedAndLeftAlone) {
   EXPECT_NE(Last().reason.find("nowhere"), std::string::npos);
 }
 
+// Other optimizers leave such a graph, of a loop in a branch that is never taken.
+TEST_F(OptimizerTest, OfACycleTheReportSaysThatTensorFlowDropsItAndSoDoesTheLog) {
+  Set("memory_budget", "min");
+  GrapplerItem item = testing::TrainChain(2);
+  const testing::Imported step(item);
+  item.graph.mutable_node(step.index().Find("tanh_0"))->add_input("^loss");
+  ::testing::internal::CaptureStderr();
+  EXPECT_FALSE(Optimize(item));
+  const std::string log = ::testing::internal::GetCapturedStderr();
+  EXPECT_EQ(Last().status, ReportStatus::kSkipped);
+  EXPECT_EQ(Last().stage, "index");
+  EXPECT_EQ(Last().reason,
+            "TensorFlow drops the whole result of its graph optimizers: the graph has a cycle outside its loops");
+  EXPECT_NE(log.find(Last().reason), std::string::npos) << log;
+}
+
 TEST_F(OptimizerTest, AnEmptyGraphAndOneWithoutResultsAreLeftAlone) {
   Set("memory_budget", "min");
   EXPECT_FALSE(Optimize(testing::GraphBuilder().item()));

@@ -226,6 +226,54 @@ TEST(Rewrite, ResultsAreUntouched) {
   EXPECT_FALSE(Rewritten(step, {{"early", "late"}}).status.ok());  // returned: never evicted
 }
 
+// A session's step, in which what nobody depends on does not run: y waits for a check, and so may its first readers.
+tensorflow::grappler::GrapplerItem WithCheck(const std::string& readers) {
+  GraphBuilder b;
+  b.item().optimization_options().allow_pruning_stateful_and_dataset_ops = true;
+  b.Feed("x", {256, 64});
+  b.Constant("holds", {}, tensorflow::DT_BOOL);
+  b.Constant("data", {});
+  b.Add("check", "Assert", {"holds", "data"}, {testing::Types("T", {tensorflow::DT_FLOAT})});
+  b.Add("checked", "NoOp", {"^check"});
+  b.Parse(readers);
+  return b.item();
+}
+
+TEST(Rewrite, WhatOnlyALeftOutFirstRunWaitedForIsWaitedForByTheRecomputation) {
+  const Imported step(WithCheck(
+      "y = Relu(x, ^checked); a = Exp(y); b0 = Tanh(x); b1 = Tanh(b0); b2 = Tanh(b1); b3 = Tanh(b2); b4 = Tanh(b3); "
+      "late = Mul(a, b4); last = Mul(y, late); fetch last"));
+  ASSERT_LT(step.OpOf("a"), step.OpOf("b4"));
+  const Rewritten out(step, {{"y", "late"}, {"a", "late"}});
+  ASSERT_TRUE(out.status.ok()) << out.status.message();
+  EXPECT_TRUE(out.Has(RecomputeName(0, "y"), "^checked"));
+  EXPECT_FALSE(out.Has(RecomputeName(1, "a"), "^checked"));  // which reads it
+  GraphIndex index;
+  ASSERT_TRUE(index.Build(out.item).ok());
+  EXPECT_FALSE(index[index.Find("y")].live);
+  for (const char* name : {"check", "checked"}) EXPECT_TRUE(index[index.Find(name)].live) << name;
+  EXPECT_TRUE(Imported(out.item).status().ok());  // no cycle
+}
+
+TEST(Rewrite, WhatOnlyAnIdentityWaitedForThatIsPassedOverIsWaitedForByItsReader) {
+  const Imported step(WithCheck(
+      "y = Relu(x); same = Identity(y, ^check); early = Exp(y); middle = Sigmoid(early); late = Mul(same, middle); "
+      "fetch late"));
+  const Rewritten out(step, {{"y", "late"}});
+  ASSERT_TRUE(out.status.ok()) << out.status.message();
+  EXPECT_TRUE(out.Has("late", RecomputeName(0, "y")));
+  EXPECT_TRUE(out.Has("late", "^check"));
+}
+
+TEST(Rewrite, WhatStillRunsGetsNoEdge) {
+  const Imported step(
+      WithCheck("y = Relu(x, ^checked); early = Exp(y); middle = Sigmoid(early); late = Mul(y, middle); fetch late"));
+  const Rewritten out(step, {{"y", "late"}});
+  ASSERT_TRUE(out.status.ok()) << out.status.message();
+  EXPECT_FALSE(out.Has(RecomputeName(0, "y"), "^checked"));
+  EXPECT_FALSE(out.Has("late", "^checked"));
+}
+
 // Every pair of nodes that order edges or copies connect agrees with one order: it can be put in order afresh.
 TEST(Rewrite, TheGraphStaysAcyclicWithOrderEdges) {
   const Imported step(testing::TrainChain(6));

@@ -96,6 +96,26 @@ TEST(VariableWaitsTest, AnUpdateThatNeedsNothingOfTheStepWaitsForWhatTheNextOneN
   EXPECT_EQ(waits, (Names{{"decay", "gradient"}, {"product", "gradient"}}));
 }
 
+// The decay is what one of two branches makes of the weight.
+TEST(VariableWaitsTest, WhatEndsABranchIsNotMadeToWait) {
+  GraphBuilder b;
+  b.Parse(
+      "x[8, 8]; p = Placeholder; w = VarHandleOp[8, 8]; read = ReadVariableOp(w); y = MatMul(x, read); "
+      "read_for_decay = ReadVariableOp(w); branch = Switch(read_for_decay, p); less = Neg(branch); "
+      "more = Exp(branch:1); merge = Merge(less, more); product = Mul(merge, merge); "
+      "decay = AssignSubVariableOp(w, product, ^read); gradient = Neg(y); "
+      "update = AssignSubVariableOp(w, gradient, ^decay)");
+  b.Add("end", "NoOp", {"^update"});
+  b.Fetch("end");
+  GraphIndex index;
+  ASSERT_TRUE(index.Build(b.item()).ok());
+  Names waits;
+  for (const VariableWait& wait : FindVariableWaits(b.item().graph, index)) {
+    waits.emplace_back(b.item().graph.node(wait.update).name(), b.item().graph.node(wait.reader).name());
+  }
+  EXPECT_EQ(waits, (Names{{"decay", "gradient"}, {"product", "gradient"}}));
+}
+
 // The second update needs what depends on the first one: nothing can be put off until then.
 TEST(VariableWaitsTest, AnUpdateDoesNotWaitForWhatDependsOnIt) {
   GraphBuilder b;

@@ -1,0 +1,122 @@
+#include "cc/core/simulate/arena.h"
+
+#include <algorithm>
+
+namespace lms {
+namespace {
+
+constexpr int64_t kUnit = 256;
+constexpr int64_t kFirstRegion = int64_t{2} << 20;  // where memory grows
+
+int64_t Rounded(int64_t bytes) { return (bytes + kUnit - 1) / kUnit * kUnit; }
+
+}  // namespace
+
+Arena::Arena(const ArenaSettings& settings)
+    : limit_bytes_(settings.limit_bytes),
+      most_unsplit_(settings.most_unsplit),
+      next_region_(Rounded(settings.grows ? std::min(settings.limit_bytes, kFirstRegion) : settings.limit_bytes)) {
+  ChunkId last = kNoRoom;
+  for (const ArenaSettings::Piece& piece : settings.pieces) {
+    const ChunkId chunk = NewChunk(piece.address, piece.bytes);
+    region_bytes_ += piece.bytes;
+    if (last != kNoRoom && chunks_[last].offset + chunks_[last].bytes == piece.address) {
+      chunks_[last].after = chunk;
+      chunks_[chunk].before = last;
+    }
+    last = chunk;
+    if (piece.used) {
+      chunks_[chunk].used = true;
+      in_use_ += piece.bytes;
+    } else {
+      free_.insert(Key(chunk));
+    }
+  }
+}
+
+Arena::ChunkId Arena::Allocate(int64_t bytes) {
+  const int64_t rounded = Rounded(bytes);
+  auto found = free_.lower_bound({rounded, -1, kNoRoom});
+  if (found == free_.end()) {
+    if (!Extend(rounded)) return kNoRoom;
+    found = free_.lower_bound({rounded, -1, kNoRoom});
+    if (found == free_.end()) return kNoRoom;
+  }
+  const ChunkId chunk = std::get<ChunkId>(*found);
+  free_.erase(found);
+  const int64_t left = chunks_[chunk].bytes - rounded;
+  if (left >= rounded || left >= most_unsplit_) SplitOff(chunk, rounded);
+  chunks_[chunk].used = true;
+  in_use_ += chunks_[chunk].bytes;
+  return chunk;
+}
+
+void Arena::Free(ChunkId chunk) {
+  chunks_[chunk].used = false;
+  in_use_ -= chunks_[chunk].bytes;
+  const ChunkId after = chunks_[chunk].after;
+  if (after != kNoRoom && !chunks_[after].used) {
+    free_.erase(Key(after));
+    Join(chunk, after);
+  }
+  const ChunkId before = chunks_[chunk].before;
+  if (before != kNoRoom && !chunks_[before].used) {
+    free_.erase(Key(before));
+    Join(before, chunk);
+    chunk = before;
+  }
+  free_.insert(Key(chunk));
+}
+
+int64_t Arena::LargestFree() const {
+  const int64_t free = free_.empty() ? 0 : std::get<0>(*free_.rbegin());
+  return std::max(free, limit_bytes_ - region_bytes_);
+}
+
+bool Arena::Extend(int64_t bytes) {
+  const int64_t available = (limit_bytes_ - region_bytes_) / kUnit * kUnit;
+  if (bytes > available) return false;
+  bool grown = false;
+  while (bytes > next_region_) {
+    next_region_ *= 2;
+    grown = true;
+  }
+  const int64_t taken = std::min(next_region_, available);
+  if (!grown) next_region_ *= 2;
+  free_.insert(Key(NewChunk(region_bytes_, taken)));
+  region_bytes_ += taken;
+  return true;
+}
+
+Arena::ChunkId Arena::NewChunk(int64_t offset, int64_t bytes) {
+  ChunkId chunk = static_cast<ChunkId>(chunks_.size());
+  if (unused_.empty()) {
+    chunks_.emplace_back();
+  } else {
+    chunk = unused_.back();
+    unused_.pop_back();
+    chunks_[chunk] = Chunk();
+  }
+  chunks_[chunk].offset = offset;
+  chunks_[chunk].bytes = bytes;
+  return chunk;
+}
+
+void Arena::SplitOff(ChunkId chunk, int64_t bytes) {
+  const ChunkId rest = NewChunk(chunks_[chunk].offset + bytes, chunks_[chunk].bytes - bytes);
+  chunks_[chunk].bytes = bytes;
+  chunks_[rest].before = chunk;
+  chunks_[rest].after = chunks_[chunk].after;
+  if (chunks_[rest].after != kNoRoom) chunks_[chunks_[rest].after].before = rest;
+  chunks_[chunk].after = rest;
+  free_.insert(Key(rest));
+}
+
+void Arena::Join(ChunkId first, ChunkId second) {
+  chunks_[first].bytes += chunks_[second].bytes;
+  chunks_[first].after = chunks_[second].after;
+  if (chunks_[first].after != kNoRoom) chunks_[chunks_[first].after].before = first;
+  unused_.push_back(second);
+}
+
+}  // namespace lms

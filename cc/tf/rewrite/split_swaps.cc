@@ -1,0 +1,189 @@
+#include "cc/tf/rewrite/split_swaps.h"
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cc/core/graph/node_names.h"
+#include "cc/tf/graph/graph_index.h"
+#include "cc/tf/graph/node_types.h"
+#include "cc/tf/graph/op_traits.h"
+#include "cc/tf/graph/own_ops.h"
+#include "tensorflow/core/framework/node_def.pb.h"
+
+namespace lms {
+namespace {
+
+using tensorflow::GraphDef;
+using tensorflow::NodeDef;
+
+class Splitter {
+ public:
+  Splitter(const GraphIndex& index, const Deadline& deadline, GraphDef* graph)
+      : index_(index), pace_(deadline), graph_(graph), originals_(graph->node_size()), part_(originals_, Part::kNone) {}
+
+  void Run() {
+    if (!FindParts()) return;
+    for (int node = 0; node < originals_; ++node) {
+      if (index_[node].live) SplitFor(node);
+    }
+    for (int node = 0; node < originals_; ++node) {
+      if (part_[node] == Part::kOut) (*graph_->mutable_node(node)->mutable_attr())["behind"].set_b(true);
+      if (part_[node] == Part::kIn) MakeFetch(graph_->mutable_node(node));
+    }
+  }
+
+ private:
+  enum class Part { kNone, kOut, kIn };
+
+  bool FindParts() {
+    bool found = false;
+    for (int node = 0; node < originals_; ++node) {
+      const NodeDef& def = graph_->node(node);
+      if (def.op() != kSwapOutOp || !index_[node].live || !IsToHost(def)) continue;
+      part_[node] = Part::kOut;
+      found = true;
+    }
+    for (int node = 0; node < originals_; ++node) {
+      if (graph_->node(node).op() != kSwapInOp || !index_[node].live) continue;
+      const std::vector<TensorRef>& inputs = index_[node].inputs;
+      if (inputs.size() == 1 && part_[inputs[0].node] == Part::kOut) part_[node] = Part::kIn;
+    }
+    return found;
+  }
+
+  static bool IsToHost(const NodeDef& node) {
+    const auto tier = node.attr().find("tier");
+    return DeviceType(node.device()) == "GPU" && tier != node.attr().end() && tier->second.s() == "host";
+  }
+
+  void SplitFor(int reader) {
+    std::vector<int> outs;
+    std::vector<int> ins;
+    for (const int control : index_[reader].controls) {
+      if (part_[control] == Part::kOut && SamePlace(control, reader)) outs.push_back(control);
+    }
+    for (const TensorRef& input : index_[reader].inputs) {
+      if (part_[input.node] == Part::kIn && std::find(ins.begin(), ins.end(), input.node) == ins.end()) {
+        ins.push_back(input.node);
+      }
+    }
+    if (outs.empty() && ins.empty()) return;
+    const std::vector<int> before = Before(reader);
+    if (!outs.empty()) AddWait(reader, outs, before);
+    for (const int in : ins) {
+      Replace(reader, graph_->node(in).name(), SamePlace(in, reader) ? AddFetched(in, before) : EarlyFetched(in));
+    }
+  }
+
+  // Do both run together, on one device? Nothing is to wait for a node in another loop, branch or place.
+  bool SamePlace(int a, int b) const {
+    return index_[a].region >= 0 && index_[a].region == index_[b].region && !IsControlFlow(graph_->node(b).op()) &&
+           graph_->node(a).device() == graph_->node(b).device();
+  }
+
+  // What the node waits for, and, of a view, what its only reader waits for: nodes that something can wait for. No view
+  // that leads to the same reader alone: two such would wait for each other.
+  std::vector<int> Before(int node) const {
+    std::vector<int> before;
+    const auto add = [&](int from) {
+      pace_.Step();
+      if (part_[from] != Part::kNone || !SamePlace(from, node) || IsControlFlow(graph_->node(from).op())) return;
+      if (ReaderOfView(from) >= 0) return;
+      if (std::find(before.begin(), before.end(), from) == before.end()) before.push_back(from);
+    };
+    for (int at = node; at >= 0; at = ReaderOfView(at)) {
+      for (const TensorRef& input : index_[at].inputs) add(input.node);
+      for (const int control : index_[at].controls) add(control);
+    }
+    return before;
+  }
+
+  // The only node that a view leads to; -1 where there are others, or where it is none.
+  int ReaderOfView(int node) const {
+    if (!IsViewOfInput(graph_->node(node), 0) || index_.Preserved(node)) return -1;
+    int only = -1;
+    for (const int reader : index_[node].readers) {
+      if (only >= 0 && reader != only) return -1;
+      only = reader;
+    }
+    return only >= 0 && SamePlace(node, only) ? only : -1;
+  }
+
+  NodeDef* AddNode(const std::string& name, const char* op, int place) {
+    NodeDef* const node = graph_->add_node();
+    node->set_name(name + "/" + std::to_string(added_++) + "/" + OriginalName(graph_->node(place).name()));
+    node->set_op(op);
+    node->set_device(graph_->node(place).device());
+    const auto colocated = graph_->node(place).attr().find("_class");
+    if (colocated != graph_->node(place).attr().end()) (*node->mutable_attr())["_class"] = colocated->second;
+    return node;
+  }
+
+  void AddControls(const std::vector<int>& nodes, NodeDef* node) const {
+    for (const int from : nodes) node->add_input("^" + graph_->node(from).name());
+  }
+
+  void AddWait(int reader, const std::vector<int>& outs, const std::vector<int>& before) {
+    NodeDef* const wait = AddNode("lms/swap_wait", kSwapWaitOp, outs.front());
+    (*wait->mutable_attr())["N"].set_i(static_cast<int64_t>(outs.size()));
+    for (const int out : outs) wait->add_input(graph_->node(out).name());
+    AddControls(before, wait);
+    for (const int out : outs) Replace(reader, "^" + graph_->node(out).name(), "^" + wait->name());
+  }
+
+  std::string AddFetched(int in, const std::vector<int>& before) {
+    NodeDef* const fetched = AddNode("lms/swap_fetched", kSwapFetchedOp, in);
+    (*fetched->mutable_attr())["T"] = graph_->node(in).attr().at("T");
+    fetched->add_input(graph_->node(in).name());
+    AddControls(before, fetched);
+    return fetched->name();
+  }
+
+  // For readers elsewhere: one that waits for nothing else.
+  std::string EarlyFetched(int in) {
+    std::string& name = early_[in];
+    if (name.empty()) name = AddFetched(in, {});
+    return name;
+  }
+
+  // Lets the node read `by` instead; once, where that is a control input.
+  void Replace(int reader, const std::string& input, const std::string& by) {
+    NodeDef* const node = graph_->mutable_node(reader);
+    std::vector<std::string> inputs;
+    for (const std::string& is : node->input()) {
+      const bool replaced = is == input || is == input + ":0";
+      const std::string& name = replaced ? by : is;
+      const bool again = name[0] == '^' && std::find(inputs.begin(), inputs.end(), name) != inputs.end();
+      if (!again) inputs.push_back(name);
+    }
+    node->clear_input();
+    for (std::string& name : inputs) node->add_input(std::move(name));
+  }
+
+  static void MakeFetch(NodeDef* node) {
+    node->set_op(kSwapFetchOp);
+    for (const char* attr : {"shape", "deadline", "host_limit"}) node->mutable_attr()->erase(attr);
+  }
+
+  const GraphIndex& index_;
+  mutable Pace pace_;
+  GraphDef* const graph_;
+  const int originals_;
+  std::vector<Part> part_;
+  std::map<int, std::string> early_;  // by swap-in
+  int added_ = 0;
+};
+
+}  // namespace
+
+absl::Status SplitSwaps(const Deadline& deadline, tensorflow::grappler::GrapplerItem* item) {
+  GraphIndex index;
+  absl::Status status = index.Build(*item, deadline);
+  if (status.ok()) Splitter(index, deadline, &item->graph).Run();
+  return status;
+}
+
+}  // namespace lms

@@ -1,0 +1,95 @@
+#include "cc/core/simulate/device_memory.h"
+
+#include <vector>
+
+#include "cc/core/simulate/overlap.h"
+#include "cc/core/simulate/run_record.h"
+#include "gtest/gtest.h"
+
+namespace lms {
+namespace {
+
+constexpr int64_t kKiB = 1024;
+
+// An op that makes a buffer, one that makes another of it, and one that reads that.
+MemGraph Chain(int64_t first, int64_t second) {
+  MemGraph graph;
+  const auto buffer = [&](int64_t bytes, OpId producer) {
+    MemBuffer made;
+    made.bytes = bytes;
+    made.producer = producer;
+    graph.buffers.push_back(made);
+    return static_cast<BufferId>(graph.buffers.size() - 1);
+  };
+  graph.ops.resize(3);
+  graph.ops[0].outputs = {buffer(first, 0)};
+  graph.ops[1].inputs = {0};
+  graph.ops[1].deps = {0};
+  graph.ops[1].outputs = {buffer(second, 1)};
+  graph.ops[2].inputs = {1};
+  graph.ops[2].deps = {1};
+  return graph;
+}
+
+std::vector<RunEvent> OneByOne() { return {{0, false}, {0, true}, {1, false}, {1, true}, {2, false}, {2, true}}; }
+
+// Free pieces of such sizes, with something in use of 1 KiB after each.
+ArenaSettings Pieces(const std::vector<int64_t>& free) {
+  ArenaSettings settings;
+  int64_t address = 0;
+  for (const int64_t bytes : free) {
+    settings.pieces.push_back({address, bytes, false, 0});
+    settings.pieces.push_back({address + bytes, kKiB, true, kKiB});
+    address += bytes + kKiB;
+  }
+  settings.limit_bytes = address;
+  return settings;
+}
+
+TEST(DeviceMemoryTest, APieceThatIsNotTwiceAsLargeIsTakenAsAWhole) {
+  const MemGraph graph = Chain(8 * kKiB, 4 * kKiB);
+  EXPECT_EQ(SimulateRun(graph, OneByOne(), {}).peak_bytes, 12 * kKiB);
+  DeviceMemory memory(Pieces({12 * kKiB, 4 * kKiB}), graph);
+  RunRecord record;
+  const MemoryProfile profile = RecordRun(graph, OneByOne(), {}, &record, {}, &memory);
+  EXPECT_EQ(profile.peak_bytes, 16 * kKiB);
+  EXPECT_EQ(profile.lacking_bytes, 0);
+  EXPECT_EQ(record.holdings[0].bytes, 12 * kKiB);
+  // All of it is given back.
+  EXPECT_EQ(SimulateRun(graph, OneByOne(), {}, {}, &memory).peak_bytes, 16 * kKiB);
+}
+
+TEST(DeviceMemoryTest, WhereNoPieceIsLargeEnoughTheLackIsTold) {
+  const MemGraph graph = Chain(8 * kKiB, 4 * kKiB);
+  DeviceMemory memory(Pieces({6 * kKiB, 6 * kKiB, 6 * kKiB}), graph);
+  EXPECT_EQ(SimulateRun(graph, OneByOne(), {}, {}, &memory).lacking_bytes, 2 * kKiB);
+}
+
+TEST(DeviceMemoryTest, AVariableKeepsTheChunkOfItsNewValue) {
+  const MemGraph graph = Chain(3 * kKiB, kKiB);
+  DeviceMemory memory(Pieces({3 * kKiB, kKiB + 256}), graph, {false, true});
+  // In the piece of 1 KiB and a bit, which it keeps.
+  EXPECT_EQ(SimulateRun(graph, OneByOne(), {}, {}, &memory).peak_bytes, 4 * kKiB + 256);
+  EXPECT_EQ(memory.lacking_bytes(), 0);
+  // What the variable had lies beside the 3 KiB: now they are one piece of 4, which the next 3 take as a whole.
+  EXPECT_EQ(SimulateRun(graph, OneByOne(), {}, {}, &memory).peak_bytes, 5 * kKiB);
+  EXPECT_EQ(memory.lacking_bytes(), kKiB);
+}
+
+TEST(DeviceMemoryTest, WithoutPiecesWhatIsResidentComesFirst) {
+  MemGraph graph = Chain(8 * kKiB, 4 * kKiB);
+  MemBuffer weights;
+  weights.bytes = 100;
+  weights.resident = true;
+  graph.buffers.push_back(weights);
+  ArenaSettings settings;
+  settings.limit_bytes = 12 * kKiB;
+  DeviceMemory memory(settings, graph);
+  // 256 bytes of the 12 KiB are taken; the rest is less than twice what is asked for first, and goes as a whole.
+  const MemoryProfile profile = SimulateRun(graph, OneByOne(), {}, {}, &memory);
+  EXPECT_EQ(profile.peak_bytes, 100 + (12 * kKiB - 256) + 4 * kKiB);
+  EXPECT_EQ(profile.lacking_bytes, 4 * kKiB);
+}
+
+}  // namespace
+}  // namespace lms

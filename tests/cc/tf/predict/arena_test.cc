@@ -1,0 +1,148 @@
+// The model of the allocator (cc/core/simulate/arena.h) against TensorFlow's own.
+
+#include "cc/core/simulate/arena.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "tensorflow/core/common_runtime/bfc_allocator.h"
+#include "tensorflow/core/framework/allocator.h"
+#include "tensorflow/core/protobuf/bfc_memory_map.pb.h"
+
+namespace lms {
+namespace {
+
+constexpr int64_t kMiB = int64_t{1} << 20;
+
+// Addresses that nobody touches, each region above the last.
+class Addresses : public tensorflow::SubAllocator {
+ public:
+  Addresses() : SubAllocator({}, {}) {}
+  void* Alloc(size_t /*alignment*/, size_t bytes, size_t* received) override {
+    char* const region = next_;
+    next_ += bytes + 4096;
+    regions.emplace_back(region, bytes);
+    *received = bytes;
+    return region;
+  }
+  void Free(void* /*address*/, size_t /*bytes*/) override {}
+  bool SupportsCoalescing() const override { return false; }
+
+  std::vector<std::pair<char*, size_t>> regions;
+
+ private:
+  char* next_ = reinterpret_cast<char*>(uintptr_t{1} << 40);
+};
+
+ArenaSettings Limited(int64_t bytes, bool grows) {
+  ArenaSettings settings;
+  settings.limit_bytes = bytes;
+  settings.grows = grows;
+  return settings;
+}
+
+class ArenaTest : public ::testing::TestWithParam<ArenaSettings> {};
+
+TEST_P(ArenaTest, HandsOutWhatTensorFlowsAllocatorDoes) {
+  for (uint32_t seed = 0; seed < 40; ++seed) {
+    auto owned = std::make_unique<Addresses>();
+    const Addresses& addresses = *owned;
+    tensorflow::BFCAllocator::Options options;
+    options.allow_growth = GetParam().grows;
+    options.allow_retry_on_failure = false;
+    tensorflow::BFCAllocator theirs(std::move(owned), GetParam().limit_bytes, "test", options);
+    Arena ours(GetParam());
+    const auto offset = [&](const void* pointer) {
+      int64_t before = 0;
+      for (const auto& [region, bytes] : addresses.regions) {
+        if (pointer >= region && pointer < region + bytes) return before + (static_cast<const char*>(pointer) - region);
+        before += static_cast<int64_t>(bytes);
+      }
+      return int64_t{-1};
+    };
+    std::mt19937 random(seed);
+    std::vector<std::pair<void*, Arena::ChunkId>> held;
+    int64_t most = 0;
+    for (int i = 0; i < 1500; ++i) {
+      if (!held.empty() && random() % 100 < 45) {
+        std::swap(held[random() % held.size()], held.back());
+        theirs.DeallocateRaw(held.back().first);
+        ours.Free(held.back().second);
+        held.pop_back();
+        continue;
+      }
+      // Few sizes, as steps have them, and some of any size.
+      const int64_t bytes =
+          random() % 3 == 0 ? 1 + random() % (GetParam().limit_bytes / 20) : int64_t{1000} << (random() % 14);
+      void* const pointer = theirs.AllocateRaw(64, bytes);
+      const Arena::ChunkId chunk = ours.Allocate(bytes);
+      ASSERT_EQ(pointer == nullptr, chunk == Arena::kNoRoom) << bytes << " bytes, seed " << seed;
+      if (pointer == nullptr) continue;
+      ASSERT_EQ(static_cast<int64_t>(theirs.AllocatedSize(pointer)), ours.BytesOf(chunk));
+      ASSERT_EQ(offset(pointer), ours.OffsetOf(chunk));
+      held.emplace_back(pointer, chunk);
+      const auto stats = theirs.GetStats();
+      ASSERT_EQ(stats->bytes_in_use, ours.bytes_in_use());
+      ASSERT_EQ(stats->peak_bytes_in_use, most = std::max(most, ours.bytes_in_use()));
+    }
+    for (const auto& [pointer, chunk] : held) theirs.DeallocateRaw(pointer);
+  }
+}
+
+// What DeviceArena() does with a GPU's allocator.
+TEST(ArenaPiecesTest, GoesOnFromWhatThereIs) {
+  tensorflow::BFCAllocator::Options options;
+  options.allow_growth = false;
+  options.allow_retry_on_failure = false;
+  tensorflow::BFCAllocator theirs(std::make_unique<Addresses>(), 64 * kMiB, "test", options);
+  std::mt19937 random(1);
+  std::vector<void*> before;
+  for (int i = 0; i < 60; ++i) before.push_back(theirs.AllocateRaw(64, 1 + random() % kMiB));
+  for (size_t i = 0; i < before.size(); i += 1 + random() % 3) theirs.DeallocateRaw(before[i]);
+  ArenaSettings settings = Limited(64 * kMiB, false);
+  const tensorflow::MemoryDump map = theirs.RecordMemoryMap();
+  for (const auto& chunk : map.chunk()) {
+    const auto address = static_cast<int64_t>(chunk.address());
+    settings.pieces.push_back({address, chunk.size(), chunk.in_use(), chunk.requested_size()});
+  }
+  std::sort(settings.pieces.begin(), settings.pieces.end(),
+            [](const auto& one, const auto& other) { return one.address < other.address; });
+  Arena ours(settings);
+  std::vector<std::pair<void*, Arena::ChunkId>> held;
+  int refused = 0;
+  for (int i = 0; i < 3000; ++i) {
+    ASSERT_EQ(theirs.GetStats()->bytes_in_use, ours.bytes_in_use());
+    if (!held.empty() && random() % 100 < 40) {
+      std::swap(held[random() % held.size()], held.back());
+      theirs.DeallocateRaw(held.back().first);
+      ours.Free(held.back().second);
+      held.pop_back();
+      continue;
+    }
+    const int64_t bytes = 1 + random() % kMiB;
+    void* const pointer = theirs.AllocateRaw(64, bytes);
+    const Arena::ChunkId chunk = ours.Allocate(bytes);
+    ASSERT_EQ(pointer == nullptr, chunk == Arena::kNoRoom);
+    if (pointer == nullptr) {
+      EXPECT_GT(bytes, ours.LargestFree());
+      ++refused;
+      continue;
+    }
+    ASSERT_EQ(static_cast<int64_t>(reinterpret_cast<uintptr_t>(pointer)), ours.OffsetOf(chunk));
+    held.emplace_back(pointer, chunk);
+  }
+  EXPECT_GT(refused, 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(Limits, ArenaTest,
+                         ::testing::Values(Limited(64 * kMiB, false), Limited(64 * kMiB, true),
+                                           Limited(1024 * kMiB + 12345, false), Limited(4096 * kMiB, true)));
+
+}  // namespace
+}  // namespace lms

@@ -1,0 +1,34 @@
+"""Swaps between a GPU and the host are waited for by the device alone: on the stand-in GPU, over a
+link so slow that what does not wait gets other bytes."""
+
+from __future__ import annotations
+
+import functools
+
+import gpu_child
+import pytest
+
+pytestmark = gpu_child.needs_standin
+run = functools.partial(gpu_child.run, "gpu_streams.py", memory_mb=64, out_gbps=0.5, in_gbps=0.5)
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("program", ["chain", "branches"])
+def test_copies_behind_the_host_give_the_same_bits(
+    program: str, threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TEST_THREADS", str(threads))
+    found = run(program)
+    assert found["status"] == "rewritten"
+    assert found["swapped"] > 2 << 20
+    assert found["same"]
+    assert found["same_ahead"]
+    assert found["copied"] >= found["swapped"]
+    # However far the host runs ahead, it takes no more than a step needs, and gives it back.
+    assert found["most_pinned"] <= found["swapped"]
+    assert found["left"] == 0
+
+
+def test_the_host_hands_a_step_over_while_its_copies_run() -> None:
+    found = run("chain")
+    assert found["handed_over"] < 0.5 * found["took"], found
