@@ -4,7 +4,6 @@
                  [--rounds 6] [--directory DIR] [--bandwidth 300MB [--own-figures]]
                  [--calibrate] [--quick] [--out FILE]
 ./run bench swap --speeds
-./run bench swap --gpu [--memory 16GiB] [--swap-to host] [--device cpu]
 ./run bench swap --fake-gpu
 
 On a CPU (the default) tensors are spilled to a file in --directory. Each row is a model, a budget
@@ -17,8 +16,7 @@ out by itself); where the kernel cannot, the planner's figures for several speed
 (--speeds shows these alone). What lms keeps of a device (its profile, what a link carries) is that
 of this run alone; with --calibrate each model's operations are timed beforehand.
 
---gpu looks for the largest batch (volume) that trains within --memory, for stock and each way, and
-measures the time of a step there. --fake-gpu needs no GPU: it plans for one, and runs nothing.
+--fake-gpu needs no GPU: it plans for one, and runs nothing. What runs on a GPU is ./run gpu.
 """
 
 from __future__ import annotations
@@ -30,14 +28,15 @@ import pathlib
 import re
 import subprocess
 import tempfile
+from collections.abc import Collection
 from typing import Any
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 from _measure import in_child, machine, machine_line, why_not, write_results
 
-from swap import cpu, disk, fake_gpu, gpu, published, throttle
-from swap.problems import SCALABLES, SUBJECTS, WAYS
+from swap import cpu, disk, fake_gpu, published, throttle
+from swap.problems import SUBJECTS, WAYS
 from swap.table import CPU_COLUMNS, cpu_row, print_table, speed_rows
 
 MAIN = str(pathlib.Path(__file__))
@@ -68,25 +67,16 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--out", help="write the figures here, as JSON")
     mode = parser.add_mutually_exclusive_group()
     mode.add_argument("--speeds", action="store_true", help="plans for disks of several speeds")
-    mode.add_argument("--gpu", action="store_true", help="how far a GPU's memory reaches")
     mode.add_argument("--fake-gpu", action="store_true", help="plans for a GPU that is not there")
     parser.add_argument("--memory", type=size_of, default=16 << 30, help="of the GPU")
-    parser.add_argument("--swap-to", default="", help="from the GPU: host, disk, a directory")
-    parser.add_argument("--device", choices=("gpu", "cpu"), default="gpu", help="for --gpu")
-    parser.add_argument("--start", type=int, default=0, help="size that the search begins with")
-    parser.add_argument("--most", type=int, default=1 << 20, help="size that it ends with")
-    parser.add_argument("--closeness", type=float, default=0.03, help="of the size that is found")
-    for name, kind in (("child", str), ("group", str), ("size", int)):
-        parser.add_argument(f"--{name}", type=kind, default=kind(), help=argparse.SUPPRESS)
+    for name in ("child", "group"):
+        parser.add_argument(f"--{name}", default="", help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.child:
         return args
-    known = SUBJECTS
-    if args.gpu or args.fake_gpu:
-        known = fake_gpu.PROBLEMS if args.fake_gpu else SCALABLES
-    default = [name for name in known if (name == "cifar") == (args.gpu and args.device == "cpu")]
+    known: Collection[str] = fake_gpu.PROBLEMS if args.fake_gpu else SUBJECTS
     args.all_rows = not args.models and args.ways == ",".join(WAYS) and not args.quick
-    args.models = args.models or ",".join(default)
+    args.models = args.models or ",".join(known)
     for kind, given, there in (("model", args.models, known), ("way", args.ways, WAYS)):
         unknown = set(given.split(",")) - set(there)
         if unknown:
@@ -99,7 +89,7 @@ def arguments() -> argparse.Namespace:
 def run_child(args: argparse.Namespace) -> None:
     if args.group:
         throttle.join(args.group)
-    children = {**cpu.CHILDREN, **gpu.CHILDREN, **fake_gpu.CHILDREN}
+    children = {**cpu.CHILDREN, **fake_gpu.CHILDREN}
     pathlib.Path(args.out).write_text(json.dumps(children[args.child](args)))
 
 
@@ -107,11 +97,10 @@ def child(part: str, args: argparse.Namespace, **instead: Any) -> Any:
     """Runs a part in a process of its own, with these arguments but for those given here."""
     values: dict[str, Any] = {
         name: getattr(args, name)
-        for name in ("models", "budgets", "ways", "rounds", "directory", "memory", "device")
+        for name in ("models", "budgets", "ways", "rounds", "directory", "memory")
     }
     rate = 0 if args.own_figures else args.rate
-    values.update({"swap-to": args.swap_to, "bandwidth": rate, "group": args.group})
-    values.update({name.replace("_", "-"): value for name, value in instead.items()})
+    values.update({"bandwidth": rate, "group": args.group, **instead})
     words = ["--child", part]
     for name, value in values.items():
         if value != "":
@@ -199,32 +188,7 @@ def main_speeds(args: argparse.Namespace) -> None:
     finish("swap_speeds", args, facts, rows)
 
 
-# ---- On a GPU, and without one ----
-
-
-def main_gpu(args: argparse.Namespace) -> None:
-    gpu.environment(args.device)
-
-    def one(part: str, model: str, way: str, size: int, rounds: int) -> dict[str, Any]:
-        return child(part, args, models=model, ways=way, size=size, rounds=rounds)
-
-    rows: list[dict[str, Any]] = []
-    cells = []
-    for model in args.models.split(","):
-        print(f"{model}: looking for the largest that fits {args.memory:,} bytes ...", flush=True)
-        found = gpu.rows_of(one, model, args)
-        rows += found
-        cells += [gpu.cells(row, found[0]) for row in found]
-    facts = machine()
-    on = "a CPU (its allocator's peak; only to try this out)" if args.device == "cpu" else "a GPU"
-    title = f"The largest that trains within {args.memory / 2**30:g} GiB of {on}"
-    print_table(title, gpu.COLUMNS, cells, machine_line(facts))
-    print("Published by others, as multiples of what fits without:")
-    for line in published.lines(args.models.split(",")):
-        print(line)
-    if args.device == "cpu":
-        args.all_rows = False
-    finish("swap_gpu", args, facts, {"memory": args.memory, "rows": rows})
+# ---- For a GPU that is not there ----
 
 
 def main_fake_gpu(args: argparse.Namespace) -> None:
@@ -259,9 +223,7 @@ def main() -> None:
         return
     with tempfile.TemporaryDirectory() as directory:
         os.environ["LMS_PROFILE_DIR"] = directory
-        if args.gpu:
-            main_gpu(args)
-        elif args.fake_gpu:
+        if args.fake_gpu:
             main_fake_gpu(args)
         elif args.speeds:
             main_speeds(args)

@@ -6,12 +6,17 @@ from collections.abc import Callable
 
 
 def largest(
-    fits: Callable[[int], bool], start: int, closeness: float = 0.03, most: int = 1 << 20
+    fits: Callable[[int], bool],
+    start: int,
+    closeness: float = 0.03,
+    most: int = 1 << 20,
+    step: float = 1.0,
 ) -> int:
     """The largest n from 1 to `most` for which `fits`, within `closeness`; 0: not even 1 does.
 
-    Doubles (or halves) from `start`, then bisects. Takes it that what fits keeps fitting when it
-    gets smaller. No n is tried twice.
+    Goes up (or down) from `start` by 1 + `step`, and then by twice that share each time, up to
+    doubling and halving; then bisects. Takes it that what fits keeps fitting when it gets smaller.
+    No n is tried twice.
     """
     low, high = 0, most + 1  # low fits, high does not
     n = max(1, min(start, most))
@@ -20,12 +25,13 @@ def largest(
             low = n
             if n == most:
                 return n
-            n = min(2 * n, most)
+            n = min(max(n + 1, int(n * (1 + step))), most)
         else:
             high = n
             if n == 1:
                 return 0
-            n //= 2
+            n = max(1, min(n - 1, int(n / (1 + step))))
+        step = min(1.0, 2 * step)
         if low and high <= most:
             break
     while high - low > max(1, closeness * low):

@@ -9,7 +9,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
 
-from swap import cpu, disk, gpu, published, table, throttle
+from swap import cpu, disk, published, table, throttle
 from swap.problems import SCALABLES, options_of
 from swap.search import largest
 
@@ -33,6 +33,12 @@ def test_a_search_that_need_not_be_exact_ends_sooner():
     found = largest(lambda size: not tried.append(size) and size <= 1000, 16, closeness=0.1)
     assert 900 < found <= 1000
     assert len(tried) == 10  # 16 to 1024 are seven; 768, 896 and 960, and 64 is close enough
+
+
+def test_a_search_from_a_good_guess_takes_few_trials():
+    tried = []
+    assert largest(lambda size: not tried.append(size) and size <= 103, 100, step=0.04) == 102
+    assert tried == [100, 104, 102]
 
 
 def test_a_search_ends_at_the_most():
@@ -121,12 +127,3 @@ def test_speeds_are_columns():
 def test_published_figures_have_sources():
     assert all(row["source"] and row["multiple"] > 1 for row in published.rows())
     assert "7.5x batch" in published.of("resnet50")
-
-
-def test_a_gpu_row_compares_times_per_unit_with_stock():
-    stock = {"model": "resnet50", "way": "stock", "largest": 100, "amount": 100}
-    stock["times"] = [{"size": 100, "per_unit": 0.01}]
-    mix = {**stock, "way": "mix", "largest": 750, "amount": 750}
-    mix["times"] = [{"size": 100, "per_unit": 0.01}, {"size": 750, "per_unit": 0.018}]
-    cells = gpu.cells(mix, stock)
-    assert cells[2:6] == ["750", "7.50x", "", "1.00 at 100, 1.80 at 750"]

@@ -1,7 +1,7 @@
 """Every model of keras.applications, and those that people write: same bits, budget met?
 
-./run zoo [--others] [--models REGEX] [--quick] [--shard I/N] [--jobs N] [--resume] [--write]
-          [--seconds S] [--memory GIB] [--table]
+./run zoo [--others | --gpu] [--models REGEX] [--quick] [--shard I/N] [--jobs N] [--resume]
+          [--write] [--seconds S] [--memory GIB] [--table]
 
 Each model runs in a process of its own with one thread of each kind: three steps of stock
 TensorFlow, then with the budgets "70%" and "min" (zoo/child.py says how). Rows are added to
@@ -13,6 +13,10 @@ build/zoo/rows.jsonl as they come, what the processes say to build/zoo/logs. Aft
 run as their users do, with libraries of their own in build/zoo-others/venv; budgets "60%", "min"
 and one in bytes (zoo/others/child.py says how). Rows and logs are in build/zoo-others, --write
 makes docs/zoo-others.md.
+
+--gpu: on the first GPU, or on the stand-in for one (tests/standin) where there is none; budgets
+"60%", "min", and "auto" in a process of its own, under a limit at which stock TensorFlow runs out
+of memory (zoo/gpu_child.py says how). build/zoo-gpu, docs/zoo-gpu.md.
 
 Exit status 1: a value differs from stock's where stock repeats itself, a process crashed, lms
 failed, or a step took more than a budget that its report says is met.
@@ -33,7 +37,7 @@ from typing import Any
 from zoo import kinds, pool, rows, table, verdict
 from zoo.kinds import Kind
 
-ABOUT = """
+ABOUT_OWN = """
 `./run zoo --write`: models at their smallest, each in a process of its own with one intra-op and
 one inter-op thread. Three steps of stock TensorFlow, and three with each budget from the same
 start; all losses of all steps and all variables (weights, optimizer slots, moving averages,
@@ -64,6 +68,19 @@ pipeline has filled its buffers.
 "measured/predicted": the same over the predicted peak. "warned": the report says that sizes are
 not known. Options are the default ones, feedback included.
 """
+ABOUT_GPU = """
+`./run zoo --gpu --write`: the models of [the zoo](zoo.md) on a GPU, each in a process of its own.
+"device" says which: the stand-in is no card, but a device of type "GPU" whose kernels are the
+CPU's, with the allocator, streams and pinned memory that TensorFlow brings for one
+(tests/standin). Peaks are those of the device's allocator (`get_memory_info`), which hands out
+more than it was asked for. Columns are as there. "auto" is measured on a device whose whole memory
+is halfway between the lowest peak that lms reached and the peak of stock TensorFlow.
+"""
+ABOUT = {
+    kinds.OWN.title: ABOUT_OWN,
+    kinds.OTHERS.title: ABOUT_OTHERS,
+    kinds.GPU.title: ABOUT_GPU,
+}
 
 
 def chosen(kind: Kind, args: argparse.Namespace) -> list[str]:
@@ -139,7 +156,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         prog="./run zoo", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--others", action="store_true", help="programs of others")
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("--others", action="store_true", help="programs of others")
+    which.add_argument("--gpu", action="store_true", help="on a GPU, or the stand-in for one")
     parser.add_argument("--models", default="", help="those whose names match, in any part")
     parser.add_argument("--quick", action="store_true", help="a few small ones")
     parser.add_argument("--shard", type=shard, default=(1, 1), help="I/N: every Nth model")
@@ -154,7 +173,7 @@ def main() -> int:
     parser.add_argument("--child", help=argparse.SUPPRESS)
     parser.add_argument("--out", help=argparse.SUPPRESS)
     args = parser.parse_args()
-    kind = kinds.OTHERS if args.others else kinds.OWN
+    kind = kinds.OTHERS if args.others else kinds.GPU if args.gpu else kinds.OWN
     if args.child:
         run_child(kind, args.child, args.out)
         return 0

@@ -1,5 +1,7 @@
 """One model in a process of its own: trained by stock TensorFlow, and by lms at each budget.
 
+On the first GPU where there is one (gpu_child.py), else on the CPU.
+
 One intra-op and one inter-op thread, so that stock repeats itself. The step is traced once; every
 round trains STEPS steps from the same values of all variables and is compared bit by bit with
 stock's round: each loss of each step, and all that variables hold afterwards (weights, optimizer
@@ -15,6 +17,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
+from collections.abc import Sequence
 from typing import Any
 
 import lms
@@ -39,18 +42,24 @@ MEASURED += ("predicted_time_overhead", "planner_seconds", "optimizer_seconds")
 class Round:
     """What STEPS steps computed, by name, and took: bytes above those in use before, seconds.
 
-    Values are kept as digests: of large models there is no memory for several copies.
+    Values are kept as digests: of large models there is no memory for several copies. in_use: the
+    most bytes that were in use before a step.
     """
 
     values: dict[str, str]
     peaks: list[int]
     seconds: list[float]
+    in_use: int = 0
 
 
 class Subject:
-    """A model of the zoo, traced, with the values that its variables had at first."""
+    """A model of the zoo, traced, with the values that its variables had at first.
+
+    untouched: they have them still, and the next round need not give them any.
+    """
 
     def __init__(self, name: str) -> None:
+        self.untouched = False
         began = time.perf_counter()
         self.case = catalogue.make(name)
         self.built_seconds = time.perf_counter() - began
@@ -61,13 +70,15 @@ class Subject:
         self.start = {name: _compact(v.numpy()) for name, v in self.variables.items()}
 
     def round(self) -> Round:
-        for name, variable in self.variables.items():
+        for name, variable in () if self.untouched else self.variables.items():
             # An array's memory would become the variable's, and its first update allocate.
             variable.assign(tf.raw_ops.DeepCopy(x=self.start[name]))
+        self.untouched = False
         result = Round({}, [], [])
+        in_use = []
         for number in range(1, STEPS + 1):
             lms.memory.reset_peak()
-            before = lms.memory.bytes_in_use()
+            in_use.append(before := lms.memory.bytes_in_use())
             began = time.perf_counter()
             losses = self.case.step(*self.case.arguments)
             result.seconds.append(time.perf_counter() - began)
@@ -77,7 +88,7 @@ class Subject:
             del losses
         for name, variable in self.variables.items():
             result.values[name] = digest(variable.numpy())
-        return result
+        return dataclasses.replace(result, in_use=max(in_use))
 
     def stock_again(self) -> Round:
         """Optimised anew: nothing is left of the kernels that ran."""
@@ -108,12 +119,17 @@ def _compact(value: np.ndarray) -> np.ndarray:
     )
 
 
-def measure(name: str) -> dict[str, Any]:
-    """The row of one model."""
+def measure(
+    name: str,
+    budgets: Sequence[str] = BUDGETS,
+    subject: Subject | None = None,
+    stock: Round | None = None,
+) -> dict[str, Any]:
+    """The row of one model. subject, stock: the model and stock's round, where they are there."""
     lms.memory.reset_peak()  # bytes are counted from here on
-    subject = Subject(name)
+    subject = subject or Subject(name)
     lms.clear_reports()
-    stock = subject.round()
+    stock = stock or subject.round()
     row: dict[str, Any] = {
         "model": name,
         "variables": len(subject.variables),
@@ -122,12 +138,13 @@ def measure(name: str) -> dict[str, Any]:
         "unchanged": _unchanged(subject, stock),
         "stock_peaks": stock.peaks,
         "stock_seconds": stock.seconds,
+        "stock_in_use": stock.in_use,
         "built_seconds": subject.built_seconds,
         "traced_seconds": subject.traced_seconds,
         "budgets": {},
     }
-    for budget in BUDGETS:
-        row["budgets"][budget] = _at(budget, subject, stock)
+    for budget in budgets:
+        row["budgets"][budget] = at(budget, subject, stock)
     return row
 
 
@@ -136,7 +153,10 @@ def _unchanged(subject: Subject, stock: Round) -> int:
     return sum(digest(value) == stock.values[name] for name, value in subject.start.items())
 
 
-def _at(budget: str, subject: Subject, stock: Round) -> dict[str, Any]:
+def at(budget: str, subject: Subject, stock: Round, again: int = STOCK_AGAIN) -> dict[str, Any]:
+    """What the row says of a budget. stock: what stock's steps computed; again: how often they are
+    repeated where lms computed something else.
+    """
     lms.clear_reports()
     rounds: list[dict[str, Any]] = []
     differences: list[str] = []
@@ -157,8 +177,8 @@ def _at(budget: str, subject: Subject, stock: Round) -> dict[str, Any]:
         "differing": len(differences),
     }
     if differences:
-        again = [subject.stock_again() for _ in range(STOCK_AGAIN)]
-        unstable = {name for other in again for name in differ(stock, other)}
+        repeated = [subject.stock_again() for _ in range(again)]
+        unstable = {name for other in repeated for name in differ(stock, other)}
         row["stock_differs_in"] = len(unstable)
         # What lms computed otherwise although stock never did.
         row["differing_alone"] = len(set(differences) - unstable)
@@ -174,6 +194,8 @@ def _planned_again(report: lms.Report, ours: Round) -> bool:
 
 def _round_row(report: lms.Report | None, ours: Round, wrong: list[str]) -> dict[str, Any]:
     row: dict[str, Any] = {"peaks": ours.peaks, "seconds": ours.seconds, "differing": len(wrong)}
+    if tf.config.list_physical_devices("GPU"):
+        row["judged"] = max(ours.peaks)  # what is free lies elsewhere in each step
     if report is None:
         return {**row, "status": "unseen", "reason": "lms was not asked about the step"}
     row.update((field, getattr(report, field)) for field in MEASURED)
@@ -183,7 +205,9 @@ def _round_row(report: lms.Report | None, ours: Round, wrong: list[str]) -> dict
 
 
 def _report_on(traced: Any) -> lms.Report | None:
-    """The latest one about the step."""
+    """The latest one about the step, on the device that is measured."""
     name = traced.name if isinstance(traced.name, str) else traced.name.decode()
+    kind = "GPU" if tf.config.list_physical_devices("GPU") else "CPU"
     own = [report for report in lms.reports() if report.function == name]
+    own = [report for report in own if kind in report.device] or own
     return own[-1] if own else None

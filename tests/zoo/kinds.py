@@ -27,6 +27,7 @@ class Kind:
     document: pathlib.Path
     measuring: tuple[str, ...]
     flags: tuple[str, ...] = ()
+    on_gpu: bool = False
 
     @property
     def rows(self) -> pathlib.Path:
@@ -43,6 +44,11 @@ class Kind:
 
     def child(self) -> ModuleType:
         """What measures, set up to do so: loads TensorFlow."""
+        if self.on_gpu:
+            from zoo import gpu_child
+
+            gpu_child.prepare()
+            return gpu_child
         from _measure import one_thread_of_each_kind
 
         one_thread_of_each_kind()
@@ -67,4 +73,13 @@ OTHERS = Kind(
     ROOT / "docs" / "zoo-others.md",
     ("zoo/others/child.py", "zoo/values.py"),
     ("--others",),
+)
+GPU = Kind(
+    "The zoo on a GPU",
+    catalogue,
+    ROOT / "build" / "zoo-gpu",
+    ROOT / "docs" / "zoo-gpu.md",
+    ("zoo/gpu_child.py", "zoo/child.py", "zoo/values.py", "_measure.py", "_gpu.py"),
+    ("--gpu",),
+    on_gpu=True,
 )

@@ -46,7 +46,11 @@ class _Child:
         command += ["--out", str(self.out)]
         with self.log.open("w") as log:
             self.process = subprocess.Popen(
-                command, stdout=log, stderr=log, env=_environment(place), start_new_session=True
+                command,
+                stdout=log,
+                stderr=log,
+                env=_environment(kind, place),
+                start_new_session=True,
             )
 
     def poll(self, bounds: Bounds) -> bool:
@@ -114,12 +118,13 @@ def run(
                 child.end("interrupted")
 
 
-def _environment(place: pathlib.Path) -> dict[str, str]:
+def _environment(kind: Kind, place: pathlib.Path) -> dict[str, str]:
     """One thread of each kind, no options of the user's, nor times measured on this machine."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("LMS_")}
+    if not kind.on_gpu:
+        kept["CUDA_VISIBLE_DEVICES"] = ""
     return {
         **kept,
-        "CUDA_VISIBLE_DEVICES": "",
         "LMS_PROFILE_DIR": str(place),
         "TF_CPP_MIN_LOG_LEVEL": "2",
         "TF_NUM_INTEROP_THREADS": "1",

@@ -52,11 +52,12 @@ def _ratio(value: float | None) -> str:
 def machine_line(facts: dict[str, Any], rows: list[dict[str, Any]]) -> str:
     versions = {name: v for row in rows for name, v in row.get("versions", {}).items()}
     used = ", ".join(f"{name} {version}" for name, version in versions.items())
+    devices = sorted({row["device"] for row in rows if "device" in row})
     dates = sorted({row["date"] for row in rows if "date" in row}) or [facts["date"]]
     when = dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}"
     return (
         f"{facts['cores']} cores of {facts['cpu']}, {facts['memory_gib']} GiB, Python "
-        f"{facts['python']}, {used}; {when}"
+        f"{facts['python']}, {used}; {', '.join([*devices, when])}"
     )
 
 

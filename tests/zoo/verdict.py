@@ -11,6 +11,7 @@ from typing import Any
 
 CLAIMED = ("rewritten", "fits")  # the report says that the budget is met
 LIMIT = 1.0  # measured / budget, where a row says no other
+_RANGES = ((0.98, 1.08), (0.95, 1.08), (0.95, 1.15))  # predicted / measured
 _EXCEEDED = "the step takes "  # ... more than the budget
 # What a report says where it knows that a size, or all of something, is not known.
 _NOT_KNOWN = ("was taken to be", "is not predicted", "is neither predicted", "knows little of")
@@ -106,7 +107,7 @@ def faults(row: dict[str, Any]) -> list[str]:
                 f"{title}: {at['differing']} of {row['compared']} values differ from stock's, "
                 f"{at['differing_alone']} of them where stock repeats itself: {at['differ'][0]}"
             )
-        if final(at)["status"] in ("failed", "unseen"):
+        if final(at)["status"] in ("failed", "unseen", "out of memory"):
             found.append(f"{title}: {final(at)['status']}: {final(at)['reason']}")
         if claimed(at) and not met(at):
             text = f"{title}: measured {ratio(at):.3f} of the budget"
@@ -132,7 +133,21 @@ def summary(rows: list[dict[str, Any]]) -> list[str]:
         + (f", {unstable} where stock does not repeat itself" if unstable else ""),
         f"budgets: {_share(kept, len(claims))} of those said to be met were met"
         + (f"; of {said} that were not, the report says so, having measured" if said else ""),
+        *_of_limits(rows),
         *_of_predictions(rows),
+    ]
+
+
+def _of_limits(rows: list[dict[str, Any]]) -> list[str]:
+    """Of devices that have too little memory for stock, where rows have such."""
+    limited = [row["budgets"]["auto"] for row in rows if "limit" in row]
+    if not limited:
+        return []
+    trained = sum(final(at)["status"] != "out of memory" for at in limited)
+    by_stock = sum(at.get("stock_trains", False) for at in limited)
+    return [
+        f"a device's limit, between the peaks of lms and of stock: {_share(trained, len(limited))} "
+        f"trained by lms, {by_stock} by stock"
     ]
 
 
@@ -150,11 +165,12 @@ def _of_predictions(rows: list[dict[str, Any]]) -> list[str]:
                 pairs.append((final(at), 1 / found))
         known += [ratio for part, ratio in pairs if not warned(part)]
         unknown += sum(warned(part) for part, _ in pairs)
-    near = sum(0.98 <= ratio <= 1.08 for ratio in known)
-    fair = sum(0.95 <= ratio <= 1.15 for ratio in known)
+    shares = []
+    for low, high in _RANGES:
+        near = sum(low <= ratio <= high for ratio in known)
+        shares.append(f"{_share(near, len(known))} between {low} and {high}")
     return [
-        f"predicted / measured peak: {_share(near, len(known))} between 0.98 and 1.08, "
-        f"{_share(fair, len(known))} between 0.95 and 1.15, of stock's steps and of rewritten ones",
+        f"predicted / measured peak: {', '.join(shares)}, of stock's steps and of rewritten ones",
         f"unknown sizes: {_share(unknown, len(known) + unknown)} of these are with a warning, and "
         "not counted there",
     ]

@@ -1,0 +1,1 @@
+"""./run gpu: what lms does on a GPU, in one command."""
