@@ -5,10 +5,9 @@
 namespace lms {
 namespace {
 
-constexpr int64_t kUnit = 256;
 constexpr int64_t kFirstRegion = int64_t{2} << 20;  // where memory grows
 
-int64_t Rounded(int64_t bytes) { return (bytes + kUnit - 1) / kUnit * kUnit; }
+int64_t Rounded(int64_t bytes) { return (bytes + kArenaUnit - 1) / kArenaUnit * kArenaUnit; }
 
 }  // namespace
 
@@ -74,7 +73,7 @@ int64_t Arena::LargestFree() const {
 }
 
 bool Arena::Extend(int64_t bytes) {
-  const int64_t available = (limit_bytes_ - region_bytes_) / kUnit * kUnit;
+  const int64_t available = (limit_bytes_ - region_bytes_) / kArenaUnit * kArenaUnit;
   if (bytes > available) return false;
   bool grown = false;
   while (bytes > next_region_) {

@@ -136,10 +136,8 @@ class Checker {
     }
     status = CheckNumbers(node, *op_def);
     if (!status.ok()) return status;
-    if (node.op() == "Const") {
-      if (node.attr().at("dtype").type() != node.attr().at("value").tensor().dtype()) {
-        return Wrong(node, "is a constant of another type than its value");
-      }
+    if (node.op() == "Const" && node.attr().at("dtype").type() != node.attr().at("value").tensor().dtype()) {
+      return Wrong(node, "is a constant of another type than its value");
     }
     if (!defaults) return FindTypes(i, node, *op_def);
     NodeDef full;

@@ -63,6 +63,7 @@ void SplitHostSwaps(const grappler::GrapplerItem& item, const Deadline& deadline
     status = SplitSwaps(deadline, &split);
     // TensorFlow would drop all that its optimizers have made.
     if (status.ok()) status = CheckGraph(split.graph);
+    if (status.ok() && !IsSplitOf(split.graph, *output)) status = absl::InternalError("other changes were made");
   } catch (const std::exception& e) {
     status = absl::InternalError(e.what());
   }

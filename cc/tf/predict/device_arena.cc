@@ -2,15 +2,12 @@
 
 #include <algorithm>
 
-#include "tensorflow/core/common_runtime/bfc_allocator.h"
 #include "tensorflow/core/common_runtime/device.h"
 #include "tensorflow/core/common_runtime/device_set.h"
 #include "tensorflow/core/protobuf/bfc_memory_map.pb.h"
 
 namespace lms {
 namespace {
-
-constexpr int64_t kUnit = 256;  // of the allocator
 
 // At its end, as if somebody had it.
 void Reserve(double share, ArenaSettings* settings) {
@@ -21,7 +18,7 @@ void Reserve(double share, ArenaSettings* settings) {
     free += settings->pieces[i].bytes;
     if (largest == settings->pieces.size() || settings->pieces[i].bytes > settings->pieces[largest].bytes) largest = i;
   }
-  const auto kept = static_cast<int64_t>(share * static_cast<double>(free)) / kUnit * kUnit;
+  const auto kept = static_cast<int64_t>(share * static_cast<double>(free)) / kArenaUnit * kArenaUnit;
   if (kept == 0 || kept >= settings->pieces[largest].bytes) return;
   settings->pieces[largest].bytes -= kept;
   const int64_t end = settings->pieces[largest].address + settings->pieces[largest].bytes;
@@ -38,6 +35,18 @@ tensorflow::Allocator* AllocatorOf(const std::string& device, const tensorflow::
   return nullptr;
 }
 
+std::vector<ArenaSettings::Piece> PiecesOf(tensorflow::BFCAllocator* allocator) {
+  std::vector<ArenaSettings::Piece> pieces;
+  const tensorflow::MemoryDump map = allocator->RecordMemoryMap();
+  for (const tensorflow::MemChunk& chunk : map.chunk()) {
+    const auto address = static_cast<int64_t>(chunk.address());
+    pieces.push_back({address, chunk.size(), chunk.in_use(), chunk.requested_size()});
+  }
+  std::sort(pieces.begin(), pieces.end(),
+            [](const auto& one, const auto& other) { return one.address < other.address; });
+  return pieces;
+}
+
 std::optional<ArenaSettings> DeviceArena(const std::string& device, const tensorflow::grappler::Cluster* cluster,
                                          double reserve) {
   if (device.find("GPU:") == std::string::npos) return std::nullopt;
@@ -46,13 +55,7 @@ std::optional<ArenaSettings> DeviceArena(const std::string& device, const tensor
   if (allocator == nullptr) return settings;
   auto* const chunks = dynamic_cast<tensorflow::BFCAllocator*>(allocator);
   if (chunks == nullptr) return std::nullopt;
-  const tensorflow::MemoryDump map = chunks->RecordMemoryMap();
-  for (const tensorflow::MemChunk& chunk : map.chunk()) {
-    const auto address = static_cast<int64_t>(chunk.address());
-    settings.pieces.push_back({address, chunk.size(), chunk.in_use(), chunk.requested_size()});
-  }
-  std::sort(settings.pieces.begin(), settings.pieces.end(),
-            [](const auto& one, const auto& other) { return one.address < other.address; });
+  settings.pieces = PiecesOf(chunks);
   Reserve(reserve, &settings);
   const auto stats = allocator->GetStats();
   if (stats && stats->bytes_limit) settings.limit_bytes = *stats->bytes_limit;

@@ -5,8 +5,10 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "cc/core/simulate/arena.h"
+#include "tensorflow/core/common_runtime/bfc_allocator.h"
 #include "tensorflow/core/framework/allocator.h"
 #include "tensorflow/core/grappler/clusters/cluster.h"
 
@@ -14,6 +16,9 @@ namespace lms {
 
 // Of the device's own memory; null where the cluster (which may be null) does not know the device.
 tensorflow::Allocator* AllocatorOf(const std::string& device, const tensorflow::grappler::Cluster* cluster);
+
+// The allocator's chunks, by address.
+std::vector<ArenaSettings::Piece> PiecesOf(tensorflow::BFCAllocator* allocator);
 
 // For predictions on this device: of a GPU the chunks of its allocator, or an empty one without a limit where they
 // cannot be seen; none of a CPU, whose bytes are counted as they are asked for, and of a GPU whose allocator is another

@@ -12,6 +12,8 @@
 #include "cc/tf/graph/op_traits.h"
 #include "cc/tf/graph/own_ops.h"
 #include "tensorflow/core/framework/node_def.pb.h"
+#include "tensorflow/core/graph/tensor_id.h"
+#include "tensorflow/core/util/equal_graph_def.h"
 
 namespace lms {
 namespace {
@@ -31,7 +33,7 @@ class Splitter {
     }
     for (int node = 0; node < originals_; ++node) {
       if (part_[node] == Part::kOut) (*graph_->mutable_node(node)->mutable_attr())["behind"].set_b(true);
-      if (part_[node] == Part::kIn) MakeFetch(graph_->mutable_node(node));
+      if (part_[node] == Part::kIn) graph_->mutable_node(node)->set_op(kSwapFetchOp);
     }
   }
 
@@ -163,11 +165,6 @@ class Splitter {
     for (std::string& name : inputs) node->add_input(std::move(name));
   }
 
-  static void MakeFetch(NodeDef* node) {
-    node->set_op(kSwapFetchOp);
-    for (const char* attr : {"shape", "deadline", "host_limit"}) node->mutable_attr()->erase(attr);
-  }
-
   const GraphIndex& index_;
   mutable Pace pace_;
   GraphDef* const graph_;
@@ -177,7 +174,66 @@ class Splitter {
   int added_ = 0;
 };
 
+// What is read instead of a part of a swap: the swap-in for a LmsSwapFetched, the swap-outs for a LmsSwapWait.
+class WholeSwaps {
+ public:
+  explicit WholeSwaps(const GraphDef& graph) {
+    for (const NodeDef& node : graph.node()) {
+      if (IsPart(node)) parts_[node.name()] = {node.input().begin(), node.input().end()};
+    }
+  }
+  static bool IsPart(const NodeDef& node) { return node.op() == kSwapWaitOp || node.op() == kSwapFetchedOp; }
+
+  // The node's inputs, without parts; controls last and once.
+  std::vector<std::string> Inputs(const NodeDef& node) const {
+    std::vector<std::string> inputs;
+    std::vector<std::string> controls;
+    for (const std::string& input : node.input()) {
+      const bool control = input[0] == '^';
+      const auto part = parts_.find(NodeOf(input));
+      if (part == parts_.end()) {
+        (control ? controls : inputs).push_back(input);
+        continue;
+      }
+      for (const std::string& of : part->second) {
+        if (of[0] != '^') (control ? controls : inputs).push_back(control ? "^" + NodeOf(of) : of);
+      }
+    }
+    std::sort(controls.begin(), controls.end());
+    controls.erase(std::unique(controls.begin(), controls.end()), controls.end());
+    inputs.insert(inputs.end(), controls.begin(), controls.end());
+    return inputs;
+  }
+
+ private:
+  static std::string NodeOf(const std::string& input) { return std::string(tensorflow::ParseTensorName(input).node()); }
+
+  std::map<std::string, std::vector<std::string>> parts_;  // by name: their inputs
+};
+
 }  // namespace
+
+void JoinSwaps(GraphDef* graph) {
+  const WholeSwaps whole(*graph);
+  for (NodeDef& node : *graph->mutable_node()) {
+    std::vector<std::string> inputs = whole.Inputs(node);
+    node.clear_input();
+    for (std::string& input : inputs) node.add_input(std::move(input));
+    if (node.op() == kSwapFetchOp) node.set_op(kSwapInOp);
+    if (node.op() == kSwapOutOp) (*node.mutable_attr())["behind"].set_b(false);
+  }
+  auto* const nodes = graph->mutable_node();
+  nodes->erase(std::remove_if(nodes->begin(), nodes->end(), WholeSwaps::IsPart), nodes->end());
+}
+
+bool IsSplitOf(const GraphDef& split, const GraphDef& graph) {
+  GraphDef joined = split;
+  GraphDef whole = graph;
+  JoinSwaps(&joined);
+  JoinSwaps(&whole);
+  return std::equal(joined.node().begin(), joined.node().end(), whole.node().begin(), whole.node().end(),
+                    [](const NodeDef& a, const NodeDef& b) { return tensorflow::EqualNodeDef(a, b, nullptr); });
+}
 
 absl::Status SplitSwaps(const Deadline& deadline, tensorflow::grappler::GrapplerItem* item) {
   GraphIndex index;

@@ -8,19 +8,26 @@
 //
 // This is done last, to the graph that was verified: it changes neither what is computed nor in which order nodes run.
 // Every edge that is added leads from what a node waits for anyway to what only it waits for, so the graph stays
-// acyclic.
+// acyclic. JoinSwaps undoes it: what was split is checked by that, and read by whoever knows whole swaps only.
 
 #ifndef LMS_CC_TF_REWRITE_SPLIT_SWAPS_H_
 #define LMS_CC_TF_REWRITE_SPLIT_SWAPS_H_
 
 #include "absl/status/status.h"
 #include "cc/core/base/deadline.h"
+#include "tensorflow/core/framework/graph.pb.h"
 #include "tensorflow/core/grappler/grappler_item.h"
 
 namespace lms {
 
 // Changes the item's graph; after an error it is as it was.
 absl::Status SplitSwaps(const Deadline& deadline, tensorflow::grappler::GrapplerItem* item);
+
+// Makes the swaps whole again, those that are not split stay. Linear in the graph.
+void JoinSwaps(tensorflow::GraphDef* graph);
+
+// Is `split` the graph with its swaps split, and nothing else?
+bool IsSplitOf(const tensorflow::GraphDef& split, const tensorflow::GraphDef& graph);
 
 }  // namespace lms
 

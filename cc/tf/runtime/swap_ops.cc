@@ -40,6 +40,9 @@ void RegisterOps() {
       .Input("handle: variant")
       .Output("fetched: variant")
       .Attr("T: type")
+      .Attr("shape: shape")  // this and the next two: of the LmsSwapIn that it was
+      .Attr("deadline: int = 0")
+      .Attr("host_limit: int = 0")
       .SetIsStateful()
       .SetShapeFn(tensorflow::shape_inference::ScalarShape);
   REGISTER_OP("LmsSwapFetched")

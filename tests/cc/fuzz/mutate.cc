@@ -446,11 +446,11 @@ class Mutator {
         "_Retval", "AddN", "VarHandleOp", "ReadVariableOp", "AssignAdd", "Assign", "TemporaryVariable", "_SwitchN",
         "RefSwitch", "RefMerge", "RefEnter", "RefExit", "RefNextIteration",
         // others
-        "LmsSwapOut", "LmsSwapIn", "PartitionedCall", "While", "If", "Einsum", "Conv2D", "FusedBatchNormV3",
-        "_FusedConv2D", "_FusedMatMul", "TensorListPopBack", "TensorListPushBack", "TensorListReserve",
-        "BroadcastGradientArgs", "DynamicStitch", "Reshape", "Split", "MaxPoolGrad", "Conv2DBackpropFilter", "_Send",
-        "_Recv", "Placeholder", "OptionalGetValue", "IteratorGetNext", "SoftmaxCrossEntropyWithLogits", "BiasAddGrad",
-        "Range", "Fill"};
+        "LmsSwapOut", "LmsSwapIn", "LmsSwapWait", "LmsSwapFetch", "LmsSwapFetched", "PartitionedCall", "While", "If",
+        "Einsum", "Conv2D", "FusedBatchNormV3", "_FusedConv2D", "_FusedMatMul", "TensorListPopBack",
+        "TensorListPushBack", "TensorListReserve", "BroadcastGradientArgs", "DynamicStitch", "Reshape", "Split",
+        "MaxPoolGrad", "Conv2DBackpropFilter", "_Send", "_Recv", "Placeholder", "OptionalGetValue", "IteratorGetNext",
+        "SoftmaxCrossEntropyWithLogits", "BiasAddGrad", "Range", "Fill"};
     Note(node->name() + " was a " + node->op());
     node->set_op((*ops)[random_.Below(static_cast<int>(ops->size()))]);
     if (random_.OneIn(2)) {

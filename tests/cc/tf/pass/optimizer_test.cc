@@ -226,7 +226,7 @@ TEST_F(OptimizerTest, GraphsAndPlansAreDumpedUnderTheReportsNumber) {
   ASSERT_EQ(ReadPlan(text, "plan", graph, &plan), "");
   EXPECT_EQ(ValidatePlan(graph, plan), "");
   EXPECT_EQ(plan.steps.size(), report.decisions.size());
-  EXPECT_EQ(plan.CostUs(graph), report.predicted_time_overhead * report.step_time_us);
+  EXPECT_DOUBLE_EQ(plan.CostUs(graph), report.predicted_time_overhead * report.step_time_us);
   // A step that fits is written too, costs included, and has no plan.
   Set("memory_budget", "1GiB");
   EXPECT_FALSE(Optimize(testing::TrainChain(8)));

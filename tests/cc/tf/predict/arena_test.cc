@@ -5,17 +5,24 @@
 #include <algorithm>
 #include <cstdint>
 #include <memory>
+#include <ostream>
 #include <random>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "cc/tf/predict/device_arena.h"
 #include "gtest/gtest.h"
 #include "tensorflow/core/common_runtime/bfc_allocator.h"
 #include "tensorflow/core/framework/allocator.h"
-#include "tensorflow/core/protobuf/bfc_memory_map.pb.h"
 
 namespace lms {
+
+// Of the parameters of tests, in their names.
+void PrintTo(const ArenaSettings& settings, std::ostream* out) {
+  *out << settings.limit_bytes << " bytes" << (settings.grows ? ", growing" : "");
+}
+
 namespace {
 
 constexpr int64_t kMiB = int64_t{1} << 20;
@@ -95,7 +102,6 @@ TEST_P(ArenaTest, HandsOutWhatTensorFlowsAllocatorDoes) {
   }
 }
 
-// What DeviceArena() does with a GPU's allocator.
 TEST(ArenaPiecesTest, GoesOnFromWhatThereIs) {
   tensorflow::BFCAllocator::Options options;
   options.allow_growth = false;
@@ -106,13 +112,7 @@ TEST(ArenaPiecesTest, GoesOnFromWhatThereIs) {
   for (int i = 0; i < 60; ++i) before.push_back(theirs.AllocateRaw(64, 1 + random() % kMiB));
   for (size_t i = 0; i < before.size(); i += 1 + random() % 3) theirs.DeallocateRaw(before[i]);
   ArenaSettings settings = Limited(64 * kMiB, false);
-  const tensorflow::MemoryDump map = theirs.RecordMemoryMap();
-  for (const auto& chunk : map.chunk()) {
-    const auto address = static_cast<int64_t>(chunk.address());
-    settings.pieces.push_back({address, chunk.size(), chunk.in_use(), chunk.requested_size()});
-  }
-  std::sort(settings.pieces.begin(), settings.pieces.end(),
-            [](const auto& one, const auto& other) { return one.address < other.address; });
+  settings.pieces = PiecesOf(&theirs);
   Arena ours(settings);
   std::vector<std::pair<void*, Arena::ChunkId>> held;
   int refused = 0;

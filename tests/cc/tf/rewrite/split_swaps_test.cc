@@ -142,6 +142,38 @@ TEST_F(SplitSwapsTest, AReaderElsewhereHasAWaitThatNeedsNothingElse) {
   EXPECT_EQ(alone, 1);
 }
 
+TEST_F(SplitSwapsTest, JoinedAgainTheyAreWhatTheyWere) {
+  Rewrite("host", kGpu);
+  const tensorflow::GraphDef before = item_.graph;
+  Split();
+  EXPECT_TRUE(IsSplitOf(item_.graph, before));
+  tensorflow::GraphDef joined = item_.graph;
+  JoinSwaps(&joined);
+  ASSERT_EQ(joined.node_size(), before.node_size());
+  EXPECT_TRUE(IsSplitOf(joined, before));
+}
+
+TEST_F(SplitSwapsTest, AnyOtherChangeIsSeen) {
+  Rewrite("host", kGpu);
+  const tensorflow::GraphDef before = item_.graph;
+  Split();
+  const tensorflow::GraphDef split = item_.graph;
+  const auto seen = [&](const std::string& name, const auto& change) {
+    tensorflow::GraphDef changed = split;
+    for (tensorflow::NodeDef& node : *changed.mutable_node()) {
+      if (node.name() == name) change(&node);
+    }
+    return !IsSplitOf(changed, before);
+  };
+  const std::string fetched = OfType("LmsSwapFetched")[0]->name();
+  const std::string wait = OfType("LmsSwapWait")[0]->name();
+  EXPECT_TRUE(seen(fetched, [](tensorflow::NodeDef* node) { node->set_input(0, "tanh_1"); }));
+  EXPECT_TRUE(seen(wait, [](tensorflow::NodeDef* node) { node->set_input(0, "tanh_1"); }));
+  EXPECT_TRUE(seen("weight_grad_2", [](tensorflow::NodeDef* node) { node->set_input(1, node->input(0)); }));
+  EXPECT_TRUE(seen("tanh_grad_2", [](tensorflow::NodeDef* node) { node->add_input("^tanh_1"); }));
+  EXPECT_TRUE(seen(in_, [](tensorflow::NodeDef* node) { node->set_device(testing::kCpu); }));
+}
+
 TEST_F(SplitSwapsTest, SwapsToADiskAndOfACpuStayAsTheyAre) {
   for (const auto& [tier, device] : {std::pair<std::string, std::string>{"disk", kGpu}, {"host", testing::kCpu}}) {
     Rewrite(tier, device);

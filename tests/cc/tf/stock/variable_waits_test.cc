@@ -13,6 +13,18 @@ namespace lms {
 namespace {
 
 using testing::GraphBuilder;
+using Names = std::vector<std::pair<std::string, std::string>>;
+
+// Each as the node that waits and the one that it waits for.
+Names WaitsOf(const tensorflow::grappler::GrapplerItem& item) {
+  GraphIndex index;
+  EXPECT_TRUE(index.Build(item).ok());
+  Names waits;
+  for (const VariableWait& wait : FindVariableWaits(item.graph, index)) {
+    waits.emplace_back(item.graph.node(wait.update).name(), item.graph.node(wait.reader).name());
+  }
+  return waits;
+}
 
 // A weight of 64 KiB and more; its gradient (n1) updates it, and n2 reads it to pass the gradient on.
 class Weights {
@@ -29,22 +41,11 @@ class Weights {
 
   GraphBuilder& builder() { return b_; }
 
-  std::vector<std::pair<std::string, std::string>> Waits() {
-    const tensorflow::grappler::GrapplerItem& item = b_.item();
-    GraphIndex index;
-    EXPECT_TRUE(index.Build(item).ok());
-    std::vector<std::pair<std::string, std::string>> waits;
-    for (const VariableWait& wait : FindVariableWaits(item.graph, index)) {
-      waits.emplace_back(item.graph.node(wait.update).name(), item.graph.node(wait.reader).name());
-    }
-    return waits;
-  }
+  Names Waits() { return WaitsOf(b_.item()); }
 
  private:
   GraphBuilder b_;
 };
-
-using Names = std::vector<std::pair<std::string, std::string>>;
 
 TEST(VariableWaitsTest, AnUpdateWaitsForThoseWhoReadTheVariableThroughViewsToo) {
   Weights weights(128);
@@ -87,13 +88,7 @@ TEST(VariableWaitsTest, AnUpdateThatNeedsNothingOfTheStepWaitsForWhatTheNextOneN
       "update = AssignSubVariableOp(w, gradient, ^decay)");
   b.Add("end", "NoOp", {"^update"});
   b.Fetch("end");
-  GraphIndex index;
-  ASSERT_TRUE(index.Build(b.item()).ok());
-  Names waits;
-  for (const VariableWait& wait : FindVariableWaits(b.item().graph, index)) {
-    waits.emplace_back(b.item().graph.node(wait.update).name(), b.item().graph.node(wait.reader).name());
-  }
-  EXPECT_EQ(waits, (Names{{"decay", "gradient"}, {"product", "gradient"}}));
+  EXPECT_EQ(WaitsOf(b.item()), (Names{{"decay", "gradient"}, {"product", "gradient"}}));
 }
 
 // The decay is what one of two branches makes of the weight.
@@ -107,13 +102,7 @@ TEST(VariableWaitsTest, WhatEndsABranchIsNotMadeToWait) {
       "update = AssignSubVariableOp(w, gradient, ^decay)");
   b.Add("end", "NoOp", {"^update"});
   b.Fetch("end");
-  GraphIndex index;
-  ASSERT_TRUE(index.Build(b.item()).ok());
-  Names waits;
-  for (const VariableWait& wait : FindVariableWaits(b.item().graph, index)) {
-    waits.emplace_back(b.item().graph.node(wait.update).name(), b.item().graph.node(wait.reader).name());
-  }
-  EXPECT_EQ(waits, (Names{{"decay", "gradient"}, {"product", "gradient"}}));
+  EXPECT_EQ(WaitsOf(b.item()), (Names{{"decay", "gradient"}, {"product", "gradient"}}));
 }
 
 // The second update needs what depends on the first one: nothing can be put off until then.
@@ -124,9 +113,7 @@ TEST(VariableWaitsTest, AnUpdateDoesNotWaitForWhatDependsOnIt) {
       "gradient = Neg(read); second = AssignSubVariableOp(w, gradient, ^first)");
   b.Add("end", "NoOp", {"^second"});
   b.Fetch("end");
-  GraphIndex index;
-  ASSERT_TRUE(index.Build(b.item()).ok());
-  EXPECT_TRUE(FindVariableWaits(b.item().graph, index).empty());
+  EXPECT_EQ(WaitsOf(b.item()), Names());
 }
 
 }  // namespace
