@@ -3,8 +3,8 @@
 // A chunk is taken from the smallest free one that is large enough, the lowest of these in memory. What is left of that
 // is split off where the chunk is twice as large as what was asked for or more, or `most_unsplit` bytes larger; else it
 // is handed out as a whole, so that a buffer may take up to twice its size. Chunks that are given back join their free
-// neighbours. Sizes are rounded up to whole units. Memory comes from the device in regions, between which nothing joins:
-// one of the whole limit, or, where it grows, one that is twice the last, when nothing free is large enough.
+// neighbours. Sizes are rounded up to whole units. Memory comes from the device in regions, between which nothing
+// joins: one of the whole limit, or, where it grows, one that is twice the last, when nothing free is large enough.
 // After xla/tsl/framework/bfc_allocator.cc, with which its test compares it byte for byte.
 //
 // Logarithmic in the number of free chunks. Not thread-safe.

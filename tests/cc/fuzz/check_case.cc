@@ -91,7 +91,7 @@ std::string Figures(const Report& report) {
   }
   if (report.reason.empty()) return "the report gives no reason";
   // Where a device is too small, the lowest plan is taken, and the user told what it would have to have.
-  const bool lowest = report.budget == "auto" && report.min_budget_bytes > report.budget_bytes;
+  const bool lowest = report.budget.rfind("auto", 0) == 0 && report.min_budget_bytes > report.budget_bytes;
   if (report.status == ReportStatus::kRewritten && report.peak_after_bytes > report.budget_bytes && !lowest) {
     return "rewritten, yet predicted to be over the budget";
   }
