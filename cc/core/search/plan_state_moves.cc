@@ -1,12 +1,37 @@
 // Of PlanState: which ops run later than at their own place, and how late they may.
 
 #include <algorithm>
+#include <numeric>
 #include <vector>
 
 #include "cc/core/base/sort_unique.h"
 #include "cc/core/search/plan_state.h"
 
 namespace lms {
+namespace {
+
+// Per op a list of later ops, in ascending order: those for which `of` names it.
+class OpLists {
+ public:
+  template <typename Of>
+  OpLists(const MemGraph& graph, const Of& of) : first_(graph.ops.size() + 1, 0) {
+    const OpId n = static_cast<OpId>(graph.ops.size());
+    for (const MemOp& op : graph.ops) of(op, [this](OpId named) { ++first_[named]; });
+    std::partial_sum(first_.begin(), first_.end(), first_.begin());
+    ops_.resize(first_[n]);
+    for (OpId op = n - 1; op >= 0; --op) {
+      of(graph.ops[op], [this, op](OpId named) { ops_[--first_[named]] = op; });
+    }
+  }
+  const OpId* begin(OpId op) const { return ops_.data() + first_[op]; }
+  const OpId* end(OpId op) const { return ops_.data() + first_[op + 1]; }
+
+ private:
+  std::vector<int> first_;  // of the op's list, in ops_
+  std::vector<OpId> ops_;
+};
+
+}  // namespace
 
 // Whatever waits for an op by a control edge must find it done. Views wait too, and whoever waits for them; who reads
 // the op's results, through views or not, is known to the lives.
@@ -17,26 +42,19 @@ void PlanState::FindLatestMoves() {
   const OpId n = static_cast<OpId>(graph_->ops.size());
   std::vector<std::vector<OpId>> waiting(n);
   latest_move_.assign(n, n);
-  // The dependents of op are dependents[first[op]] to dependents[first[op + 1] - 1].
-  std::vector<int> first(n + 1, 0);
-  for (const MemOp& op : graph_->ops) {
-    for (const OpId dep : op.deps) ++first[dep];
-  }
-  for (OpId op = 0; op < n; ++op) first[op + 1] += first[op];
-  std::vector<OpId> dependents(first[n]);
-  for (OpId op = n - 1; op >= 0; --op) {
-    for (const OpId dep : graph_->ops[op].deps) dependents[--first[dep]] = op;
-  }
-  const auto reads = [this](OpId reader, OpId producer) {
-    const std::vector<BufferId>& inputs = graph_->ops[reader].inputs;
-    return std::any_of(inputs.begin(), inputs.end(),
-                       [&](BufferId b) { return graph_->buffers[b].producer == producer; });
-  };
+  const OpLists dependents(*graph_, [](const MemOp& op, const auto& add) {
+    for (const OpId dep : op.deps) add(dep);
+  });
+  const OpLists readers(*graph_, [this](const MemOp& op, const auto& add) {
+    for (const BufferId b : op.inputs) {
+      if (graph_->buffers[b].producer != kNone) add(graph_->buffers[b].producer);
+    }
+  });
   std::vector<OpId> all;
   for (OpId op = n - 1; op >= 0; --op) {
     all.clear();
-    for (int i = first[op]; i < first[op + 1]; ++i) {
-      const OpId dependent = dependents[i];
+    for (const OpId* at = dependents.begin(op); at != dependents.end(op); ++at) {
+      const OpId dependent = *at;
       if (IsFree(*graph_, dependent)) {
         all.insert(all.end(), waiting[dependent].begin(), waiting[dependent].end());
       } else {
@@ -50,7 +68,8 @@ void PlanState::FindLatestMoves() {
       continue;
     }
     for (size_t i = 0; i < all.size() && latest_move_[op] == n; ++i) {
-      if (!reads(all[i], op) || i + 1 == kFew) latest_move_[op] = all[i];
+      const bool reads = std::binary_search(readers.begin(op), readers.end(op), all[i]);
+      if (!reads || i + 1 == kFew) latest_move_[op] = all[i];
     }
   }
 }

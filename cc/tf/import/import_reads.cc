@@ -5,6 +5,7 @@
 #include <map>
 #include <numeric>
 #include <string>
+#include <unordered_map>
 #include <unordered_set>
 #include <utility>
 #include <vector>
@@ -34,12 +35,13 @@ void AddTakeoverOf(int node, std::vector<bool>* may_hold_more, ImportState* stat
   const MemOp& op = state->Op(node);
   const std::vector<TensorRef>& inputs = state->index[node].inputs;
   Takeover takeover = {state->out.op_of_node[node], state->SizeOf(node, 0).bytes, {}};
+  std::unordered_map<BufferId, int> reads;
+  for (const TensorRef& input : inputs) ++reads[state->BufferOf(input)];
   bool rows = false;
   for (const TensorRef& input : inputs) {
     const BufferId b = state->BufferOf(input);
     if (b == kNone || state->SizeOf(input.node, input.port).bytes != takeover.bytes) continue;
-    const auto same = [&](const TensorRef& other) { return state->BufferOf(other) == b; };
-    if (std::count_if(inputs.begin(), inputs.end(), same) != 1) continue;
+    if (reads[b] != 1) continue;
     takeover.inputs.push_back({b, state->part[input.node]});
     rows = rows || state->part[input.node] || (*may_hold_more)[b];
   }
