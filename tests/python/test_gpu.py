@@ -88,7 +88,7 @@ def test_where_the_device_is_too_small_the_lowest_plan_is_taken():
     assert found["status"] == "rewritten"
     assert found["budget"] <= found["limit"]
     assert found["budget"] < found["after"] < 0.4 * found["before"]
-    assert "the lowest of all" in " ".join(found["warnings"])
+    assert "this one comes nearest" in " ".join(found["warnings"])
 
 
 @on_the_standin

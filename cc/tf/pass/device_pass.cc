@@ -83,13 +83,6 @@ bool RunDevicePass(const DeviceContext& context, tensorflow::GraphDef* output, R
     report->kept = SummariseKept(candidates.imported.graph, candidates.swap.link.usable());
     result = MeetBudget(context, read, goal, &candidates, &report->warnings);
   }
-  // Where the device is too small, the lowest plan is better than none.
-  bool above = false;
-  if (result.outcome == BudgetOutcome::kInfeasible && goal.automatic() && !context.options.strict) {
-    BudgetResult least = MeetBudget(context, read, goal.AsLeast(), &candidates, &report->warnings);
-    above = least.outcome == BudgetOutcome::kRewritten;
-    if (above) result = std::move(least);
-  }
   const MemGraph& graph = result.planned.GraphOf(candidates).graph;
   const auto hints = [&](int64_t limit) {
     return DescribeHints(context, goal, candidates, graph, result.restraint, limit);
@@ -112,8 +105,7 @@ bool RunDevicePass(const DeviceContext& context, tensorflow::GraphDef* output, R
     }
     case BudgetOutcome::kRewritten: {
       const int64_t peak = result.rewritten.profile.peak_bytes;
-      tell.Rewritten(read, goal, candidates, result, hints(goal.least() || above ? peak : goal.LimitForPlan()));
-      if (above) tell.Above(result.budget_bytes);
+      tell.Rewritten(read, goal, candidates, result, hints(goal.least() || result.short_of ? peak : goal.LimitForPlan()));
       KeepForOthers(context, goal, result.planned.GraphOf(candidates), result.planned, peak);
       output->Swap(&result.rewritten.item.graph);
       changed = true;

@@ -177,6 +177,12 @@ void DeviceReport::Rewritten(const ReadStep& read, const BudgetGoal& goal, const
     report_.warnings.push_back("the free memory of " + imported.device + " is in pieces: in one of them " +
                                FormatBytes(lacking) + " are predicted to be lacking");
   }
+  if (result.short_of) {
+    report_.min_budget_bytes = result.budget_bytes;
+    report_.warnings.push_back("the step is predicted to take " + FormatBytes(report_.peak_after_bytes) +
+                               ", and the device has " + FormatBytes(report_.budget_bytes) +
+                               ": no plan was found that is sure to hold, and this one comes nearest");
+  }
   const bool lowered = goal.Over() && report_.peak_after_bytes < report_.peak_before_bytes;
   if (candidates.Hinted() && !lowered) {
     report_.reason = "hints are carried out, " + HintsThatChange(candidates.hints) + ": the predicted peak goes from " +
@@ -189,13 +195,6 @@ void DeviceReport::Rewritten(const ReadStep& read, const BudgetGoal& goal, const
     const std::string problem = result.planned.ordered ? DumpFile().Write(imported.graph) : "";
     return problem.empty() ? DumpFile().Write(imported.graph, result.planned.result.plan) : problem;
   });
-}
-
-void DeviceReport::Above(int64_t least_budget_bytes) {
-  report_.min_budget_bytes = least_budget_bytes;
-  report_.warnings.push_back("the step is predicted to take " + FormatBytes(report_.peak_after_bytes) +
-                             ", and the device has " + FormatBytes(report_.budget_bytes) +
-                             ": no plan that holds was found within that, and this is the lowest of all");
 }
 
 void DeviceReport::Finish(Candidates candidates, const DevicePlan& planned) {

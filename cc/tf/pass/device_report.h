@@ -42,9 +42,6 @@ class DeviceReport {
   void Infeasible(const Candidates& candidates, const Shortfall& shortfall, const HintNotes& hints);
   void Rewritten(const ReadStep& read, const BudgetGoal& goal, const Candidates& candidates, const BudgetResult& result,
                  const HintNotes& hints);
-  // After Rewritten, where the device has less than that: `least_budget_bytes` would have been enough.
-  void Above(int64_t least_budget_bytes);
-
   // And then, after all but the first two: the details, and the step that other budgets can be tried on. `candidates`:
   // where there are none, with the graph as it was read. `planned`: by default the graph in its own order.
   void Finish(Candidates candidates, const DevicePlan& planned = {});

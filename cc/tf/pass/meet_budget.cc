@@ -12,6 +12,8 @@ namespace {
 
 // Plans are made again, for a lower limit, when the verifier finds the new graph above the budget.
 constexpr int kMostAttempts = 5;
+// Of the work that there was: an automatic budget is tried for no longer than that much is left for the least.
+constexpr double kLeftForLeast = 1.0 / 3;
 
 BudgetResult End(BudgetOutcome outcome, const Attempt& attempt, int64_t least_peak = 0) {
   BudgetResult result;
@@ -32,13 +34,26 @@ BudgetResult Accepted(DevicePlan planned, RewrittenStep rewritten, const Restrai
 }
 
 // A budget that was named holds whatever else the device has: who lacks room there is only told so.
-bool Lacks(const BudgetGoal& goal, const MemoryProfile& profile) {
-  return goal.automatic() && profile.lacking_bytes > 0;
+bool Met(const BudgetGoal& goal, const MemoryProfile& profile) {
+  return profile.peak_bytes <= goal.Allowed() && !(goal.automatic() && profile.lacking_bytes > 0);
 }
 
-bool Met(const BudgetGoal& goal, const MemoryProfile& profile) {
-  return profile.peak_bytes <= goal.Allowed() && !Lacks(goal, profile);
+// By how many bytes a plan falls short of an automatic budget.
+int64_t Shortage(const BudgetGoal& goal, const MemoryProfile& profile) {
+  return std::max(profile.peak_bytes - goal.Allowed(), profile.lacking_bytes);
 }
+
+// Plans that were tried for an automatic budget, and do not hold.
+struct Tried {
+  std::optional<BudgetResult> nearest;
+  int64_t lowest_limit = 0;  // that a plan was found for; 0: none was
+
+  void Add(const BudgetGoal& goal, int64_t limit, BudgetResult result) {
+    lowest_limit = lowest_limit == 0 ? limit : std::min(lowest_limit, limit);
+    const int64_t shortage = Shortage(goal, result.rewritten.profile);
+    if (!nearest || shortage < Shortage(goal, nearest->rewritten.profile)) nearest = std::move(result);
+  }
+};
 
 // Replicas of a model get one plan.
 std::optional<BudgetResult> FollowFirst(const DeviceContext& context, const ReadStep& read, const BudgetGoal& goal,
@@ -87,24 +102,19 @@ bool Tighten(const DeviceContext& context, const DevicePlan& planned, Restraint*
   return restraint->Tighten(parts);
 }
 
-}  // namespace
-
-BudgetResult MeetBudget(const DeviceContext& context, const ReadStep& read, const BudgetGoal& goal,
-                        Candidates* candidates, std::vector<std::string>* warnings) {
-  if (std::optional<BudgetResult> followed = FollowFirst(context, read, goal, *candidates)) return *std::move(followed);
+// Plans for this goal alone, from this attempt on. `tried`: null unless the budget is automatic and may be missed.
+BudgetResult TryPlans(const DeviceContext& context, const ReadStep& read, const BudgetGoal& goal, Attempt attempt,
+                      int most_attempts, Candidates* candidates, std::vector<std::string>* warnings, Tried* tried) {
   const Options& options = context.options;
   const bool least = goal.least();
   const int64_t peak_before = goal.step().peak;
-  Attempt attempt;
-  attempt.limit = goal.LimitForPlan();
-  // A single op needs more: there is nothing to look for.
-  if (!least && attempt.limit < LowerBoundBytes(candidates->imported.graph))
-    return End(BudgetOutcome::kInfeasible, attempt);
+  const double work = static_cast<double>(context.account.left());
   int untimed_plans = 0;       // that could not be applied, as nothing told when to run an op again
   int64_t least_verified = 0;  // peak of the best rewritten graph that was still over the budget; 0: there was none
   std::optional<Strategy> once_more;  // the last plan, with its order held
-  const int most_attempts = MostRewrites(context.item, options.planner_seconds, kMostAttempts);
   for (; attempt.number < most_attempts; ++attempt.number) {
+    const bool worked = static_cast<double>(context.account.left()) < kLeftForLeast * work;
+    if (tried != nullptr && worked && !once_more) break;
     if (once_more) context.Enter("plan");
     const Strategy strategy =
         once_more ? *std::exchange(once_more, std::nullopt) : PlanStep(context, goal, *candidates, attempt);
@@ -161,19 +171,72 @@ BudgetResult MeetBudget(const DeviceContext& context, const ReadStep& read, cons
       return Accepted(std::move(planned), std::move(rewritten), attempt.restraint, budget);
     }
     if (Met(goal, rewritten.profile)) return Accepted(std::move(planned), std::move(rewritten), attempt.restraint, 0);
+    const int64_t lacking = rewritten.profile.lacking_bytes;
     // The executor's order will not be quite the plan's: aim lower by as much as this was above, once the order is
     // held all along.
     const bool loose = planned.order_limit == attempt.limit;
     if (loose) once_more = strategy;
     int64_t above = peak - goal.Allowed();
     // What is free is in pieces: what they would be with a few bytes less nobody knows.
-    if (Lacks(goal, rewritten.profile)) above = std::max(above, (attempt.limit - goal.step().resident) / 12);
+    if (goal.automatic() && lacking > 0) above = std::max(above, (attempt.limit - goal.step().resident) / 12);
+    if (tried != nullptr) {
+      const int64_t budget = goal.BudgetFor(std::max(result.peak_bytes, peak), candidates->Hinted());
+      tried->Add(goal, attempt.limit, Accepted(std::move(planned), std::move(rewritten), attempt.restraint, budget));
+    }
     if (!loose) attempt.limit -= std::max<int64_t>(above, attempt.limit / 200);
     least_verified = least_verified == 0 ? peak : std::min(least_verified, peak);
   }
   // Plans were found, but none held when the new graph was simulated afresh. Where the least was asked for, that is
   // what the step takes as it is: no budget has been missed.
   return End(least ? BudgetOutcome::kNothingToGain : BudgetOutcome::kInfeasible, attempt, least_verified);
+}
+
+// The least where no plan held an automatic budget: half way up to what did not hold, if it does itself, or what comes
+// nearest.
+BudgetResult FallBack(const DeviceContext& context, const ReadStep& read, const BudgetGoal& goal, int most_attempts,
+                      Tried tried, BudgetResult infeasible, Candidates* candidates,
+                      std::vector<std::string>* warnings) {
+  const auto short_of = [&tried](BudgetResult otherwise) {
+    if (!tried.nearest) return otherwise;
+    tried.nearest->short_of = true;
+    return *std::move(tried.nearest);
+  };
+  BudgetResult least = TryPlans(context, read, goal.AsLeast(), Attempt(), most_attempts, candidates, warnings, nullptr);
+  if (least.outcome != BudgetOutcome::kRewritten) return short_of(std::move(infeasible));
+  const int64_t lowest = least.planned.result.peak_bytes;
+  if (!Met(goal, least.rewritten.profile)) {
+    tried.Add(goal, lowest, std::move(least));
+    return short_of(std::move(infeasible));
+  }
+  if (tried.lowest_limit <= lowest) return least;
+  Attempt between;
+  between.number = most_attempts - 1;  // the last: its order is held
+  between.limit = lowest + (tried.lowest_limit - lowest) / 2;
+  BudgetResult result = TryPlans(context, read, goal, between, most_attempts, candidates, warnings, nullptr);
+  const bool better =
+      result.outcome == BudgetOutcome::kRewritten && result.planned.result.cost_us < least.planned.result.cost_us;
+  return better ? result : least;
+}
+
+}  // namespace
+
+BudgetResult MeetBudget(const DeviceContext& context, const ReadStep& read, const BudgetGoal& goal,
+                        Candidates* candidates, std::vector<std::string>* warnings) {
+  if (std::optional<BudgetResult> followed = FollowFirst(context, read, goal, *candidates)) return *std::move(followed);
+  const int most_attempts = MostRewrites(context.item, context.options.planner_seconds, kMostAttempts);
+  const bool may_miss = goal.automatic() && !context.options.strict;
+  Tried tried;
+  BudgetResult result;
+  Attempt first;
+  first.limit = goal.LimitForPlan();
+  // A single op needs more: there is nothing to look for.
+  if (!goal.least() && first.limit < LowerBoundBytes(candidates->imported.graph)) {
+    result = End(BudgetOutcome::kInfeasible, first);
+  } else {
+    result = TryPlans(context, read, goal, first, most_attempts, candidates, warnings, may_miss ? &tried : nullptr);
+  }
+  if (result.outcome != BudgetOutcome::kInfeasible || !may_miss) return result;
+  return FallBack(context, read, goal, most_attempts, std::move(tried), std::move(result), candidates, warnings);
 }
 
 }  // namespace lms

@@ -32,6 +32,7 @@ struct BudgetResult {
   RewrittenStep rewritten;   // failed: its status says why
   int64_t budget_bytes = 0;  // that the least was found to be; 0: something else was asked for
   bool like_first = false;   // it is the plan of the step's first device
+  bool short_of = false;     // no plan holds an automatic budget: of those that were tried this one is nearest to it
   // Infeasible.
   int64_t least_peak = 0;  // that was found; 0: none was looked for
   // All.
@@ -40,6 +41,9 @@ struct BudgetResult {
 
 // What could not be placed in the order is no candidate any more; each kind of change that is given up, as a plan with
 // it failed, adds to *warnings.
+//
+// Where the budget is automatic, and not strict, the least is looked for before it is given up: where that holds, a
+// plan between it and those that did not, and where it does not, what comes nearest.
 BudgetResult MeetBudget(const DeviceContext& context, const ReadStep& read, const BudgetGoal& goal,
                         Candidates* candidates, std::vector<std::string>* warnings);
 
