@@ -53,7 +53,7 @@ PEAKS = (
     "^(residual|decoder|vit|segmentation|volumes|seq2seq|MobileNet|ResNet50|DenseNet121|"
     "EfficientNetB0)$"
 )
-QUICK_PEAKS = "^(residual|decoder)$"
+QUICK_PEAKS = "^residual$"
 CHILD_SECONDS = 900
 ALL_MODELS = ",".join(name for name in REACHES if name != "cifar")
 
