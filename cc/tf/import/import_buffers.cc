@@ -51,7 +51,8 @@ class BufferMaker {
       } else if (IsVariableRead(type) && !state_.index[node].inputs.empty() &&
                  !CopiedOnRead(state_.index[node].inputs[0].node)) {
         buffers[port] = state_.BufferOf(state_.index[node].inputs[0]);
-        if (buffers[port] != kNone) {
+        // Not of another device's.
+        if (buffers[port] != kNone && state_.OnDevice(node)) {
           MemBuffer& variable = state_.out.graph.buffers[buffers[port]];
           variable.bytes = std::max(variable.bytes, state_.SizeOf(node, port).bytes);
         }

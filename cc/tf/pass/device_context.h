@@ -40,8 +40,8 @@ struct StepFacts {
   Dimensions dimensions;
   TensorSizes sizes;
   bool inferred = false;
-  WorkMeter work;              // of all planning
-  std::optional<Model> model;  // of the first device
+  WorkMeter work;             // of all planning
+  std::vector<Model> models;  // one for each plan that is not like another device's
 };
 
 // Counts what is planned, and how long that takes, in the step's meter and in the report.

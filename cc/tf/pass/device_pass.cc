@@ -105,8 +105,9 @@ bool RunDevicePass(const DeviceContext& context, tensorflow::GraphDef* output, R
     }
     case BudgetOutcome::kRewritten: {
       const int64_t peak = result.rewritten.profile.peak_bytes;
-      tell.Rewritten(read, goal, candidates, result, hints(goal.least() || result.short_of ? peak : goal.LimitForPlan()));
-      KeepForOthers(context, goal, result.planned.GraphOf(candidates), result.planned, peak);
+      tell.Rewritten(read, goal, candidates, result,
+                     hints(goal.least() || result.short_of ? peak : goal.LimitForPlan()));
+      if (result.like.empty()) KeepForOthers(context, goal, result.planned.GraphOf(candidates), result.planned, peak);
       output->Swap(&result.rewritten.item.graph);
       changed = true;
     }

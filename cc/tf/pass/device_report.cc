@@ -189,7 +189,7 @@ void DeviceReport::Rewritten(const ReadStep& read, const BudgetGoal& goal, const
                      FormatBytes(report_.peak_before_bytes) + " to " + FormatBytes(report_.peak_after_bytes) +
                      ", within the budget of " + FormatBytes(report_.budget_bytes) + hidden_;
   }
-  if (result.like_first) report_.reason += "; the same plan as for " + context_.facts.model->imported.device;
+  if (!result.like.empty()) report_.reason += "; the same plan as for " + result.like;
   Detail([&] { details_.After(rewritten.verified, rewritten.profile, applied, report_); });
   Write([&] {
     const std::string problem = result.planned.ordered ? DumpFile().Write(imported.graph) : "";

@@ -55,21 +55,30 @@ struct Tried {
   }
 };
 
-// Replicas of a model get one plan.
-std::optional<BudgetResult> FollowFirst(const DeviceContext& context, const ReadStep& read, const BudgetGoal& goal,
-                                        const Candidates& candidates) {
-  std::optional<DevicePlan> planned = PlanLikeFirst(context, goal, candidates);
+std::optional<BudgetResult> Follow(const Model& model, const DeviceContext& context, const ReadStep& read,
+                                   const BudgetGoal& goal, const Candidates& candidates) {
+  std::optional<DevicePlan> planned = PlanLike(model, context, goal, candidates);
   if (!planned) return std::nullopt;
   RewrittenStep rewritten = RewriteAndVerify(context, read, candidates, *planned, Restraint());
   if (!rewritten.status.ok()) return std::nullopt;
   const int64_t peak = rewritten.profile.peak_bytes;
   // Who asks for the least has each device planned by itself where that may be lower.
-  const int64_t first = context.facts.model->peak;
-  const int64_t least_peak = goal.step().resident + first + first / 100;
+  const int64_t least_peak = goal.step().resident + model.peak + model.peak / 100;
   const bool met = goal.least() ? peak < std::min(goal.step().peak, least_peak) : Met(goal, rewritten.profile);
   if (!met) return std::nullopt;
   BudgetResult result = Accepted(*std::move(planned), std::move(rewritten), Restraint(), goal.least() ? peak : 0);
-  result.like_first = true;
+  result.like = model.imported.device;
+  return result;
+}
+
+// Replicas of a model get one plan, but for one that has more to do: that which adds up the gradients of all.
+std::optional<BudgetResult> FollowAnother(const DeviceContext& context, const ReadStep& read, const BudgetGoal& goal,
+                                          const Candidates& candidates) {
+  const std::vector<Model>& models = context.facts.models;
+  std::optional<BudgetResult> result;
+  for (auto model = models.rbegin(); model != models.rend() && !result; ++model) {
+    result = Follow(*model, context, read, goal, candidates);
+  }
   return result;
 }
 
@@ -222,7 +231,8 @@ BudgetResult FallBack(const DeviceContext& context, const ReadStep& read, const 
 
 BudgetResult MeetBudget(const DeviceContext& context, const ReadStep& read, const BudgetGoal& goal,
                         Candidates* candidates, std::vector<std::string>* warnings) {
-  if (std::optional<BudgetResult> followed = FollowFirst(context, read, goal, *candidates)) return *std::move(followed);
+  if (std::optional<BudgetResult> followed = FollowAnother(context, read, goal, *candidates))
+    return *std::move(followed);
   const int most_attempts = MostRewrites(context.item, context.options.planner_seconds, kMostAttempts);
   const bool may_miss = goal.automatic() && !context.options.strict;
   Tried tried;

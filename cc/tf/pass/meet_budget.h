@@ -31,7 +31,7 @@ struct BudgetResult {
   DevicePlan planned;
   RewrittenStep rewritten;   // failed: its status says why
   int64_t budget_bytes = 0;  // that the least was found to be; 0: something else was asked for
-  bool like_first = false;   // it is the plan of the step's first device
+  std::string like;          // the device of the step whose plan it is; "": its own
   bool short_of = false;     // no plan holds an automatic budget: of those that were tried this one is nearest to it
   // Infeasible.
   int64_t least_peak = 0;  // that was found; 0: none was looked for

@@ -62,11 +62,9 @@ Strategy PlanStep(const DeviceContext& context, const BudgetGoal& goal, const Ca
   return strategy;
 }
 
-std::optional<DevicePlan> PlanLikeFirst(const DeviceContext& context, const BudgetGoal& goal,
-                                        const Candidates& candidates) {
-  if (context.device.empty() || !context.facts.model) return std::nullopt;
+std::optional<DevicePlan> PlanLike(const Model& model, const DeviceContext& context, const BudgetGoal& goal,
+                                   const Candidates& candidates) {
   context.Enter("plan");
-  const Model& model = *context.facts.model;
   const ImportedGraph& imported = candidates.imported;
   std::vector<OpId> twins =
       PairOps(model.imported.graph, model.part, imported.graph, PartOnDevice(context.item.graph, imported));
@@ -88,11 +86,11 @@ std::optional<DevicePlan> PlanLikeFirst(const DeviceContext& context, const Budg
 
 void KeepForOthers(const DeviceContext& context, const BudgetGoal& goal, const ImportedGraph& graph,
                    const DevicePlan& planned, int64_t peak_bytes) {
-  if (!context.device.empty() || graph.other_devices.empty()) return;
+  if (graph.other_devices.empty()) return;
   const int64_t resident = goal.step().resident;
   const int64_t limit = planned.order_limit == 0 ? 0 : planned.order_limit - resident;
-  context.facts.model =
-      Model{graph, PartOnDevice(context.item.graph, graph), planned.result, limit, peak_bytes - resident};
+  context.facts.models.push_back(
+      {graph, PartOnDevice(context.item.graph, graph), planned.result, limit, peak_bytes - resident});
 }
 
 }  // namespace lms

@@ -44,12 +44,12 @@ StrategyOptions StrategyFor(const DeviceContext& context, const BudgetGoal& goal
 Strategy PlanStep(const DeviceContext& context, const BudgetGoal& goal, const Candidates& candidates,
                   const Attempt& attempt);
 
-// The plan of the step's first device for another that holds the same part of a model. Nothing where this device's part
-// is another, or the plan does not do for it. Stage "plan".
-std::optional<DevicePlan> PlanLikeFirst(const DeviceContext& context, const BudgetGoal& goal,
-                                        const Candidates& candidates);
+// The model's plan for another device that holds the same part of it. Nothing where this device's part is another, or
+// the plan does not do for it. Stage "plan".
+std::optional<DevicePlan> PlanLike(const Model& model, const DeviceContext& context, const BudgetGoal& goal,
+                                   const Candidates& candidates);
 
-// Keeps an accepted plan for the devices that are planned next. `peak_bytes`: as predicted.
+// Keeps an accepted plan as a model for the devices that are planned next. `peak_bytes`: as predicted.
 void KeepForOthers(const DeviceContext& context, const BudgetGoal& goal, const ImportedGraph& graph,
                    const DevicePlan& planned, int64_t peak_bytes);
 

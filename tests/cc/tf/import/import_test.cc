@@ -307,6 +307,18 @@ TEST_F(KeptReason, OnAnotherDevice) {
   EXPECT_EQ(Reason("y"), "");
 }
 
+// Replicas have variables of their own: none is resident where another runs.
+TEST_F(KeptReason, AVariableOfAnotherDevice) {
+  b_.Parse("y = Relu(x); w = VarHandleOp[64, 64]; read = ReadVariableOp(w); sink = L2Loss(read)");
+  const int nodes = b_.item().graph.node_size();
+  for (int i = nodes - 3; i < nodes; ++i) b_.item().graph.mutable_node(i)->set_device(testing::kOtherCpu);
+  b_.Fetch("sink");
+  ReadY();
+  const Imported graph(b_.item());
+  EXPECT_EQ(graph.Buffer("w").bytes, 0);
+  EXPECT_EQ(graph.graph().ResidentBytes(), graph.Buffer("x").bytes);
+}
+
 TEST_F(KeptReason, ReadOnAnotherDevice) {
   b_.Float("y", "Relu", {"x"});
   b_.Float("scalar", "L2Loss", {"y"})->set_device(testing::kOtherCpu);
