@@ -169,7 +169,7 @@ def main() -> int:
         "--memory", type=float, default=3, help="GiB a process may take (default 3)"
     )
     parser.add_argument("--table", action="store_true", help="measure nothing")
-    parser.add_argument("--write", action="store_true", help="docs/zoo.md, of all rows there are")
+    parser.add_argument("--write", action="store_true", help="the page in docs, of all rows there are")
     parser.add_argument("--child", help=argparse.SUPPRESS)
     parser.add_argument("--out", help=argparse.SUPPRESS)
     args = parser.parse_args()
@@ -205,8 +205,8 @@ def main() -> int:
     if args.write:
         every = [known[name] for name in kind.catalogue.NAMES if name in known]
         missing = [name for name in kind.catalogue.NAMES if name not in known]
-        about = ABOUT_OTHERS if args.others else ABOUT
-        kind.document.write_text(table.markdown(kind.title, every, missing, facts, about))
+        page = table.markdown(kind.title, every, missing, facts, ABOUT[kind.title])
+        kind.document.write_text(page)
         print(f"written to {kind.document.relative_to(kinds.ROOT)}")
     if interrupted:
         print("interrupted; --resume goes on")
