@@ -169,7 +169,9 @@ def main() -> int:
         "--memory", type=float, default=3, help="GiB a process may take (default 3)"
     )
     parser.add_argument("--table", action="store_true", help="measure nothing")
-    parser.add_argument("--write", action="store_true", help="the page in docs, of all rows there are")
+    parser.add_argument(
+        "--write", action="store_true", help="the page in docs, of all rows there are"
+    )
     parser.add_argument("--child", help=argparse.SUPPRESS)
     parser.add_argument("--out", help=argparse.SUPPRESS)
     args = parser.parse_args()
