@@ -61,7 +61,7 @@ StreamCopy::Streams* StreamCopy::StreamsOf(OpKernelContext* context) {
 bool StreamCopy::CanRun(OpKernelContext* context) { return StreamsOf(context) != nullptr; }
 
 absl::Status StreamCopy::Begin(Way way, OpKernelContext* context, const Tensor& host,
-                               std::shared_ptr<const void> host_owner, const Tensor& device,
+                               std::shared_ptr<const void> host_owner, StreamCopy* after, const Tensor& device,
                                std::shared_ptr<StreamCopy>* copy) {
   Streams* const streams = StreamsOf(context);
   se::Stream* const stream = way == Way::kOut ? streams->out.get() : streams->in.get();
@@ -80,6 +80,10 @@ absl::Status StreamCopy::Begin(Way way, OpKernelContext* context, const Tensor& 
   se::DeviceAddressBase device_bytes(device.data(), bytes);
   // The tensor may still be written by what was given to the compute stream, or its memory used by whoever had it.
   absl::Status status = stream->WaitFor(streams->compute);
+  if (status.ok() && after != nullptr) {
+    const std::lock_guard<std::mutex> lock(after->state_->mutex);
+    if (!after->state_->ended) status = stream->WaitFor(after->state_->event.get());
+  }
   if (!status.ok()) return status;
   status = way == Way::kOut ? stream->Memcpy(host_bytes, device_bytes, bytes)
                             : stream->Memcpy(&device_bytes, host_bytes, bytes);
@@ -123,8 +127,8 @@ StreamCopy::StreamCopy(std::unique_ptr<State> state) : state_(std::move(state)) 
 StreamCopy::~StreamCopy() = default;
 StreamCopy::Streams* StreamCopy::StreamsOf(OpKernelContext*) { return nullptr; }
 bool StreamCopy::CanRun(OpKernelContext*) { return false; }
-absl::Status StreamCopy::Begin(Way, OpKernelContext*, const Tensor&, std::shared_ptr<const void>, const Tensor&,
-                               std::shared_ptr<StreamCopy>*) {
+absl::Status StreamCopy::Begin(Way, OpKernelContext*, const Tensor&, std::shared_ptr<const void>, StreamCopy*,
+                               const Tensor&, std::shared_ptr<StreamCopy>*) {
   return absl::UnimplementedError("no streams in this version of TensorFlow");
 }
 absl::Status StreamCopy::Wait() { return absl::OkStatus(); }
@@ -134,12 +138,12 @@ void StreamCopy::Ended() {}
 
 absl::Status StreamCopy::Out(OpKernelContext* context, const Tensor& device, const Tensor& host,
                              std::shared_ptr<const void> host_owner, std::shared_ptr<StreamCopy>* copy) {
-  return Begin(Way::kOut, context, host, std::move(host_owner), device, copy);
+  return Begin(Way::kOut, context, host, std::move(host_owner), /*after=*/nullptr, device, copy);
 }
 
 absl::Status StreamCopy::In(OpKernelContext* context, const Tensor& host, std::shared_ptr<const void> host_owner,
-                            const Tensor& device, std::shared_ptr<StreamCopy>* copy) {
-  return Begin(Way::kIn, context, host, std::move(host_owner), device, copy);
+                            StreamCopy* out, const Tensor& device, std::shared_ptr<StreamCopy>* copy) {
+  return Begin(Way::kIn, context, host, std::move(host_owner), out, device, copy);
 }
 
 }  // namespace lms

@@ -1,10 +1,10 @@
 // A copy between a device and pinned memory that nobody waits for on the host.
 //
-// It runs on a stream of lms' own, behind what the compute stream was given before. The compute stream waits for it
-// where Wait says so, and from then on the device's tensor is free for whoever comes next on that stream: what
-// TensorFlow's allocator hands out on the host is used in the order of the compute stream. Until Wait, or until the
-// copy has ended, the copy holds the device's tensor, and until it has ended the owner of the pinned memory: whatever
-// becomes of the step, neither is handed on while the copy may touch it.
+// It runs on a stream of lms' own, behind what the compute stream was given before, and a copy back behind the copy
+// out. The compute stream waits for it where Wait says so, and from then on the device's tensor is free for whoever
+// comes next on that stream: what TensorFlow's allocator hands out on the host is used in the order of the compute
+// stream. Until Wait, or until the copy has ended, the copy holds the device's tensor, and until it has ended the owner
+// of the pinned memory: whatever becomes of the step, neither is handed on while the copy may touch it.
 //
 // Thread-safety: all functions.
 
@@ -27,8 +27,9 @@ class StreamCopy {
   static absl::Status Out(tensorflow::OpKernelContext* context, const tensorflow::Tensor& device,
                           const tensorflow::Tensor& host, std::shared_ptr<const void> host_owner,
                           std::shared_ptr<StreamCopy>* copy);
+  // `out`: the copy that fills `host`, which may be under way; null where that has ended.
   static absl::Status In(tensorflow::OpKernelContext* context, const tensorflow::Tensor& host,
-                         std::shared_ptr<const void> host_owner, const tensorflow::Tensor& device,
+                         std::shared_ptr<const void> host_owner, StreamCopy* out, const tensorflow::Tensor& device,
                          std::shared_ptr<StreamCopy>* copy);
 
   ~StreamCopy();
@@ -46,7 +47,7 @@ class StreamCopy {
   explicit StreamCopy(std::unique_ptr<State> state);
   static Streams* StreamsOf(tensorflow::OpKernelContext* context);
   static absl::Status Begin(Way way, tensorflow::OpKernelContext* context, const tensorflow::Tensor& host,
-                            std::shared_ptr<const void> host_owner, const tensorflow::Tensor& device,
+                            std::shared_ptr<const void> host_owner, StreamCopy* after, const tensorflow::Tensor& device,
                             std::shared_ptr<StreamCopy>* copy);
   void Ended();
 

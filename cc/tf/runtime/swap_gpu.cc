@@ -299,19 +299,23 @@ void GpuSwapFetch::ComputeAsync(OpKernelContext* context, DoneCallback done) {
   const auto allocate = [context, fetched = fetched.get()](bool wait) {
     return Allocate(context, fetched->dtype, fetched->shape, {}, wait, &fetched->device);
   };
-  AllocateBehind(allocate, [context, fetched = std::move(fetched), pinned = content->pinned,
+  AllocateBehind(allocate, [context, fetched = std::move(fetched), content = std::move(content),
                             done = std::move(done)](const absl::Status& status) mutable {
     OP_REQUIRES_OK_ASYNC(context, status, done);
-    Copy(context, std::move(pinned), std::move(fetched), std::move(done));
+    Copy(context, std::move(content), std::move(fetched), std::move(done));
   });
 }
 
-void GpuSwapFetch::Copy(OpKernelContext* context, std::shared_ptr<Pinned> pinned, std::shared_ptr<SwapContent> fetched,
-                        DoneCallback done) {
+void GpuSwapFetch::Copy(OpKernelContext* context, std::shared_ptr<const SwapContent> content,
+                        std::shared_ptr<SwapContent> fetched, DoneCallback done) {
+  std::shared_ptr<Pinned> pinned = content->pinned;
+  // The bytes may still be on their way out: nothing on the host has waited for that.
+  const std::shared_ptr<StreamCopy> out = content->copy;
+  content.reset();
   Tensor* const device = &fetched->device;
   if (pinned->host.TotalBytes() > 0 && StreamCopy::CanRun(context)) {
     absl::Status status = CheckNotCancelled(context);
-    if (status.ok()) status = StreamCopy::In(context, pinned->host, pinned, *device, &fetched->copy);
+    if (status.ok()) status = StreamCopy::In(context, pinned->host, pinned, out.get(), *device, &fetched->copy);
     context->SetStatus(status);
     if (status.ok()) SetSwapHandle(context, std::move(fetched));
     pinned.reset();

@@ -69,7 +69,7 @@ class GpuSwapFetch : public tensorflow::AsyncOpKernel {
   bool IsExpensive() override { return false; }  // it only hands the copy over
 
  private:
-  static void Copy(tensorflow::OpKernelContext* context, std::shared_ptr<Pinned> pinned,
+  static void Copy(tensorflow::OpKernelContext* context, std::shared_ptr<const SwapContent> content,
                    std::shared_ptr<SwapContent> fetched, DoneCallback done);
 
   tensorflow::DataType dtype_ = tensorflow::DT_INVALID;
