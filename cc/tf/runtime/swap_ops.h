@@ -5,9 +5,8 @@
 //                   (bytes on the tier: of pinned memory in this process, or of the spill file; 0: none), host_limit
 //                   (bytes of pinned memory on a GPU's way to a disk; 0: none but the machine's), behind (from a GPU to
 //                   the host: the output exists when the copy has been handed over)
-//   LmsSwapWait     handles -> ; what the compute stream is given from now on comes after the copies that made them,
-//   and
-//                   the device's memory is free
+//   LmsSwapWait     handles -> ; what the compute stream is given from now on comes after the copies that made them:
+//                   then the device's memory is free
 //   LmsSwapFetch    handle of pinned memory -> handle of a tensor on the device, whose bytes are on their way. Attr: T
 //   LmsSwapFetched  such a handle -> tensor; the compute stream waits for the bytes. May run several times. Attr: T
 //   LmsSwapIn       handle -> tensor; may run several times per handle. Attrs: T, shape (for shape inference; the
