@@ -247,7 +247,8 @@ std::vector<Output> OutputsOf(OpKernelContext* context, const std::vector<char*>
       output.input = static_cast<int>(j);
       output.offset = data - copies[j];
     }
-    for (size_t a = 0; a < recorded.size() && output.kind == Output::Kind::kCopied; ++a) {
+    // The last: a temporary may have been there before it.
+    for (size_t a = recorded.size(); a-- > 0 && output.kind == Output::Kind::kCopied;) {
       const bool whole = recorded[a].first == data && recorded[a].second == tensor->TotalBytes();
       if (!whole || (*allocations)[a].output >= 0) continue;
       (*allocations)[a].output = i;
@@ -294,6 +295,7 @@ void DeviceKernel::Compute(OpKernelContext* context) {
       return;
     case Mode::kAfterStream: {
       StreamOf(context)->BlockUntilDone();
+      Jitter();
       const Gate gate;
       host_->kernel->Compute(context);
       return;

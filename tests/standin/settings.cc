@@ -25,6 +25,7 @@ Settings Read() {
   settings.out_gb_per_s = Number("STANDIN_OUT_GBPS", 2);
   settings.in_gb_per_s = Number("STANDIN_IN_GBPS", 2);
   settings.latency_us = Number("STANDIN_LATENCY_US", 10);
+  settings.jitter_us = Number("STANDIN_JITTER_US", 0);
   settings.run_ahead = Number("STANDIN_RUN_AHEAD", 1) != 0;
   settings.guard = Number("STANDIN_GUARD", 0) != 0;
   settings.described = Number("STANDIN_DESCRIBED", 1) != 0;

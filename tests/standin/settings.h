@@ -15,6 +15,8 @@ struct Settings {
   double out_gb_per_s;     // STANDIN_OUT_GBPS from a device to the host, 2
   double in_gb_per_s;      // STANDIN_IN_GBPS from the host to a device, 2
   double latency_us;       // STANDIN_LATENCY_US of each copy over the link, 10
+  double jitter_us;        // STANDIN_JITTER_US, 0: at most so much later begins what a stream does, and kernels that
+                           // wait for one; at random
   bool run_ahead;          // STANDIN_RUN_AHEAD, 1: kernels run on the device's compute stream, Compute returns before
   bool guard;              // STANDIN_GUARD, 0: whoever touches a device's memory from the host's side is killed
   bool described;          // STANDIN_DESCRIBED, 1: Grappler is told what device it is (the figures below)

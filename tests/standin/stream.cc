@@ -1,8 +1,20 @@
 #include "tests/standin/stream.h"
 
+#include <random>
 #include <utility>
 
+#include "tests/standin/settings.h"
+
 namespace standin {
+
+void Jitter() {
+  if (Get().jitter_us <= 0) return;
+  thread_local std::mt19937 random(std::random_device{}());
+  constexpr uint32_t kOneIn = 8;
+  if (random() % kOneIn != 0) return;
+  std::uniform_real_distribution<double> late(0, Get().jitter_us);
+  std::this_thread::sleep_for(std::chrono::duration<double, std::micro>(late(random)));
+}
 
 void Mark::Reach() {
   const std::lock_guard<std::mutex> lock(mutex_);
@@ -61,6 +73,7 @@ void SP_Stream_st::Loop() {
       work = std::move(queue_.front());
       queue_.pop_front();
     }
+    standin::Jitter();
     work();
   }
 }

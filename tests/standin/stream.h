@@ -18,6 +18,9 @@ namespace standin {
 
 using Clock = std::chrono::steady_clock;
 
+// Sleeps for a random time of at most STANDIN_JITTER_US; seldom, and not where it is 0.
+void Jitter();
+
 // A place in a stream.
 class Mark {
  public:
