@@ -21,8 +21,8 @@ namespace {
 
 bool ClosesLoop(const std::string& op_type) { return op_type == "NextIteration" || op_type == "RefNextIteration"; }
 
-// Ops that oneDNN's layout pass replaces by nodes of its own.
-bool Replaced(const std::string& op_type) {
+// Ops that oneDNN's layout pass replaces by nodes of its own, which are of the CPU.
+bool Replaced(const tensorflow::NodeDef& node) {
   static const auto* const names = new std::unordered_set<std::string>{
       // from the program
       "AvgPool", "AvgPoolGrad", "BatchMatMul", "BatchMatMulV2", "Conv2D", "Conv2DBackpropFilter", "Conv2DBackpropInput",
@@ -31,7 +31,7 @@ bool Replaced(const std::string& op_type) {
       "FusedBatchNormV3", "MatMul", "MaxPool", "MaxPoolGrad", "Softmax",
       // fused before
       "_FusedBatchNormEx", "_FusedConv2D", "_FusedDepthwiseConv2dNative", "_FusedMatMul", "_MklSwish"};
-  return names->count(op_type) != 0;
+  return names->count(node.op()) != 0 && DeviceType(node.device()) == "CPU";
 }
 
 // Nodes as the executor numbers them. Grappler's topological sort takes them first come, first served. Where the layout
@@ -55,7 +55,7 @@ std::vector<int> Numbered(const tensorflow::GraphDef& graph, const GraphIndex& i
     }
   }
   if (!onednn) return order;
-  std::stable_partition(order.begin(), order.end(), [&graph](int node) { return !Replaced(graph.node(node).op()); });
+  std::stable_partition(order.begin(), order.end(), [&graph](int node) { return !Replaced(graph.node(node)); });
   std::vector<int> place(index.size(), 0);
   for (size_t i = 0; i < order.size(); ++i) place[order[i]] = static_cast<int>(i);
   std::vector<std::vector<int>> fused_here(index.size());

@@ -15,13 +15,16 @@ namespace {
 using ::tensorflow::GraphDef;
 using ::tensorflow::NodeDef;
 
+// The pass leaves what is on other devices alone.
+bool OnCpu(const NodeDef& node) { return DeviceType(node.device()) == "CPU"; }
+
 bool SameWaits(const GraphIndex& index, int a, int b) {
   const std::set<int> of_a(index[a].controls.begin(), index[a].controls.end());
   return of_a == std::set<int>(index[b].controls.begin(), index[b].controls.end());
 }
 
 bool IsConvolution(const NodeDef& node) {
-  if (node.op() != "Conv2D" && node.op() != "_FusedConv2D") return false;
+  if ((node.op() != "Conv2D" && node.op() != "_FusedConv2D") || !OnCpu(node)) return false;
   const auto padding = node.attr().find("padding");
   return padding != node.attr().end() && padding->second.s() == "VALID";
 }
@@ -29,12 +32,13 @@ bool IsConvolution(const NodeDef& node) {
 // Gradients of filters that the gradient of a bias might go into.
 std::vector<int> FiltersOf(const GraphDef& graph, const GraphIndex& index, int node) {
   std::vector<int> filters;
-  if (graph.node(node).op() != "BiasAddGrad" || index[node].inputs.size() != 1 || !index[node].live) return filters;
+  const NodeDef& bias = graph.node(node);
+  if (bias.op() != "BiasAddGrad" || !OnCpu(bias) || index[node].inputs.size() != 1 || !index[node].live) return filters;
   const TensorRef gradient = index[node].inputs[0];
   for (const int reader : index[gradient.node].readers) {
     const NodeIndex& filter = index[reader];
     if (graph.node(reader).op() != "Conv2DBackpropFilter" || !filter.live || filter.inputs.size() != 3) continue;
-    if (filter.inputs[2] == gradient) filters.push_back(reader);
+    if (filter.inputs[2] == gradient && OnCpu(graph.node(reader))) filters.push_back(reader);
   }
   return filters;
 }
@@ -72,7 +76,7 @@ int HandedNotesBy(const GraphDef& graph, const GraphIndex& index, int node, bool
   const TensorRef result = index[node].inputs[1];
   const NodeDef& forward = graph.node(result.node);
   if (forward.op() != (volumes ? "MaxPool3D" : "MaxPool") || result.port != 0) return -1;
-  return DeviceType(gradient.device()) == "CPU" && DeviceType(forward.device()) == "CPU" ? result.node : -1;
+  return OnCpu(gradient) && OnCpu(forward) ? result.node : -1;
 }
 
 std::vector<bool> MayBeFused(const GraphDef& graph, const GraphIndex& index, bool onednn) {
@@ -80,8 +84,8 @@ std::vector<bool> MayBeFused(const GraphDef& graph, const GraphIndex& index, boo
   for (int i = 0; onednn && i < index.size(); ++i) {
     const std::vector<int>& readers = index[i].readers;
     const bool padding = graph.node(i).op() == "Pad" && std::any_of(readers.begin(), readers.end(), [&](int reader) {
-                           const std::string& type = graph.node(reader).op();
-                           return type == "Conv2D" || type == "_FusedConv2D";
+                           const NodeDef& node = graph.node(reader);
+                           return (node.op() == "Conv2D" || node.op() == "_FusedConv2D") && OnCpu(node);
                          });
     may_be[i] = padding || !FiltersOf(graph, index, i).empty();
   }
@@ -146,11 +150,11 @@ Fusions::Fusions(const GraphDef& graph, bool onednn) : onednn_(onednn) {
   std::unordered_map<std::string, std::vector<int>> filters;  // by what they read
   for (int i = 0; i < graph.node_size(); ++i) {
     const NodeDef& node = graph.node(i);
-    if (node.op() == "Conv2DBackpropFilter" && node.input_size() > 2) filters[node.input(2)].push_back(i);
+    if (node.op() == "Conv2DBackpropFilter" && node.input_size() > 2 && OnCpu(node)) filters[node.input(2)].push_back(i);
   }
   for (int i = 0; i < graph.node_size(); ++i) {
     const NodeDef& node = graph.node(i);
-    if (node.op() != "BiasAddGrad" || node.input_size() == 0) continue;
+    if (node.op() != "BiasAddGrad" || node.input_size() == 0 || !OnCpu(node)) continue;
     int into = -1;
     for (const int filter : filters[node.input(0)]) {
       if (Waits(node) == Waits(graph.node(filter))) into = filter;

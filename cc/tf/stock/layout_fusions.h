@@ -1,4 +1,4 @@
-// What oneDNN's layout pass, which comes after Grappler, makes one node of two.
+// What oneDNN's layout pass, which comes after Grappler, makes one node of two: of nodes on the CPU, no others.
 //
 // It looks at data alone: an edge that leads out of one of the two and, by whatever way, into the other is a cycle
 // afterwards, and the function cannot be instantiated. So nothing that is added may wait for the first of such a pair,
