@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "cc/tf/graph/op_traits.h"
 #include "cc/tf/graph/own_ops.h"
+#include "cc/tf/import/loop_overlap.h"
 #include "tensorflow/core/framework/types.h"
 
 namespace lms {
@@ -27,8 +29,7 @@ OpId BeginOf(int frame, OpId none, const ImportState& state) {
 }
 
 // What iterations that run ahead hold, to the loop's end: loops may run side by side.
-void AddOverlap(int frame, OpId last, ImportState* state) {
-  const int64_t bytes = state->lists.OverlapOf(frame);
+void AddOverlap(int frame, int64_t bytes, OpId last, ImportState* state) {
   const OpId first = bytes > 0 ? BeginOf(frame, last, *state) : last;
   if (first == last) return;
   const BufferId id = state->NewBuffer(state->order[first], 0, bytes, false);
@@ -39,8 +40,8 @@ void AddOverlap(int frame, OpId last, ImportState* state) {
 }
 
 // The same for what they may hold at worst, which no plan counts.
-void AddAhead(int frame, OpId last, ImportState* state) {
-  const int64_t bytes = BytesAhead(*state, frame) - state->lists.OverlapOf(frame);
+void AddAhead(int frame, int64_t usual, OpId last, ImportState* state) {
+  const int64_t bytes = BytesAhead(*state, frame) - usual;
   const OpId first = bytes > 0 ? BeginOf(frame, last, *state) : last;
   if (first == last) return;
   const BufferId id = state->NewBuffer(state->order[first], 0, 0, false);
@@ -55,15 +56,10 @@ void AddAhead(int frame, OpId last, ImportState* state) {
 int64_t BytesAhead(const ImportState& state, int frame) {
   constexpr int64_t kLeastBytes = 64 << 10;
   int64_t bytes = 0;
-  int64_t parallel = 0;
   for (int i = 0; i < state.index.size(); ++i) {
     const int at = state.index[i].frame;
     if (!state.index[i].live || at <= 0 || (at != frame && !state.index.Within(at, frame))) continue;
     const tensorflow::NodeDef& node = state.Node(i);
-    if (at == frame && IsEnter(node)) {
-      const auto attr = node.attr().find("parallel_iterations");
-      if (attr != node.attr().end()) parallel = std::max<int64_t>(parallel, attr->second.i());
-    }
     if (!state.loops.Straggles(i) || IsControlFlow(node.op()) || IsVariableRead(node.op())) continue;
     if (node.op() == "Const") continue;
     const std::vector<TensorSize>& outputs = state.sizes.Of(node.name()).outputs;
@@ -71,9 +67,7 @@ int64_t BytesAhead(const ImportState& state, int frame) {
       if (SharedInput(node, static_cast<int>(port)) < 0) bytes += outputs[port].bytes;
     }
   }
-  const int64_t trips = state.lists.Trips(frame);
-  if (trips >= 0) parallel = std::min(parallel, trips);
-  bytes *= std::max<int64_t>(0, parallel - 1);
+  bytes *= std::max<int64_t>(0, IterationsAtOnce(state, frame) - 1);
   return bytes < kLeastBytes ? 0 : bytes;
 }
 
@@ -87,8 +81,11 @@ void AddLoopReads(ImportState* state) {
     OpId last = kNone;
     for (const int end : state->index.frame(f).ends) last = std::max(last, state->out.op_of_node[end]);
     if (last == kNone) continue;
-    AddOverlap(f, last, state);
-    AddAhead(f, last, state);
+    const bool by_cpu = DeviceType(state->out.device) == "CPU";
+    const std::optional<int64_t> known = by_cpu ? std::nullopt : InlineOverlap(*state, f);
+    const int64_t usual = known.value_or(by_cpu ? state->lists.OverlapOf(f) : 0);
+    AddOverlap(f, usual, last, state);
+    if (!known) AddAhead(f, usual, last, state);
     const auto hold = [&](BufferId b) {
       if (b == kNone || state->out.graph.buffers[b].resident) return;
       pace.Step(static_cast<int64_t>(state->out.graph.ops[last].inputs.size()));

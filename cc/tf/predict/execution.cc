@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "cc/core/simulate/overlap.h"
+#include "cc/tf/graph/node_types.h"
 #include "cc/tf/predict/outcomes.h"
 #include "cc/tf/stock/executor_model.h"
 #include "tensorflow/core/platform/cpu_info.h"
@@ -121,6 +122,11 @@ MemoryProfile Highest(const tensorflow::GraphDef& graph, const GraphIndex& index
   return highest;
 }
 
+// Is what iterations hold together there in every run? On other devices than the CPU it does not depend on threads.
+bool OverlapsCount(const ImportedGraph& imported, int threads) {
+  return threads == 1 || imported.overlaps.empty() || DeviceType(imported.device) != "CPU";
+}
+
 }  // namespace
 
 int InterOpThreads(const tensorflow::ConfigProto& config) {
@@ -136,7 +142,7 @@ int InterOpThreads(const tensorflow::ConfigProto& config) {
 MemoryProfile PredictMemory(const tensorflow::GraphDef& graph, const GraphIndex& index, const ImportedGraph& imported,
                             int threads, const std::optional<ArenaSettings>& arena, const Deadline& deadline,
                             RunRecord* record) {
-  if (threads == 1 || imported.overlaps.empty()) {
+  if (OverlapsCount(imported, threads)) {
     return Highest(graph, index, imported, imported.graph, threads, arena, deadline, record);
   }
   MemGraph usual = imported.graph;
@@ -147,7 +153,7 @@ MemoryProfile PredictMemory(const tensorflow::GraphDef& graph, const GraphIndex&
 int64_t PeakAtWorst(const tensorflow::GraphDef& graph, const GraphIndex& index, const ImportedGraph& imported,
                     int threads, const std::optional<ArenaSettings>& arena, const MemoryProfile& usual,
                     const Deadline& deadline) {
-  if (imported.ahead.empty() && (threads == 1 || imported.overlaps.empty())) return usual.peak_bytes;
+  if (imported.ahead.empty() && OverlapsCount(imported, threads)) return usual.peak_bytes;
   MemGraph worst = imported.graph;
   for (const WorstBytes& ahead : imported.ahead) worst.buffers[ahead.buffer].bytes = ahead.bytes;
   return std::max(usual.peak_bytes, Highest(graph, index, imported, worst, threads, arena, deadline).peak_bytes);

@@ -4,7 +4,8 @@
 // the outcomes of branches (outcomes.h): of those that exclude each other one runs at a time.
 //
 // Iterations of a loop without side effects run ahead where there is one thread (a recurrent layer's backward pass took
-// 59 MB instead of 25), and hardly with more (25 to 34 MB): what is usual with several threads counts none of it.
+// 59 MB instead of 25), and hardly with more (25 to 34 MB): what is usual with several threads counts none of it. On
+// other devices than the CPU threads make no difference (loop_overlap.h).
 
 #ifndef LMS_CC_TF_PREDICT_EXECUTION_H_
 #define LMS_CC_TF_PREDICT_EXECUTION_H_
