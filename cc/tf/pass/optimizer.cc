@@ -336,7 +336,8 @@ bool LmsOptimizer::RecordSizes(const grappler::GrapplerItem& item, const std::de
   if (!options_.record_sizes || failed) return changed;
   // What is measured of a step is told from its input pipeline's by what it takes.
   const bool elements = changed && options_.feedback;
-  const std::vector<OpenSize>& open = reports.front().open_sizes;
+  std::vector<OpenSize> open;  // of all devices
+  for (const Report& report : reports) open.insert(open.end(), report.open_sizes.begin(), report.open_sizes.end());
   if (open.empty() && !elements) return changed;
   tensorflow::GraphDef recording = changed ? *output : item.graph;
   if (!AddSizeRecords(item.id, open, elements, &recording)) return changed;

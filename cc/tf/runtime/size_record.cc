@@ -17,6 +17,7 @@
 #include "cc/tf/stock/layout_fusions.h"
 #include "tensorflow/core/common_runtime/dma_helper.h"
 #include "tensorflow/core/framework/attr_value.pb.h"
+#include "tensorflow/core/framework/memory_types.h"
 #include "tensorflow/core/framework/node_def_util.h"
 #include "tensorflow/core/framework/op.h"
 #include "tensorflow/core/framework/op_kernel.h"
@@ -50,7 +51,11 @@ class SizeRecord : public OpKernel {
     OP_REQUIRES_OK(context, context->GetAttr("sizes", &sizes));
     OP_REQUIRES_OK(context, context->GetAttr("least", &least_));
     OP_REQUIRES_OK(context, context->GetAttr("element", &element_));
-    for (int port = 0; port < num_inputs(); ++port) tensors_.push_back(node + ":" + std::to_string(port));
+    std::vector<int> ports;
+    OP_REQUIRES_OK(context, context->GetAttr("ports", &ports));
+    OP_REQUIRES(context, static_cast<int>(ports.size()) == num_inputs(),
+                absl::InvalidArgumentError(name() + ": as many ports are wanted as there are inputs"));
+    for (const int port : ports) tensors_.push_back(node + ":" + std::to_string(port));
     if (sizes) sizes_ = Functions().Of(function);
   }
 
@@ -88,15 +93,19 @@ bool RegisterOnce() {
   if (tensorflow::OpRegistry::Global()->LookUp(kSizeRecordOp, &known).ok()) return false;
   REGISTER_OP("LmsSizeRecord")
       .Input("inputs: T")
-      .Attr("T: list(type) >= 1")
+      .Input("on_host: H")
+      .Attr("T: list(type) >= 0")
+      .Attr("H: list(type) >= 0")
       .Attr("function: string")
       .Attr("node: string")
+      .Attr("ports: list(int) >= 1")
       .Attr("sizes: bool")
       .Attr("least: int")
       .Attr("element: bool")
       .SetIsStateful()
       .SetShapeFn([](tensorflow::shape_inference::InferenceContext*) { return absl::OkStatus(); });
   REGISTER_KERNEL_BUILDER(Name("LmsSizeRecord").Device(tensorflow::DEVICE_CPU), SizeRecord);
+  REGISTER_KERNEL_BUILDER(Name("LmsSizeRecord").Device(tensorflow::DEVICE_GPU).HostMemory("on_host"), SizeRecord);
   return true;
 }
 
@@ -109,30 +118,62 @@ bool MayWait(const NodeDef& node) {
   return not_these->count(node.op()) == 0;
 }
 
+// By output: does a kernel of the node's device leave it in host memory? Empty where nobody knows.
+std::vector<bool> OnHost(const NodeDef& node, size_t outputs) {
+  const std::string device = DeviceType(node.device());
+  if (device == "CPU") return std::vector<bool>(outputs, false);
+  tensorflow::MemoryTypeVector taken, made;
+  if (!tensorflow::MemoryTypesForNode(tensorflow::OpRegistry::Global(), tensorflow::DeviceType(device), node, &taken,
+                                      &made)
+           .ok() ||
+      made.size() != outputs) {
+    return {};
+  }
+  std::vector<bool> on_host;
+  for (const auto memory : made) on_host.push_back(memory == tensorflow::HOST_MEMORY);
+  return on_host;
+}
+
+// The node's results as the record's inputs: those of its device first.
+void AddInputs(const NodeDef& node, const tensorflow::DataTypeVector& types, const std::vector<bool>& on_host,
+               NodeDef* record) {
+  auto& attrs = *record->mutable_attr();
+  for (const bool host : {false, true}) {
+    auto* const kinds = attrs[host ? "H" : "T"].mutable_list();
+    for (size_t port = 0; port < types.size(); ++port) {
+      if (on_host[port] != host) continue;
+      record->add_input(port == 0 ? node.name() : node.name() + ":" + std::to_string(port));
+      kinds->add_type(types[port]);
+      attrs["ports"].mutable_list()->add_i(static_cast<int64_t>(port));
+    }
+  }
+}
+
 // The op behind the node; false where that may not be. `open`: the sizes to be recorded, null: none.
 bool MakeRecord(const std::string& function, const NodeDef& node, const OpenSize* open, NodeDef* record) {
   const tensorflow::OpDef* definition = nullptr;
   tensorflow::DataTypeVector types;
   if (node.op() == "_Arg" || node.op() == "Placeholder") return false;  // each call tells of its arguments
   if (IsControlFlow(node.op())) return false;                           // one of its results may never come
-  if (DeviceType(node.device()) != "CPU" || node.attr().count("_XlaMustCompile") != 0) return false;
+  const std::string device = DeviceType(node.device());
+  const bool elements_only = open == nullptr;  // which are the CPU's
+  if ((device != "CPU" && (device != "GPU" || elements_only)) || node.attr().count("_XlaMustCompile") != 0) return false;
   if (!tensorflow::OpRegistry::Global()->LookUpOpDef(node.op(), &definition).ok()) return false;
   if (!tensorflow::OutputTypesForNode(node, *definition, &types).ok() || types.empty()) return false;
   if (std::any_of(types.begin(), types.end(), [](auto type) { return tensorflow::IsRefType(type); })) return false;
   if (std::none_of(types.begin(), types.end(), HasSize)) return false;
+  const std::vector<bool> on_host = OnHost(node, types.size());
+  if (on_host.empty()) return false;
   record->set_name("lms/sizes/" + node.name());
   record->set_op(kSizeRecordOp);
   record->set_device(node.device());
   auto& attrs = *record->mutable_attr();
-  for (size_t port = 0; port < types.size(); ++port) {
-    record->add_input(port == 0 ? node.name() : node.name() + ":" + std::to_string(port));
-    attrs["T"].mutable_list()->add_type(types[port]);
-  }
+  AddInputs(node, types, on_host, record);
   attrs["function"].set_s(function);
   attrs["node"].set_s(node.name());
   attrs["sizes"].set_b(open != nullptr);
   attrs["least"].set_i(open == nullptr ? 0 : open->least);
-  attrs["element"].set_b(TakesElement(node.op()));
+  attrs["element"].set_b(device == "CPU" && TakesElement(node.op()));
   return true;
 }
 

@@ -6,7 +6,8 @@
 // write into its input does not change. It also tells the memory counter which blocks a step takes from its iterators
 // (cc/core/system/step_peak.h).
 //
-// On CPUs only. Cost: less than a microsecond a step for each node. Thread-safety: all functions.
+// On CPUs and GPUs, where only the shapes are looked at and no byte. Cost: less than a microsecond a step for each node.
+// Thread-safety: all functions.
 
 #ifndef LMS_CC_TF_RUNTIME_SIZE_RECORD_H_
 #define LMS_CC_TF_RUNTIME_SIZE_RECORD_H_
@@ -22,9 +23,9 @@ namespace lms {
 // Registers the op and its kernel, once. False where they are there already. Called when the library is loaded.
 bool RegisterSizeRecord() noexcept;
 
-// Adds an op behind each of these nodes that is on a CPU; names that are none of the graph's are left out. `elements`:
-// also behind what takes elements from iterators, though their sizes are known. Returns whether there was one. Linear
-// in the graph.
+// Adds an op behind each of these nodes that is on a CPU or a GPU; names that are none of the graph's are left out.
+// `elements`: also behind what takes elements from iterators, though their sizes are known. Returns whether there was
+// one. Linear in the graph.
 bool AddSizeRecords(const std::string& function, const std::vector<OpenSize>& open, bool elements,
                     tensorflow::GraphDef* graph);
 
