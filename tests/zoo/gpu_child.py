@@ -70,7 +70,9 @@ def limit_of(row: dict[str, Any]) -> int:
     if least["status"] != "rewritten":
         return 0
     lowest, stock = max(least["peaks"]), max(row["stock_peaks"])
-    return int(row["stock_in_use"] + lowest + LIMIT_AT * (stock - lowest)) if lowest < stock else 0
+    # The model itself must fit while it is built.
+    limit = int(max(row["stock_in_use"] + lowest + LIMIT_AT * (stock - lowest), row["built_peak"]))
+    return limit if lowest < stock and limit < row["stock_in_use"] + stock else 0
 
 
 def _auto(name: str, limit: int, row: dict[str, Any], stock: Any) -> dict[str, Any]:
