@@ -101,11 +101,11 @@ class Body {
   }
 };
 
-// One run of the executor over some iterations of the loop.
+// One run of the executor over some iterations of the loop: as they come, or each after the end of the one before.
 class InlineRun {
  public:
-  InlineRun(const Body& body, int64_t iterations, const Deadline& deadline)
-      : nodes_(body.nodes), pace_(deadline), iterations_(iterations) {
+  InlineRun(const Body& body, int64_t iterations, bool one_by_one, const Deadline& deadline)
+      : nodes_(body.nodes), pace_(deadline), iterations_(iterations), one_by_one_(one_by_one) {
     waiting_.reserve(nodes_.size() * iterations);
     slots_.resize(nodes_.size() * iterations);
     for (int64_t k = 0; k < iterations; ++k) {
@@ -117,10 +117,13 @@ class InlineRun {
     for (int node = 0; node < static_cast<int>(nodes_.size()); ++node) {
       if (nodes_[node].starts || nodes_[node].waits_for == 0) queue_.push_back({node, 0, -1});
     }
-    while (!queue_.empty()) {
+    for (int64_t now = 0; !queue_.empty();) {
       const Ready ready = queue_.front();
       queue_.pop_front();
-      Process(ready);
+      Process(ready, now);
+      if (!queue_.empty()) continue;
+      ++now;
+      std::swap(queue_, later_);
     }
     return peak_;
   }
@@ -165,7 +168,7 @@ class InlineRun {
     if (buffer >= 0 && --buffers_[buffer].reads == 0) held_ -= buffers_[buffer].bytes;
   }
 
-  void Process(const Ready& ready) {
+  void Process(const Ready& ready, int64_t now) {
     pace_.Step(1);
     const Body::Node& node = nodes_[ready.node];
     std::vector<int>& slots = slots_[At(ready.node, ready.iteration)];
@@ -192,16 +195,17 @@ class InlineRun {
     }
     const int64_t next = ready.iteration + (node.next ? 1 : 0);
     if (next == iterations_) return;
+    std::deque<Ready>& queue = one_by_one_ && next > now ? later_ : queue_;
     for (const Body::Reader& reader : node.readers) {
       if (--waiting_[At(reader.node, next)] != 0) continue;
       const bool hands = nodes_[reader.node].merge && reader.port >= 0;
-      queue_.push_back({reader.node, next, hands ? slots_[At(ready.node, ready.iteration)][reader.port] : -1});
+      queue.push_back({reader.node, next, hands ? slots_[At(ready.node, ready.iteration)][reader.port] : -1});
     }
     // What waits for nothing in an iteration begins with it.
     if (node.next && next > begun_) {
       begun_ = next;
       for (int other = 0; other < static_cast<int>(nodes_.size()); ++other) {
-        if (nodes_[other].waits_for == 0) queue_.push_back({other, next, -1});
+        if (nodes_[other].waits_for == 0) queue.push_back({other, next, -1});
       }
     }
   }
@@ -214,10 +218,12 @@ class InlineRun {
   const std::vector<Body::Node>& nodes_;
   Pace pace_;
   const int64_t iterations_;
+  const bool one_by_one_;
   std::vector<int> waiting_;             // per iteration and node
   std::vector<std::vector<int>> slots_;  // likewise: the buffer of each output, -1 for none
   std::vector<Buffer> buffers_;
   std::deque<Ready> queue_;
+  std::deque<Ready> later_;  // of iterations that wait for the end of one
   int64_t begun_ = 0;
   int64_t held_ = 0;
   int64_t peak_ = 0;
@@ -243,8 +249,8 @@ std::optional<int64_t> InlineOverlap(const ImportState& state, int frame) {
   const int64_t iterations = IterationsAtOnce(state, frame);
   if (iterations < 2) return 0;
   const Body body(state, frame);
-  const int64_t all = InlineRun(body, iterations, state.deadline).Peak();
-  return std::max<int64_t>(0, all - InlineRun(body, 1, state.deadline).Peak());
+  const int64_t together = InlineRun(body, iterations, false, state.deadline).Peak();
+  return std::max<int64_t>(0, together - InlineRun(body, iterations, true, state.deadline).Peak());
 }
 
 }  // namespace lms

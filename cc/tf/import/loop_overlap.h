@@ -3,7 +3,7 @@
 // There one thread goes through the graph, first come, first served, and an iteration begins as soon as what it needs
 // is there: micro-batches that only add to the same sums are all under way at once (29 MB instead of 10), while steps
 // of a recurrent layer, each of which reads what the one before has made, hardly overlap, backwards neither. So the
-// executor is run over as many iterations as TensorFlow lets run at once, and over one.
+// executor is run over as many iterations as TensorFlow lets run at once, and over the same one by one.
 //
 // Left out: which branch is taken (both are).
 

@@ -69,6 +69,23 @@ TEST(LayoutFusions, AGradientOfABiasGoesIntoTheFilterThatWaitsForTheSame) {
   }
 }
 
+TEST(LayoutFusions, NothingOfAGpuIsJoined) {
+  tensorflow::grappler::GrapplerItem item = Step().item();
+  for (auto& node : *item.graph.mutable_node()) node.set_device("/job:localhost/replica:0/task:0/device:GPU:0");
+  const Imported step(item);
+  const tensorflow::GraphDef& graph = step.item().graph;
+  const int bias = step.index().Find("bias");
+  EXPECT_EQ(FusedInto(graph, step.index(), true)[bias], bias);
+  EXPECT_TRUE(OtherFusions(graph, step.index(), true).empty());
+  for (const char* node : {"bias", "pad"}) {
+    EXPECT_FALSE(MayBeFused(graph, step.index(), true)[step.index().Find(node)]) << node;
+  }
+  Kept kept(step, true);
+  kept.Node("filter")->add_input("^late");
+  kept.fusions.Keep(&kept.graph);
+  EXPECT_FALSE(kept.Has("bias", "^late"));
+}
+
 TEST(LayoutFusions, BothWaitForWhatTheFilterIsMadeToWaitFor) {
   const Imported step(Step().item());
   Kept kept(step, true);
