@@ -193,6 +193,50 @@ def feedback() -> dict[str, Any]:
     return {**found, "kept": lms.memory.peak_bytes(GPU)}
 
 
+def open_sizes() -> dict[str, Any]:
+    """A step on the rows that a mask lets pass: how many these are, only the run decides."""
+    import lms
+    import tensorflow as tf
+
+    def train(**options: Any) -> tuple[list[float], str, int]:
+        weights = [
+            tf.Variable(tf.random.stateless_normal([WIDTH, WIDTH], [7, i]) / WIDTH**0.5)
+            for i in range(LAYERS)
+        ]
+
+        @tf.function
+        def step(x: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
+            with tf.GradientTape() as tape:
+                y = tf.boolean_mask(x, mask)
+                for weight in weights:
+                    y = tf.tanh(tf.matmul(y, weight))
+                loss = tf.reduce_sum(y * y)
+            for weight, gradient in zip(weights, tape.gradient(loss, weights)):
+                weight.assign_sub(1e-4 * gradient)
+            return loss
+
+        x = tf.random.stateless_normal([ROWS, WIDTH], [7, 99])
+        mask = tf.random.stateless_uniform([ROWS], [7, 98]) < 0.75
+        tf.config.experimental.reset_memory_stats(GPU)
+        with lms.enabled(**options) if options else lms.enabled(memory_budget="100GiB"):
+            losses = [float(step(x, mask)) for _ in range(4)]
+        return losses, _state(weights), _peak(tf)
+
+    stock = train()
+    lms.clear_reports()
+    ours = train(memory_budget="60%")
+    report = lms.report()
+    return {
+        "same": stock[:2] == ours[:2],
+        "stock_peak": stock[2],
+        "measured": report.measured_peak_bytes,
+        "budget": report.budget_bytes,
+        "before": report.peak_before_bytes,
+        "status": report.status,
+        "sizes": report.sizes,
+    }
+
+
 def a_copy_fails() -> dict[str, Any]:
     """One copy of a swapped tensor fails: an error, nothing is kept, and the next step is right."""
     import lms

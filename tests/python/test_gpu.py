@@ -93,6 +93,16 @@ def test_where_the_device_is_too_small_the_lowest_plan_is_taken():
 
 
 @on_the_standin
+def test_sizes_that_only_the_run_decides_are_learnt():
+    found = run("open_sizes", memory_mb=128)
+    assert found["same"]
+    assert found["status"] == "rewritten"
+    assert any("boolean_mask" in name for name in found["sizes"])
+    assert 0.95 * found["stock_peak"] <= found["before"] <= 1.05 * found["stock_peak"]
+    assert 0 < found["measured"] <= found["budget"]
+
+
+@on_the_standin
 def test_a_failing_copy_fails_the_step_alone():
     found = run("a_copy_fails", memory_mb=64)
     assert len(found["errors"]) == 2
