@@ -91,12 +91,18 @@ def kernels() -> dict[str, Any]:
 
     x = tf.random.stateless_normal([4, 12, 12, 8], [1, 2])
     kernel = tf.random.stateless_normal([3, 3, 8, 6], [1, 3])
+    volume = tf.random.stateless_normal([2, 8, 8, 8, 4], [1, 5])
+    cube = tf.random.stateless_normal([3, 3, 3, 4, 4], [1, 6])
     rows = tf.random.stateless_normal([64, 48], [1, 4])
     whole = tf.range(12)
     programs: dict[str, Callable] = {
         "matmul": lambda: tf.matmul(rows, rows, transpose_b=True),
         "conv": lambda: tf.nn.conv2d(x, kernel, 1, "SAME"),
         "pool": lambda: tf.nn.max_pool2d(x, 2, 2, "VALID"),
+        "volumes": lambda: tf.nn.max_pool3d(
+            tf.nn.conv3d(volume, cube, [1] * 5, "SAME"), 2, 2, "VALID"
+        ),
+        "larger volumes": lambda: tf.nn.conv3d_transpose(volume, cube, [2, 16, 16, 16, 4], 2),
         "norm": lambda: tf.nn.moments(x, [0, 1, 2])[1],
         "softmax": lambda: tf.nn.softmax(rows),
         "split": lambda: tf.add_n(tf.split(rows, 4)),

@@ -19,7 +19,7 @@ run = functools.partial(gpu_child.run, "gpu_programs.py")
 def test_kernels_compute_what_the_cpus_do():
     found = run("kernels", memory_mb=64)
     assert found["wrong"] == []
-    assert found["count"] == 12
+    assert found["count"] == 14
 
 
 @on_the_standin

@@ -1,6 +1,6 @@
 #include "tests/standin/images.h"
 
-#include <array>
+#include <algorithm>
 #include <cstring>
 #include <map>
 #include <memory>
@@ -39,15 +39,26 @@ const std::map<std::string, Images>& ImageOps() {
                                         {"MaxPool", {{0}, {}, {0}}},
                                         {"MaxPoolGrad", {{0, 1, 2}, {}, {0}}},
                                         {"AvgPool", {{0}, {}, {0}}},
-                                        {"AvgPoolGrad", {{1}, {0}, {0}}}};
+                                        {"AvgPoolGrad", {{1}, {0}, {0}}},
+                                        {"Conv3D", {{0}, {}, {0}}},
+                                        {"Conv3DBackpropInputV2", {{2}, {0}, {0}}},
+                                        {"Conv3DBackpropFilterV2", {{0, 2}, {}, {}}},
+                                        {"MaxPool3D", {{0}, {}, {0}}},
+                                        {"MaxPool3DGrad", {{0, 1, 2}, {}, {0}}},
+                                        {"AvgPool3D", {{0}, {}, {0}}},
+                                        {"AvgPool3DGrad", {{1}, {0}, {0}}}};
   return *ops;
 }
 
-// Of four dimensions: from NCHW to NHWC, and back.
-constexpr std::array<int, 4> kToNhwc = {0, 2, 3, 1};
-constexpr std::array<int, 4> kToNchw = {0, 3, 1, 2};
+// Of images, and of volumes: the channels last, and back.
+std::vector<int> ChannelsLast(int dims) {
+  return dims == 5 ? std::vector<int>{0, 2, 3, 4, 1} : std::vector<int>{0, 2, 3, 1};
+}
+std::vector<int> ChannelsFirst(int dims) {
+  return dims == 5 ? std::vector<int>{0, 4, 1, 2, 3} : std::vector<int>{0, 3, 1, 2};
+}
 
-TensorShape Permuted(const TensorShape& shape, const std::array<int, 4>& order) {
+TensorShape Permuted(const TensorShape& shape, const std::vector<int>& order) {
   TensorShape permuted;
   for (const int dim : order) permuted.AddDim(shape.dim_size(dim));
   return permuted;
@@ -88,27 +99,29 @@ tensorflow::Device* Host() {
   return device;
 }
 
-void MakeNhwc(NodeDef* node) {
+void PutChannelsLast(int dims, NodeDef* node) {
+  const std::vector<int> order = ChannelsLast(dims);
   auto& attributes = *node->mutable_attr();
-  attributes["data_format"].set_s("NHWC");
+  attributes["data_format"].set_s(dims == 5 ? "NDHWC" : "NHWC");
   for (const char* name : {"strides", "dilations", "ksize", "explicit_paddings"}) {
     const auto found = attributes.find(name);
     if (found == attributes.end() || found->second.list().i_size() == 0) continue;
     auto* const values = found->second.mutable_list()->mutable_i();
     const std::vector<int64_t> old(values->begin(), values->end());
-    const int of_dimension = static_cast<int>(old.size()) / 4;  // 1, or 2 of paddings
-    for (int dim = 0; dim < 4; ++dim) {
-      for (int i = 0; i < of_dimension; ++i) (*values)[dim * of_dimension + i] = old[kToNhwc[dim] * of_dimension + i];
+    const int of_dimension = static_cast<int>(old.size()) / dims;  // 1, or 2 of paddings
+    for (int dim = 0; dim < dims; ++dim) {
+      for (int i = 0; i < of_dimension; ++i) (*values)[dim * of_dimension + i] = old[order[dim] * of_dimension + i];
     }
   }
 }
 
 class ImageKernel : public tensorflow::OpKernel {
  public:
-  ImageKernel(OpKernelConstruction* construction, const Images& images, bool nchw)
-      : OpKernel(construction), images_(images), nchw_(nchw) {
+  // `dims`: of tensors with the channels first; 0 where they are last.
+  ImageKernel(OpKernelConstruction* construction, const Images& images, int dims)
+      : OpKernel(construction), images_(images), dims_(dims) {
     NodeDef node = construction->def();
-    if (nchw) MakeNhwc(&node);
+    if (dims > 0) PutChannelsLast(dims, &node);
     std::shared_ptr<const tensorflow::NodeProperties> properties;
     OP_REQUIRES_OK(construction,
                    tensorflow::NodeProperties::CreateFromNodeDef(node, tensorflow::OpRegistry::Global(), &properties));
@@ -143,35 +156,46 @@ class ImageKernel : public tensorflow::OpKernel {
  private:
   Tensor Input(const OpKernelContext& context, int index) const {
     const Tensor& input = const_cast<OpKernelContext&>(context).input(index);
-    if (!nchw_) return input;
+    if (dims_ == 0) return input;
+    const std::vector<int> order = ChannelsLast(dims_);
     if (images_.inputs.count(index) > 0) {
-      Tensor nhwc(input.dtype(), Permuted(input.shape(), kToNhwc));
-      Transpose(input, &nhwc, input.dim_size(1), input.dim_size(2) * input.dim_size(3));
-      return nhwc;
+      Tensor last(input.dtype(), Permuted(input.shape(), order));
+      const int64_t channels = input.dim_size(1);
+      Transpose(input, &last, channels, PerImage(input) / std::max<int64_t>(1, channels));
+      return last;
     }
-    if (images_.shapes.count(index) > 0 && input.NumElements() == 4) {
-      Tensor nhwc(input.dtype(), input.shape());
-      for (int dim = 0; dim < 4; ++dim) nhwc.flat<int32_t>()(dim) = input.flat<int32_t>()(kToNhwc[dim]);
-      return nhwc;
+    if (images_.shapes.count(index) > 0 && input.NumElements() == dims_) {
+      Tensor last(input.dtype(), input.shape());
+      const auto bytes = static_cast<size_t>(tensorflow::DataTypeSize(input.dtype()));
+      const char* const from = static_cast<const char*>(input.data());
+      for (int dim = 0; dim < dims_; ++dim) {
+        std::memcpy(static_cast<char*>(last.data()) + dim * bytes, from + order[dim] * bytes, bytes);
+      }
+      return last;
     }
     return input;
   }
 
-  void SetOutput(OpKernelContext* context, int index, const Tensor* nhwc) const {
-    if (nhwc == nullptr) return;
-    const bool transposed = nchw_ && images_.outputs.count(index) > 0;
+  void SetOutput(OpKernelContext* context, int index, const Tensor* last) const {
+    if (last == nullptr) return;
+    const bool transposed = dims_ > 0 && images_.outputs.count(index) > 0;
+    const TensorShape shape = transposed ? Permuted(last->shape(), ChannelsFirst(dims_)) : last->shape();
     Tensor* output = nullptr;
-    OP_REQUIRES_OK(context, context->allocate_output(
-                                index, transposed ? Permuted(nhwc->shape(), kToNchw) : nhwc->shape(), &output));
+    OP_REQUIRES_OK(context, context->allocate_output(index, shape, &output));
     if (transposed) {
-      Transpose(*nhwc, output, nhwc->dim_size(1) * nhwc->dim_size(2), nhwc->dim_size(3));
-    } else if (nhwc->TotalBytes() > 0) {
-      std::memcpy(output->data(), nhwc->data(), nhwc->TotalBytes());
+      const int64_t channels = last->dim_size(dims_ - 1);
+      Transpose(*last, output, PerImage(*last) / std::max<int64_t>(1, channels), channels);
+    } else if (last->TotalBytes() > 0) {
+      std::memcpy(output->data(), last->data(), last->TotalBytes());
     }
   }
 
+  static int64_t PerImage(const Tensor& images) {
+    return images.NumElements() / std::max<int64_t>(1, images.dim_size(0));
+  }
+
   const Images images_;
-  const bool nchw_;
+  const int dims_;
   std::unique_ptr<tensorflow::OpKernel> kernel_;
 };
 
@@ -181,8 +205,10 @@ tensorflow::OpKernel* MakeImageKernel(OpKernelConstruction* construction) {
   const auto found = ImageOps().find(construction->def().op());
   std::string format;
   if (found == ImageOps().end() || !construction->GetAttr("data_format", &format).ok()) return nullptr;
-  if (format != "NHWC" && format != "NCHW") return nullptr;
-  return new ImageKernel(construction, found->second, format == "NCHW");
+  static const auto* const first = new std::map<std::string, int>{{"NHWC", 0}, {"NDHWC", 0}, {"NCHW", 4}, {"NCDHW", 5}};
+  const auto dims = first->find(format);
+  if (dims == first->end()) return nullptr;
+  return new ImageKernel(construction, found->second, dims->second);
 }
 
 }  // namespace standin
