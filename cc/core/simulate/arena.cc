@@ -14,12 +14,18 @@ int64_t Rounded(int64_t bytes) { return (bytes + kArenaUnit - 1) / kArenaUnit * 
 Arena::Arena(const ArenaSettings& settings)
     : limit_bytes_(settings.limit_bytes),
       most_unsplit_(settings.most_unsplit),
+      collects_(settings.collects),
       next_region_(Rounded(settings.grows ? std::min(settings.limit_bytes, kFirstRegion) : settings.limit_bytes)) {
   ChunkId last = kNoRoom;
+  int64_t region = 0;
   for (const ArenaSettings::Piece& piece : settings.pieces) {
     const ChunkId chunk = NewChunk(piece.address, piece.bytes);
     region_bytes_ += piece.bytes;
-    if (last != kNoRoom && chunks_[last].offset + chunks_[last].bytes == piece.address) {
+    next_offset_ = std::max(next_offset_, piece.address + piece.bytes);
+    const bool joined = last != kNoRoom && chunks_[last].offset + chunks_[last].bytes == piece.address;
+    region = piece.bytes + (joined ? region : 0);
+    while (settings.grows && next_region_ <= region) next_region_ *= 2;
+    if (joined) {
       chunks_[last].after = chunk;
       chunks_[chunk].before = last;
     }
@@ -37,7 +43,7 @@ Arena::ChunkId Arena::Allocate(int64_t bytes) {
   const int64_t rounded = Rounded(bytes);
   auto found = free_.lower_bound({rounded, -1, kNoRoom});
   if (found == free_.end()) {
-    if (!Extend(rounded)) return kNoRoom;
+    if (!Extend(rounded) && !(Collect(rounded) && Extend(rounded))) return kNoRoom;
     found = free_.lower_bound({rounded, -1, kNoRoom});
     if (found == free_.end()) return kNoRoom;
   }
@@ -69,11 +75,38 @@ void Arena::Free(ChunkId chunk) {
 
 int64_t Arena::LargestFree() const {
   const int64_t free = free_.empty() ? 0 : std::get<0>(*free_.rbegin());
-  return std::max(free, limit_bytes_ - region_bytes_);
+  int64_t left = LeftBytes();
+  for (const ChunkId region : FreeRegions()) left += collects_ ? chunks_[region].bytes : 0;
+  return std::max(free, left);
+}
+
+int64_t Arena::LeftBytes() const { return (limit_bytes_ - region_bytes_) / kArenaUnit * kArenaUnit; }
+
+// In one chunk each, as free neighbours join.
+std::vector<Arena::ChunkId> Arena::FreeRegions() const {
+  std::vector<ChunkId> regions;
+  for (const auto& [bytes, offset, chunk] : free_) {
+    if (chunks_[chunk].before == kNoRoom && chunks_[chunk].after == kNoRoom) regions.push_back(chunk);
+  }
+  return regions;
+}
+
+bool Arena::Collect(int64_t bytes) {
+  if (!collects_) return false;
+  const std::vector<ChunkId> regions = FreeRegions();
+  int64_t free = 0;
+  for (const ChunkId region : regions) free += chunks_[region].bytes;
+  if (free == 0 || bytes > LeftBytes() + free) return false;
+  for (const ChunkId region : regions) {
+    free_.erase(Key(region));
+    unused_.push_back(region);
+  }
+  region_bytes_ -= free;
+  return true;
 }
 
 bool Arena::Extend(int64_t bytes) {
-  const int64_t available = (limit_bytes_ - region_bytes_) / kArenaUnit * kArenaUnit;
+  const int64_t available = LeftBytes();
   if (bytes > available) return false;
   bool grown = false;
   while (bytes > next_region_) {
@@ -82,7 +115,8 @@ bool Arena::Extend(int64_t bytes) {
   }
   const int64_t taken = std::min(next_region_, available);
   if (!grown) next_region_ *= 2;
-  free_.insert(Key(NewChunk(region_bytes_, taken)));
+  free_.insert(Key(NewChunk(next_offset_, taken)));
+  next_offset_ += taken;
   region_bytes_ += taken;
   return true;
 }

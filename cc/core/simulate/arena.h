@@ -5,6 +5,7 @@
 // is handed out as a whole, so that a buffer may take up to twice its size. Chunks that are given back join their free
 // neighbours. Sizes are rounded up to whole units. Memory comes from the device in regions, between which nothing
 // joins: one of the whole limit, or, where it grows, one that is twice the last, when nothing free is large enough.
+// Where there is no room for another, those in which nothing is used are given back to the device first.
 // After xla/tsl/framework/bfc_allocator.cc, with which its test compares it byte for byte.
 //
 // Logarithmic in the number of free chunks. Not thread-safe.
@@ -30,7 +31,8 @@ struct ArenaSettings {
   };
 
   int64_t limit_bytes = int64_t{1} << 50;
-  bool grows = false;  // "allow_growth"
+  bool grows = false;     // "allow_growth"
+  bool collects = false;  // gives back regions that nobody uses (TF_ENABLE_GPU_GARBAGE_COLLECTION)
   int64_t most_unsplit = int64_t{128} << 20;
   std::vector<Piece> pieces;  // what there is at first, by address; none: nothing has been taken from the device
 };
@@ -64,6 +66,10 @@ class Arena {
   using BySize = std::set<std::tuple<int64_t, int64_t, ChunkId>>;  // bytes, offset
 
   bool Extend(int64_t bytes);
+  std::vector<ChunkId> FreeRegions() const;
+  int64_t LeftBytes() const;  // of the limit, in no region
+  // Gives regions back, where there may be room for so many bytes then.
+  bool Collect(int64_t bytes);
   ChunkId NewChunk(int64_t offset, int64_t bytes);
   void SplitOff(ChunkId chunk, int64_t bytes);
   // The second of two neighbours becomes part of the first.
@@ -74,7 +80,9 @@ class Arena {
 
   int64_t limit_bytes_;
   int64_t most_unsplit_;
+  bool collects_;
   int64_t next_region_;
+  int64_t next_offset_ = 0;   // of a region
   int64_t region_bytes_ = 0;  // of all
   int64_t in_use_ = 0;
   std::vector<Chunk> chunks_;

@@ -37,7 +37,7 @@ class Body {
     bool merge = false;
     bool next = false;
     bool forwards = false;  // it may write into an input that nobody else reads
-    bool starts = false;  // by what comes from outside
+    bool starts = false;    // by what comes from outside
   };
 
   Body(const ImportState& state, int frame) {

@@ -51,7 +51,7 @@ int64_t ConstantBytes(const tensorflow::GraphDef& graph, const ImportedGraph& im
 MeasuredStep MeasureStep(const DeviceContext& context, const ReadStep& read) {
   MeasuredStep measured;
   context.Enter("liveness");
-  measured.profile = PredictMemory(context.item.graph, read.index, read.imported, context.threads, read.arena,
+  measured.profile = PredictMemory(context.item.graph, read.index, read.imported, context.threads, read.arenas,
                                    context.deadline(), &measured.record);
   NoteAssumptions(context, read.imported, &measured);
   return measured;
@@ -63,8 +63,8 @@ AskedFor ResolveGoal(const DeviceContext& context, const ReadStep& read, const M
   step.peak = measured.profile.peak_bytes;
   step.lacking = measured.profile.lacking_bytes;
   step.constants = ConstantBytes(context.item.graph, read.imported);
-  step.worst = PeakAtWorst(context.item.graph, read.index, read.imported, context.threads, read.arena, measured.profile,
-                           context.deadline());
+  step.worst = PeakAtWorst(context.item.graph, read.index, read.imported, context.threads, read.arenas,
+                           measured.profile, context.deadline());
   context.Enter("budget");
   const Budget& asked = context.options.memory_budget;
   const std::string& device = read.imported.device;

@@ -85,7 +85,7 @@ ReadStep ReadGraph(const DeviceContext& context) {
   read.status =
       ImportGraph(context.item, read.index, context.facts.sizes, &read.imported, context.deadline(), context.device);
   if (!read.status.ok()) return read;
-  read.arena = DeviceArena(read.imported.device, context.cluster, 2 * context.options.safety_margin);
+  read.arenas = DeviceArenas(read.imported.device, context.cluster, 2 * context.options.safety_margin);
   read.marks = HintMarks(context.item.graph, context.options.hints);
   NoteHiddenOps(read.imported, &read);
   NoteUnseenCalls(context, &read);

@@ -20,7 +20,7 @@ struct ReadStep {
   absl::Status status;  // else nothing but `sizes` is of use
   GraphIndex index;
   ImportedGraph imported;              // without costs, until PriceOps()
-  std::optional<ArenaSettings> arena;  // of the device (device_arena.h), as it is before the step
+  std::vector<ArenaSettings> arenas;  // of the device, as it may be before the step (device_arena.h)
   HintMarks marks;
   std::vector<std::string> sizes;  // of dimensions that the function leaves unknown, in words
   std::string hidden;              // words on what no figure includes; "": nothing

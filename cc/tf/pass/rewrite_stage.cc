@@ -28,7 +28,7 @@ absl::Status Verify(const DeviceContext& context, const ReadStep& read, const Ca
   const std::string device = imported.other_devices.empty() ? "" : imported.device;
   return VerifyRewrite(context.item, read.index, rewritten->item, context.facts.sizes, context.threads,
                        candidates.swap.link, &rewritten->profile, context.deadline(), device, &rewritten->verified,
-                       read.arena);
+                       read.arenas);
 }
 
 }  // namespace

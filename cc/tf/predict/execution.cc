@@ -56,7 +56,7 @@ std::vector<OpId> Begun(const std::vector<RunEvent>& run) {
 }
 
 MemoryProfile Highest(const tensorflow::GraphDef& graph, const GraphIndex& index, const ImportedGraph& imported,
-                      const MemGraph& memory, int threads, const std::optional<ArenaSettings>& arena,
+                      const MemGraph& memory, int threads, const std::vector<ArenaSettings>& arenas,
                       const Deadline& deadline, RunRecord* record = nullptr) {
   const ExecutorModel model(graph, index, tensorflow::IsMKLEnabled());
   std::vector<double> microseconds(index.size(), 0);
@@ -84,8 +84,11 @@ MemoryProfile Highest(const tensorflow::GraphDef& graph, const GraphIndex& index
   const std::vector<std::vector<bool>> outcomes = DeadByOutcome(index, imported);
   std::vector<bool> highest_dead;
   // Draws are steps one after the other there.
-  std::optional<DeviceMemory> device;
-  if (arena) device.emplace(*arena, memory, BecomeVariables(graph, imported));
+  std::vector<std::optional<DeviceMemory>> devices;
+  for (const ArenaSettings& arena : arenas) {
+    devices.emplace_back(std::in_place, arena, memory, BecomeVariables(graph, imported));
+  }
+  if (devices.empty()) devices.emplace_back();
   std::optional<DeviceMemory> highest_device;
   int64_t lacking = 0;
   for (uint32_t seed = 0; seed < kDraws; ++seed) {
@@ -101,17 +104,19 @@ MemoryProfile Highest(const tensorflow::GraphDef& graph, const GraphIndex& index
     }
     if (moving) ApplyTakeovers(imported.takeovers, Begun(run), &of_run);
     for (const std::vector<bool>& dead : outcomes) {
-      const std::optional<DeviceMemory> before = record == nullptr ? std::nullopt : device;
-      MemoryProfile profile =
-          SimulateRun(moving ? of_run : memory, run, imported.held_reads, dead, device ? &*device : nullptr);
-      lacking = std::max(lacking, profile.lacking_bytes);
-      if (profile.peak_bytes <= highest.peak_bytes) continue;
-      highest = std::move(profile);
-      if (record == nullptr) continue;
-      if (moving) of_highest = of_run;
-      highest_run = run;
-      highest_dead = dead;
-      highest_device = before;
+      for (std::optional<DeviceMemory>& device : devices) {
+        const std::optional<DeviceMemory> before = record == nullptr ? std::nullopt : device;
+        MemoryProfile profile =
+            SimulateRun(moving ? of_run : memory, run, imported.held_reads, dead, device ? &*device : nullptr);
+        lacking = std::max(lacking, profile.lacking_bytes);
+        if (profile.peak_bytes <= highest.peak_bytes) continue;
+        highest = std::move(profile);
+        if (record == nullptr) continue;
+        if (moving) of_highest = of_run;
+        highest_run = run;
+        highest_dead = dead;
+        highest_device = before;
+      }
     }
   }
   if (record != nullptr) {
@@ -140,23 +145,23 @@ int InterOpThreads(const tensorflow::ConfigProto& config) {
 }
 
 MemoryProfile PredictMemory(const tensorflow::GraphDef& graph, const GraphIndex& index, const ImportedGraph& imported,
-                            int threads, const std::optional<ArenaSettings>& arena, const Deadline& deadline,
+                            int threads, const std::vector<ArenaSettings>& arenas, const Deadline& deadline,
                             RunRecord* record) {
   if (OverlapsCount(imported, threads)) {
-    return Highest(graph, index, imported, imported.graph, threads, arena, deadline, record);
+    return Highest(graph, index, imported, imported.graph, threads, arenas, deadline, record);
   }
   MemGraph usual = imported.graph;
   for (const BufferId b : imported.overlaps) usual.buffers[b].bytes = 0;
-  return Highest(graph, index, imported, usual, threads, arena, deadline, record);
+  return Highest(graph, index, imported, usual, threads, arenas, deadline, record);
 }
 
 int64_t PeakAtWorst(const tensorflow::GraphDef& graph, const GraphIndex& index, const ImportedGraph& imported,
-                    int threads, const std::optional<ArenaSettings>& arena, const MemoryProfile& usual,
+                    int threads, const std::vector<ArenaSettings>& arenas, const MemoryProfile& usual,
                     const Deadline& deadline) {
   if (imported.ahead.empty() && OverlapsCount(imported, threads)) return usual.peak_bytes;
   MemGraph worst = imported.graph;
   for (const WorstBytes& ahead : imported.ahead) worst.buffers[ahead.buffer].bytes = ahead.bytes;
-  return std::max(usual.peak_bytes, Highest(graph, index, imported, worst, threads, arena, deadline).peak_bytes);
+  return std::max(usual.peak_bytes, Highest(graph, index, imported, worst, threads, arenas, deadline).peak_bytes);
 }
 
 }  // namespace lms

@@ -28,17 +28,17 @@ namespace lms {
 int InterOpThreads(const tensorflow::ConfigProto& config);
 
 // `index` and `imported` belong to the graph; the ops' costs are known. Falls back on the import's own order where the
-// model does not get to the end of the graph. Throws TooMuch where the deadline passes. `arena`: of the device, where
-// what its allocator hands out counts (device_arena.h), with the draws as steps one after the other. `record`, unless
-// it is null, is the run whose profile is returned.
+// model does not get to the end of the graph. Throws TooMuch where the deadline passes. `arenas`: of the device, where
+// what its allocator hands out counts (device_arena.h), with the draws as steps one after the other, in each of them.
+// `record`, unless it is null, is the run whose profile is returned.
 MemoryProfile PredictMemory(const tensorflow::GraphDef& graph, const GraphIndex& index, const ImportedGraph& imported,
-                            int threads, const std::optional<ArenaSettings>& arena = std::nullopt,
+                            int threads, const std::vector<ArenaSettings>& arenas = {},
                             const Deadline& deadline = Deadline(), RunRecord* record = nullptr);
 
 // The peak in bytes with all that iterations may hold, for those who must be sure: not below that of `usual`, which is
 // what PredictMemory() gave.
 int64_t PeakAtWorst(const tensorflow::GraphDef& graph, const GraphIndex& index, const ImportedGraph& imported,
-                    int threads, const std::optional<ArenaSettings>& arena, const MemoryProfile& usual,
+                    int threads, const std::vector<ArenaSettings>& arenas, const MemoryProfile& usual,
                     const Deadline& deadline = Deadline());
 
 }  // namespace lms

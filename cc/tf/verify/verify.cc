@@ -254,7 +254,7 @@ absl::Status CheckFusions(const GraphDef& before, const GraphIndex& old_index, c
 absl::Status VerifyRewrite(const tensorflow::grappler::GrapplerItem& original, const GraphIndex& original_index,
                            const tensorflow::grappler::GrapplerItem& rewritten, const TensorSizes& sizes, int threads,
                            const SwapLink& link, MemoryProfile* profile, const Deadline& deadline,
-                           const std::string& device, VerifiedRun* run, const std::optional<ArenaSettings>& arena) {
+                           const std::string& device, VerifiedRun* run, const std::vector<ArenaSettings>& arenas) {
   GraphIndex index;
   absl::Status status = index.Build(rewritten, deadline);
   if (status.ok()) status = Comparison(original.graph, original_index, rewritten.graph, index, deadline).Check();
@@ -274,7 +274,7 @@ absl::Status VerifyRewrite(const tensorflow::grappler::GrapplerItem& original, c
   if (status.ok()) status = CheckSwappable(rewritten.graph, imported);
   if (!status.ok()) return status;
   ImportCosts(rewritten, sizes, link, &imported);
-  *profile = PredictMemory(rewritten.graph, index, imported, threads, arena, deadline,
+  *profile = PredictMemory(rewritten.graph, index, imported, threads, arenas, deadline,
                            run == nullptr ? nullptr : &run->record);
   if (run != nullptr) run->imported = std::move(imported);
   return status;

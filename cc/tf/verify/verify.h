@@ -38,13 +38,13 @@ struct VerifiedRun {
 // after it has changed; what is swapped out is not the tensor that it is said to be, or may be changed meanwhile; what
 // is swapped in is not what was swapped out of that tensor; there is a cycle. *profile is the new graph's memory over
 // time on so many inter-op threads, which takes the costs that `sizes` knows, and for transfers what `link` takes.
-// Throws TooMuch where the deadline passes. `run`, unless it is null, is what was predicted with. `arena`: of the
+// Throws TooMuch where the deadline passes. `run`, unless it is null, is what was predicted with. `arenas`: of the
 // device (execution.h).
 absl::Status VerifyRewrite(const tensorflow::grappler::GrapplerItem& original, const GraphIndex& original_index,
                            const tensorflow::grappler::GrapplerItem& rewritten, const TensorSizes& sizes, int threads,
                            const SwapLink& link, MemoryProfile* profile, const Deadline& deadline = Deadline(),
                            const std::string& device = "", VerifiedRun* run = nullptr,
-                           const std::optional<ArenaSettings>& arena = std::nullopt);
+                           const std::vector<ArenaSettings>& arenas = {});
 
 }  // namespace lms
 

@@ -20,7 +20,8 @@ namespace lms {
 
 // Of the parameters of tests, in their names.
 void PrintTo(const ArenaSettings& settings, std::ostream* out) {
-  *out << settings.limit_bytes << " bytes" << (settings.grows ? ", growing" : "");
+  *out << settings.limit_bytes << " bytes" << (settings.grows ? ", growing" : "")
+       << (settings.collects ? ", giving back" : "");
 }
 
 namespace {
@@ -47,11 +48,20 @@ class Addresses : public tensorflow::SubAllocator {
   char* next_ = reinterpret_cast<char*>(uintptr_t{1} << 40);
 };
 
-ArenaSettings Limited(int64_t bytes, bool grows) {
+ArenaSettings Limited(int64_t bytes, bool grows, bool collects = false) {
   ArenaSettings settings;
   settings.limit_bytes = bytes;
   settings.grows = grows;
+  settings.collects = collects;
   return settings;
+}
+
+tensorflow::BFCAllocator::Options OptionsOf(const ArenaSettings& settings) {
+  tensorflow::BFCAllocator::Options options;
+  options.allow_growth = settings.grows;
+  options.garbage_collection = settings.collects;
+  options.allow_retry_on_failure = false;
+  return options;
 }
 
 class ArenaTest : public ::testing::TestWithParam<ArenaSettings> {};
@@ -60,10 +70,7 @@ TEST_P(ArenaTest, HandsOutWhatTensorFlowsAllocatorDoes) {
   for (uint32_t seed = 0; seed < 40; ++seed) {
     auto owned = std::make_unique<Addresses>();
     const Addresses& addresses = *owned;
-    tensorflow::BFCAllocator::Options options;
-    options.allow_growth = GetParam().grows;
-    options.allow_retry_on_failure = false;
-    tensorflow::BFCAllocator theirs(std::move(owned), GetParam().limit_bytes, "test", options);
+    tensorflow::BFCAllocator theirs(std::move(owned), GetParam().limit_bytes, "test", OptionsOf(GetParam()));
     Arena ours(GetParam());
     const auto offset = [&](const void* pointer) {
       int64_t before = 0;
@@ -102,16 +109,15 @@ TEST_P(ArenaTest, HandsOutWhatTensorFlowsAllocatorDoes) {
   }
 }
 
-TEST(ArenaPiecesTest, GoesOnFromWhatThereIs) {
-  tensorflow::BFCAllocator::Options options;
-  options.allow_growth = false;
-  options.allow_retry_on_failure = false;
-  tensorflow::BFCAllocator theirs(std::make_unique<Addresses>(), 64 * kMiB, "test", options);
+class ArenaPiecesTest : public ArenaTest {};
+
+TEST_P(ArenaPiecesTest, GoesOnFromWhatThereIs) {
+  tensorflow::BFCAllocator theirs(std::make_unique<Addresses>(), GetParam().limit_bytes, "test", OptionsOf(GetParam()));
   std::mt19937 random(1);
   std::vector<void*> before;
   for (int i = 0; i < 60; ++i) before.push_back(theirs.AllocateRaw(64, 1 + random() % kMiB));
   for (size_t i = 0; i < before.size(); i += 1 + random() % 3) theirs.DeallocateRaw(before[i]);
-  ArenaSettings settings = Limited(64 * kMiB, false);
+  ArenaSettings settings = GetParam();
   settings.pieces = PiecesOf(&theirs);
   Arena ours(settings);
   std::vector<std::pair<void*, Arena::ChunkId>> held;
@@ -134,7 +140,10 @@ TEST(ArenaPiecesTest, GoesOnFromWhatThereIs) {
       ++refused;
       continue;
     }
-    ASSERT_EQ(static_cast<int64_t>(reinterpret_cast<uintptr_t>(pointer)), ours.OffsetOf(chunk));
+    ASSERT_EQ(static_cast<int64_t>(theirs.AllocatedSize(pointer)), ours.BytesOf(chunk));
+    if (!GetParam().grows) {
+      ASSERT_EQ(static_cast<int64_t>(reinterpret_cast<uintptr_t>(pointer)), ours.OffsetOf(chunk));
+    }
     held.emplace_back(pointer, chunk);
   }
   EXPECT_GT(refused, 0);
@@ -142,7 +151,11 @@ TEST(ArenaPiecesTest, GoesOnFromWhatThereIs) {
 
 INSTANTIATE_TEST_SUITE_P(Limits, ArenaTest,
                          ::testing::Values(Limited(64 * kMiB, false), Limited(64 * kMiB, true),
-                                           Limited(1024 * kMiB + 12345, false), Limited(4096 * kMiB, true)));
+                                           Limited(1024 * kMiB + 12345, false), Limited(4096 * kMiB, true),
+                                           Limited(64 * kMiB, true, true), Limited(64 * kMiB + 12345, true, true)));
+INSTANTIATE_TEST_SUITE_P(Limits, ArenaPiecesTest,
+                         ::testing::Values(Limited(64 * kMiB, false), Limited(64 * kMiB, true),
+                                           Limited(64 * kMiB, true, true)));
 
 }  // namespace
 }  // namespace lms
