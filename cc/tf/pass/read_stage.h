@@ -19,7 +19,7 @@ namespace lms {
 struct ReadStep {
   absl::Status status;  // else nothing but `sizes` is of use
   GraphIndex index;
-  ImportedGraph imported;              // without costs, until PriceOps()
+  ImportedGraph imported;             // without costs, until PriceOps()
   std::vector<ArenaSettings> arenas;  // of the device, as it may be before the step (device_arena.h)
   HintMarks marks;
   std::vector<std::string> sizes;  // of dimensions that the function leaves unknown, in words

@@ -217,18 +217,21 @@ TEST_F(StagesTest, TheLeastHasABudgetThatIsFeasible) {
 
 constexpr int64_t kRounding = 4096;  // of a few chunks, to whole units
 
-// A budget that is automatic, and what is free on the device in one piece of so many bytes.
+// A budget that is automatic, and what is free on the device in one piece: of any of these numbers of bytes.
 class AutomaticTest : public StagesTest {
  protected:
-  BudgetResult Meet(int64_t budget_bytes, int64_t free_bytes, bool strict = false) {
+  BudgetResult Meet(int64_t budget_bytes, const std::vector<int64_t>& free_bytes, bool strict = false) {
     const DeviceContext& context = Context(budget_bytes);
     Candidates candidates = UpToCandidates(context);
     options_.memory_budget.kind = Budget::Kind::kAuto;
     options_.strict = strict;
     goal_ = BudgetGoal(options_, budget_bytes, goal_.step());
-    read_.arena = ArenaSettings();
-    read_.arena->pieces = {{0, free_bytes, false, 0}};
-    read_.arena->limit_bytes = free_bytes;
+    read_.arenas.clear();
+    for (const int64_t bytes : free_bytes) {
+      read_.arenas.emplace_back();
+      read_.arenas.back().pieces = {{0, bytes, false, 0}};
+      read_.arenas.back().limit_bytes = bytes;
+    }
     std::vector<std::string> warnings;
     return MeetBudget(context, read_, goal_, &candidates, &warnings);
   }
@@ -248,25 +251,28 @@ TEST_F(AutomaticTest, WhereNoneOfManyPlansHoldsTheLeastIsTaken) {
   constexpr int64_t kMost = 3 * kTile + 7 * kTile;
   ASSERT_LT(least, 5 * kTile);
   const int64_t free = least + kTile + kRounding;  // chunks of less than two tiles are handed out as one
-  const BudgetResult result = Meet(kMost, free);
+  const BudgetResult result = Meet(kMost, {free});
   ASSERT_EQ(result.outcome, BudgetOutcome::kRewritten);
   EXPECT_FALSE(result.short_of);
   EXPECT_EQ(result.rewritten.profile.lacking_bytes, 0);
-  const BudgetResult roomy = Meet(kMost, 20 * kTile);
+  const BudgetResult roomy = Meet(kMost, {20 * kTile});
   EXPECT_LT(roomy.planned.result.cost_us, result.planned.result.cost_us);
-  EXPECT_EQ(Meet(kMost, free, /*strict=*/true).outcome, BudgetOutcome::kInfeasible);
+  const BudgetResult either = Meet(kMost, {20 * kTile, free});
+  EXPECT_EQ(either.rewritten.profile.lacking_bytes, 0);
+  EXPECT_GT(either.planned.result.cost_us, roomy.planned.result.cost_us);
+  EXPECT_EQ(Meet(kMost, {free}, /*strict=*/true).outcome, BudgetOutcome::kInfeasible);
 }
 
 TEST_F(AutomaticTest, WhereNothingHoldsWhatComesNearestIsTaken) {
   const int64_t least = Least();
-  const BudgetResult result = Meet(3 * kTile + 7 * kTile, least - kTile);
+  const BudgetResult result = Meet(3 * kTile + 7 * kTile, {least - kTile});
   ASSERT_EQ(result.outcome, BudgetOutcome::kRewritten);
   EXPECT_TRUE(result.short_of);
   EXPECT_GT(result.budget_bytes, 0);
   EXPECT_GT(result.rewritten.profile.lacking_bytes, 0);
   EXPECT_LE(result.rewritten.profile.lacking_bytes, kTile);
   // In bytes alone.
-  const BudgetResult above = Meet(3 * kTile + least - kTile, 20 * kTile);
+  const BudgetResult above = Meet(3 * kTile + least - kTile, {20 * kTile});
   ASSERT_EQ(above.outcome, BudgetOutcome::kRewritten);
   EXPECT_TRUE(above.short_of);
   EXPECT_LE(above.rewritten.profile.peak_bytes, 3 * kTile + least + kRounding);
