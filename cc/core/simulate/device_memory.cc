@@ -7,14 +7,16 @@ namespace lms {
 
 DeviceMemory::DeviceMemory(const ArenaSettings& settings, const MemGraph& graph, std::vector<bool> becomes_variable)
     : arena_(settings), becomes_variable_(std::move(becomes_variable)) {
+  std::map<int64_t, int> there;  // by the bytes that were asked for
   for (size_t i = 0; i < settings.pieces.size(); ++i) {
     const ArenaSettings::Piece& piece = settings.pieces[i];
-    if (piece.used) kept_[piece.asked].push_back(static_cast<Arena::ChunkId>(i));
+    if (!piece.used) continue;
+    kept_[piece.asked].push_back(static_cast<Arena::ChunkId>(i));
+    ++there[piece.asked];
   }
-  if (!settings.pieces.empty()) return;
   for (const MemBuffer& buffer : graph.buffers) {
-    if (!buffer.resident || buffer.bytes == 0) continue;
-    const Arena::ChunkId chunk = arena_.Allocate(buffer.bytes);
+    if (!buffer.resident || buffer.bytes == 0 || there[buffer.bytes]-- > 0) continue;
+    const Arena::ChunkId chunk = Take(buffer.bytes);
     if (chunk != Arena::kNoRoom) kept_[buffer.bytes].push_back(chunk);
   }
 }

@@ -76,6 +76,22 @@ TEST(DeviceMemoryTest, AVariableKeepsTheChunkOfItsNewValue) {
   EXPECT_EQ(memory.lacking_bytes(), kKiB);
 }
 
+TEST(DeviceMemoryTest, WhatIsResidentAndNotYetThereTakesAPiece) {
+  MemGraph graph = Chain(8 * kKiB, 4 * kKiB);
+  MemBuffer resident;
+  resident.resident = true;
+  resident.bytes = kKiB;  // a variable, which is there
+  graph.buffers.push_back(resident);
+  resident.bytes = 3 * kKiB;  // a constant
+  graph.buffers.push_back(resident);
+  DeviceMemory memory(Pieces({8 * kKiB, 6 * kKiB}), graph);
+  EXPECT_EQ(SimulateRun(graph, OneByOne(), {}, {}, &memory).lacking_bytes, kKiB);
+  EXPECT_EQ(DeviceMemory(Pieces({2 * kKiB}), graph).lacking_bytes(), kKiB);
+  graph.buffers.pop_back();
+  DeviceMemory without(Pieces({8 * kKiB, 6 * kKiB}), graph);
+  EXPECT_EQ(SimulateRun(graph, OneByOne(), {}, {}, &without).lacking_bytes, 0);
+}
+
 TEST(DeviceMemoryTest, WithoutPiecesWhatIsResidentComesFirst) {
   MemGraph graph = Chain(8 * kKiB, 4 * kKiB);
   MemBuffer weights;

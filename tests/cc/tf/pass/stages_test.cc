@@ -217,7 +217,10 @@ TEST_F(StagesTest, TheLeastHasABudgetThatIsFeasible) {
 
 constexpr int64_t kRounding = 4096;  // of a few chunks, to whole units
 
-// A budget that is automatic, and what is free on the device in one piece: of any of these numbers of bytes.
+constexpr int64_t kResident = 3 * kTile;
+
+// A budget that is automatic, and what is free on the device in one piece: of any of these numbers of bytes, beside
+// what is resident.
 class AutomaticTest : public StagesTest {
  protected:
   BudgetResult Meet(int64_t budget_bytes, const std::vector<int64_t>& free_bytes, bool strict = false) {
@@ -229,8 +232,8 @@ class AutomaticTest : public StagesTest {
     read_.arenas.clear();
     for (const int64_t bytes : free_bytes) {
       read_.arenas.emplace_back();
-      read_.arenas.back().pieces = {{0, bytes, false, 0}};
-      read_.arenas.back().limit_bytes = bytes;
+      read_.arenas.back().pieces = {{0, kResident + bytes, false, 0}};
+      read_.arenas.back().limit_bytes = kResident + bytes;
     }
     std::vector<std::string> warnings;
     return MeetBudget(context, read_, goal_, &candidates, &warnings);
@@ -248,7 +251,7 @@ class AutomaticTest : public StagesTest {
 
 TEST_F(AutomaticTest, WhereNoneOfManyPlansHoldsTheLeastIsTaken) {
   const int64_t least = Least();
-  constexpr int64_t kMost = 3 * kTile + 7 * kTile;
+  constexpr int64_t kMost = kResident + 7 * kTile;
   ASSERT_LT(least, 5 * kTile);
   const int64_t free = least + kTile + kRounding;  // chunks of less than two tiles are handed out as one
   const BudgetResult result = Meet(kMost, {free});
@@ -265,17 +268,17 @@ TEST_F(AutomaticTest, WhereNoneOfManyPlansHoldsTheLeastIsTaken) {
 
 TEST_F(AutomaticTest, WhereNothingHoldsWhatComesNearestIsTaken) {
   const int64_t least = Least();
-  const BudgetResult result = Meet(3 * kTile + 7 * kTile, {least - kTile});
+  const BudgetResult result = Meet(kResident + 7 * kTile, {least - kTile});
   ASSERT_EQ(result.outcome, BudgetOutcome::kRewritten);
   EXPECT_TRUE(result.short_of);
   EXPECT_GT(result.budget_bytes, 0);
   EXPECT_GT(result.rewritten.profile.lacking_bytes, 0);
   EXPECT_LE(result.rewritten.profile.lacking_bytes, kTile);
   // In bytes alone.
-  const BudgetResult above = Meet(3 * kTile + least - kTile, {20 * kTile});
+  const BudgetResult above = Meet(kResident + least - kTile, {20 * kTile});
   ASSERT_EQ(above.outcome, BudgetOutcome::kRewritten);
   EXPECT_TRUE(above.short_of);
-  EXPECT_LE(above.rewritten.profile.peak_bytes, 3 * kTile + least + kRounding);
+  EXPECT_LE(above.rewritten.profile.peak_bytes, kResident + least + kRounding);
 }
 
 TEST_F(StagesTest, AShortfallSaysWhatCouldBeMet) {
