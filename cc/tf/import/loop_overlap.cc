@@ -12,6 +12,10 @@
 namespace lms {
 namespace {
 
+// That are run, however many a program asks for: it is 10 in TensorFlow, and 32 in Keras.
+constexpr int64_t kMostIterations = 256;
+constexpr int64_t kMostNodes = int64_t{1} << 22;  // of all iterations
+
 bool IsMerge(const std::string& op) { return op == "Merge" || op == "RefMerge"; }
 // Their results are elements of a list, which has the memory already.
 bool TakesFromList(const std::string& op) { return op == "TensorListPopBack" || op == "TensorListGetItem"; }
@@ -246,9 +250,10 @@ std::optional<int64_t> InlineOverlap(const ImportState& state, int frame) {
   for (int other = 1; other < state.index.frames(); ++other) {
     if (other != frame && state.index.Within(other, frame)) return std::nullopt;
   }
-  const int64_t iterations = IterationsAtOnce(state, frame);
-  if (iterations < 2) return 0;
   const Body body(state, frame);
+  const auto most = std::max<int64_t>(2, kMostNodes / std::max<int64_t>(1, static_cast<int64_t>(body.nodes.size())));
+  const int64_t iterations = std::min({IterationsAtOnce(state, frame), kMostIterations, most});
+  if (iterations < 2) return 0;
   const int64_t together = InlineRun(body, iterations, false, state.deadline).Peak();
   return std::max<int64_t>(0, together - InlineRun(body, iterations, true, state.deadline).Peak());
 }
