@@ -18,8 +18,8 @@ namespace lms {
 
 class DeviceMemory {
  public:
-  // What is resident and in none of the arena's pieces, by its size, comes first, in the order of the buffers: all of it
-  // where there are no pieces, else the constants, which TensorFlow puts there once the step has been planned.
+  // What is resident and in none of the arena's pieces, by its size, comes first, in the order of the buffers: all of
+  // it where there are no pieces, else the constants, which TensorFlow puts there once the step has been planned.
   // `becomes_variable`: per buffer; what it is made of is a variable's value at the end.
   DeviceMemory(const ArenaSettings& settings, const MemGraph& graph, std::vector<bool> becomes_variable = {});
 
