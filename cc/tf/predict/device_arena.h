@@ -22,8 +22,8 @@ std::vector<ArenaSettings::Piece> PiecesOf(tensorflow::BFCAllocator* allocator);
 
 // For predictions on this device: of a GPU the chunks of its allocator, or an empty one without a limit where they
 // cannot be seen; none of a CPU, whose bytes are counted as they are asked for, and of a GPU whose allocator is another
-// than BFC (TF_GPU_ALLOCATOR). And once more with the largest free piece smaller than it is, by `reserve` of all that is
-// free: the pieces of later steps are not quite those that are predicted, and what does not fit exactly takes more.
+// than BFC (TF_GPU_ALLOCATOR). And once more with the largest free piece smaller than it is, by `reserve` of all that
+// is free: the pieces of later steps are not quite those that are predicted, and what does not fit exactly takes more.
 std::vector<ArenaSettings> DeviceArenas(const std::string& device, const tensorflow::grappler::Cluster* cluster,
                                         double reserve);
 

@@ -157,7 +157,8 @@ bool MakeRecord(const std::string& function, const NodeDef& node, const OpenSize
   if (IsControlFlow(node.op())) return false;                           // one of its results may never come
   const std::string device = DeviceType(node.device());
   const bool elements_only = open == nullptr;  // which are the CPU's
-  if ((device != "CPU" && (device != "GPU" || elements_only)) || node.attr().count("_XlaMustCompile") != 0) return false;
+  if ((device != "CPU" && (device != "GPU" || elements_only)) || node.attr().count("_XlaMustCompile") != 0)
+    return false;
   if (!tensorflow::OpRegistry::Global()->LookUpOpDef(node.op(), &definition).ok()) return false;
   if (!tensorflow::OutputTypesForNode(node, *definition, &types).ok() || types.empty()) return false;
   if (std::any_of(types.begin(), types.end(), [](auto type) { return tensorflow::IsRefType(type); })) return false;

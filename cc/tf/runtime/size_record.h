@@ -6,8 +6,8 @@
 // write into its input does not change. It also tells the memory counter which blocks a step takes from its iterators
 // (cc/core/system/step_peak.h).
 //
-// On CPUs and GPUs, where only the shapes are looked at and no byte. Cost: less than a microsecond a step for each node.
-// Thread-safety: all functions.
+// On CPUs and GPUs, where only the shapes are looked at and no byte. Cost: less than a microsecond a step for each
+// node. Thread-safety: all functions.
 
 #ifndef LMS_CC_TF_RUNTIME_SIZE_RECORD_H_
 #define LMS_CC_TF_RUNTIME_SIZE_RECORD_H_

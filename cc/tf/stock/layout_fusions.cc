@@ -150,7 +150,8 @@ Fusions::Fusions(const GraphDef& graph, bool onednn) : onednn_(onednn) {
   std::unordered_map<std::string, std::vector<int>> filters;  // by what they read
   for (int i = 0; i < graph.node_size(); ++i) {
     const NodeDef& node = graph.node(i);
-    if (node.op() == "Conv2DBackpropFilter" && node.input_size() > 2 && OnCpu(node)) filters[node.input(2)].push_back(i);
+    if (node.op() == "Conv2DBackpropFilter" && node.input_size() > 2 && OnCpu(node))
+      filters[node.input(2)].push_back(i);
   }
   for (int i = 0; i < graph.node_size(); ++i) {
     const NodeDef& node = graph.node(i);

@@ -50,14 +50,10 @@ TEST(LoopOverlap, IterationsThatOnlyAddUpAreAllUnderWay) {
   EXPECT_EQ(OverlapOn("GPU:0", Chain("x_in")), (2 * kParallel - 3) * kTile);
 }
 
-TEST(LoopOverlap, IterationsThatReadTheOneBeforeFollowIt) {
-  EXPECT_EQ(OverlapOn("GPU:0", Chain("y_switch:1")), 0);
-}
+TEST(LoopOverlap, IterationsThatReadTheOneBeforeFollowIt) { EXPECT_EQ(OverlapOn("GPU:0", Chain("y_switch:1")), 0); }
 
 // There it is the terms that are left behind (tensor_lists.h).
-TEST(LoopOverlap, OnACpuTheSumsTermsWait) {
-  EXPECT_EQ(OverlapOn("CPU:0", Chain("x_in")), (kParallel - 1) * kTile);
-}
+TEST(LoopOverlap, OnACpuTheSumsTermsWait) { EXPECT_EQ(OverlapOn("CPU:0", Chain("x_in")), (kParallel - 1) * kTile); }
 
 }  // namespace
 }  // namespace lms
