@@ -2,6 +2,7 @@
 behind the host, and a guard that ends the process where the host touches the device's memory."""
 
 import functools
+import statistics
 
 import gpu_child
 import pytest
@@ -125,8 +126,8 @@ def test_replicas_have_the_same_plans_and_weights_as_stock(program, devices):
     assert len(first) == devices
     # The first one adds up the gradients of all, too.
     assert len({report["plan"] for name, report in first.items() if name[-1] != "0"}) == 1
-    # Replicas run beside each other: on a busy machine many steps hold an activation more.
+    # Replicas run beside each other, and some steps hold an activation more.
     for steps, report in zip(found["peaks"], first.values()):
         left = report["budget"] - report["resident"]
-        assert min(steps) <= left
+        assert statistics.median(steps) <= left
         assert max(steps) <= left + 4 * LAYER
