@@ -31,12 +31,16 @@ def _state(values: list[Any]) -> str:
     return hashlib.sha256(b"".join(value.numpy().tobytes() for value in values)).hexdigest()
 
 
-def _make(tf: Any, layers: int = LAYERS) -> tuple[Callable, list[Any], Any]:
-    """A step whose activations take a MiB a layer, over weights of 256 KiB each."""
-    weights = [
+def _weights(tf: Any, layers: int) -> list[Any]:
+    return [
         tf.Variable(tf.random.stateless_normal([WIDTH, WIDTH], [7, i]) / WIDTH**0.5)
         for i in range(layers)
     ]
+
+
+def _make(tf: Any, layers: int = LAYERS) -> tuple[Callable, list[Any], Any]:
+    """A step whose activations take a MiB a layer, over weights of 256 KiB each."""
+    weights = _weights(tf, layers)
     x = tf.random.stateless_normal([ROWS, WIDTH], [7, 99])
 
     @tf.function
@@ -205,10 +209,7 @@ def open_sizes() -> dict[str, Any]:
     import tensorflow as tf
 
     def train(**options: Any) -> tuple[list[float], str, int]:
-        weights = [
-            tf.Variable(tf.random.stateless_normal([WIDTH, WIDTH], [7, i]) / WIDTH**0.5)
-            for i in range(LAYERS)
-        ]
+        weights = _weights(tf, LAYERS)
 
         @tf.function
         def step(x: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
