@@ -11,6 +11,9 @@ batch; of others, the rise of the memory in use but for what others make meanwhi
 shared out as predicted. On a GPU it is the rise of the peak that its allocator reports: memory is
 allocated and given back as operations are handed over, ahead of what the device computes, so that
 all of it has shown when the call returns. That statistic begins anew in each call that is measured.
+What chunks of its arena take may differ from call to call, above all where devices run beside each
+other. So the calls that follow are watched: where the peak since then is over what the step may
+have, the next call is measured like the second one.
 """
 
 from __future__ import annotations
@@ -27,6 +30,7 @@ from lms._report import format_bytes
 _TOLERANCE = 1.01
 _MOST_REPLANS = 2
 _MOST_TRIES = 20  # calls that other ones disturbed
+_WATCHED = 64  # calls after one that was within its budget, on GPUs
 _MOST_PARTIAL = 3  # calls in which not all of the batch was seen: a smaller one, as a rule
 
 _lock = threading.Lock()
@@ -54,6 +58,8 @@ class Step:
         self._replans = 0
         self._excess = 1.0
         self._first: list[int] | None = None  # the measure that is to be confirmed, by part
+        self._watching = False  # after a measure that was within the budget, on GPUs
+        self._watch_until = 0  # of _calls
         self._gpus: dict[str, memory.GpuPeak] = {}  # that are being measured
         self._sizes: str | None = None  # that the latest plan was made for
 
@@ -69,7 +75,7 @@ class Step:
         """
         global _open
         if sizes != self._sizes:  # this call makes a plan
-            self._sizes, self._first = sizes, None
+            self._sizes, self._first, self._watching = sizes, None, False
             self._calls += 1
             return False
         self._calls += 1
@@ -85,8 +91,9 @@ class Step:
             if not self._measurable(plan):
                 self.done = True
                 return False
+            self._tries -= self._watching
             self._gpus = {
-                part["device"]: memory.GpuPeak(part["device"])
+                part["device"]: memory.GpuPeak(part["device"], anew=not self._watching)
                 for part in _parts(plan)
                 if _on_gpu(part)
             }
@@ -120,7 +127,9 @@ class Step:
                 finally:
                     _open = None
                     _lock.release()
-            if returned and not self.disturbed:
+            if self._watching and on_gpus:
+                self._watch(on_gpus)
+            elif returned and not self.disturbed:
                 fail_if_injected("feedback judge")
                 self._partial += not whole
                 if whole or self._partial > _MOST_PARTIAL:
@@ -181,7 +190,10 @@ class Step:
                     "nothing lower is planned"
                 )
             self._note(parts, rises, steps, warning)
-            self.done = True
+            self._first = None
+            self._watch_until = self._watch_until or self._calls + _WATCHED
+            self._watching = bool(on_gpus) and judged
+            self.done = not self._watching
             return
         most = _MOST_REPLANS if self._again() else 0
         if predicted <= 0 or self._replans >= most:
@@ -200,7 +212,15 @@ class Step:
             f"{self._excess:.4f}|call {self._calls} took {peak}, its activations "
             f"{taken / predicted - 1:.0%} more than predicted"
         )
-        self._sizes, self._first = None, None
+        self._sizes, self._first, self._watch_until = None, None, 0
+
+    def _watch(self, rises: Mapping[str, int]) -> None:
+        """`rises`: by GPU, at least what the call took: the peak may be of others before it."""
+        plan = _native.latest_plan(self.function)
+        for part in _parts(plan) if plan is not None else []:
+            if rises.get(part["device"], 0) > _allowed(part) * _TOLERANCE:
+                self._watching = False  # the next call is measured
+        self.done = self._watching and self._calls >= self._watch_until
 
     def _note(self, parts: list[Any], rises: list[int], steps: int, warning: str = "") -> None:
         for part, rise in zip(parts, rises):

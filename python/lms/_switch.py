@@ -101,8 +101,8 @@ def enable(
         (default 0.05).
       strict: whether a step fails where its budget cannot be met, rather than run over it
         (default False).
-      feedback: whether the second call of each function is measured, and the function planned
-        again where it takes more than its budget (default True; on the CPU only).
+      feedback: whether the second call of each function is measured, on a GPU those after it as
+        well, and the function planned again where it takes more than its budget (default True).
       dump_graphs: a directory that the graph of each step, and the plan that was applied to
         it, are written to as text, for the program lms-core (default: not given).
       profile: the file of measured times that operations are priced by. "auto" (default): the

@@ -24,16 +24,20 @@ _higher: dict[str, int] = {}
 
 
 class GpuPeak:
-    """What a GPU's memory in use rises by from here on. `device`: as elsewhere in this module."""
+    """What a GPU's memory in use rises by from here on. `device`: as elsewhere in this module.
 
-    def __init__(self, device: str):
+    anew: the peak starts again. Else it may be one that was before, and higher.
+    """
+
+    def __init__(self, device: str, anew: bool = True):
         gpu = _gpu(device)
         assert gpu is not None, device
         self._gpu = gpu
         info = tf.config.experimental.get_memory_info(gpu)
-        _higher[gpu] = max(_higher.get(gpu, 0), info["peak"])
         self._before = int(info["current"])
-        tf.config.experimental.reset_memory_stats(gpu)
+        if anew:
+            _higher[gpu] = max(_higher.get(gpu, 0), info["peak"])
+            tf.config.experimental.reset_memory_stats(gpu)
 
     def rise(self) -> int:
         """Bytes from what was in use at the beginning to the highest since."""

@@ -103,6 +103,15 @@ def test_sizes_that_only_the_run_decides_are_learnt():
 
 
 @on_the_standin
+def test_a_step_that_takes_more_later_is_planned_anew():
+    found = run("more_in_later_steps", memory_mb=128)
+    settled, more, last = 6, 7, -1
+    assert found["peaks"][settled] <= found["left"] < found["peaks"][more]
+    assert found["plans"][last] == found["plans"][settled] + 1
+    assert found["peaks"][last] <= found["left"]
+
+
+@on_the_standin
 def test_a_failing_copy_fails_the_step_alone():
     found = run("a_copy_fails", memory_mb=64)
     assert len(found["errors"]) == 2
