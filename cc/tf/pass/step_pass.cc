@@ -56,8 +56,7 @@ bool GoOn(const Report& first, bool changed) {
 void SplitHostSwaps(const grappler::GrapplerItem& item, const Deadline& deadline, tensorflow::GraphDef* output) {
   const auto swaps = [](const tensorflow::NodeDef& node) { return IsSwap(node.op()); };
   if (std::none_of(output->node().begin(), output->node().end(), swaps)) return;
-  grappler::GrapplerItem split = item;
-  split.graph = *output;
+  grappler::GrapplerItem split = item.WithGraph(tensorflow::GraphDef(*output));
   absl::Status status;
   try {
     status = SplitSwaps(deadline, &split);

@@ -11,15 +11,18 @@
 #include "cc/tf/graph/node_types.h"
 #include "cc/tf/graph/op_traits.h"
 #include "cc/tf/graph/own_ops.h"
+#include "tensorflow/core/framework/attr_value_util.h"
 #include "tensorflow/core/framework/node_def.pb.h"
 #include "tensorflow/core/graph/tensor_id.h"
-#include "tensorflow/core/util/equal_graph_def.h"
 
 namespace lms {
 namespace {
 
 using tensorflow::GraphDef;
 using tensorflow::NodeDef;
+
+// An attribute of a swap-out: does it leave the waiting to a LmsSwapWait?
+constexpr char kBehind[] = "behind";
 
 class Splitter {
  public:
@@ -32,7 +35,7 @@ class Splitter {
       if (index_[node].live) SplitFor(node);
     }
     for (int node = 0; node < originals_; ++node) {
-      if (part_[node] == Part::kOut) (*graph_->mutable_node(node)->mutable_attr())["behind"].set_b(true);
+      if (part_[node] == Part::kOut) (*graph_->mutable_node(node)->mutable_attr())[kBehind].set_b(true);
       if (part_[node] == Part::kIn) graph_->mutable_node(node)->set_op(kSwapFetchOp);
     }
   }
@@ -205,7 +208,27 @@ class WholeSwaps {
     return inputs;
   }
 
+  // Is the node, without parts, that one of the graph before its swaps were split?
+  bool Same(const NodeDef& node, const NodeDef& was) const {
+    const bool same_op = node.op() == was.op() || (node.op() == kSwapFetchOp && was.op() == kSwapInOp);
+    if (!same_op || node.name() != was.name() || node.device() != was.device()) return false;
+    const bool same_inputs =
+        std::equal(node.input().begin(), node.input().end(), was.input().begin(), was.input().end());
+    if (!same_inputs && Inputs(node) != Inputs(was)) return false;
+    return SameAttrs(node, was);
+  }
+
  private:
+  static bool SameAttrs(const NodeDef& node, const NodeDef& was) {
+    const auto behind = [](const NodeDef& of) { return of.op() == kSwapOutOp ? of.attr().count(kBehind) : 0; };
+    if (node.attr_size() - behind(node) != was.attr_size() - behind(was)) return false;
+    return std::all_of(was.attr().begin(), was.attr().end(), [&node](const auto& attr) {
+      if (node.op() == kSwapOutOp && attr.first == kBehind) return true;
+      const auto other = node.attr().find(attr.first);
+      return other != node.attr().end() && tensorflow::AreAttrValuesEqual(attr.second, other->second);
+    });
+  }
+
   static std::string NodeOf(const std::string& input) { return std::string(tensorflow::ParseTensorName(input).node()); }
 
   std::map<std::string, std::vector<std::string>> parts_;  // by name: their inputs
@@ -220,19 +243,20 @@ void JoinSwaps(GraphDef* graph) {
     node.clear_input();
     for (std::string& input : inputs) node.add_input(std::move(input));
     if (node.op() == kSwapFetchOp) node.set_op(kSwapInOp);
-    if (node.op() == kSwapOutOp) (*node.mutable_attr())["behind"].set_b(false);
+    if (node.op() == kSwapOutOp) (*node.mutable_attr())[kBehind].set_b(false);
   }
   auto* const nodes = graph->mutable_node();
   nodes->erase(std::remove_if(nodes->begin(), nodes->end(), WholeSwaps::IsPart), nodes->end());
 }
 
 bool IsSplitOf(const GraphDef& split, const GraphDef& graph) {
-  GraphDef joined = split;
-  GraphDef whole = graph;
-  JoinSwaps(&joined);
-  JoinSwaps(&whole);
-  return std::equal(joined.node().begin(), joined.node().end(), whole.node().begin(), whole.node().end(),
-                    [](const NodeDef& a, const NodeDef& b) { return tensorflow::EqualNodeDef(a, b, nullptr); });
+  const WholeSwaps whole(split);
+  int place = 0;
+  for (const NodeDef& node : split.node()) {
+    if (WholeSwaps::IsPart(node)) continue;
+    if (place == graph.node_size() || !whole.Same(node, graph.node(place++))) return false;
+  }
+  return place == graph.node_size();
 }
 
 absl::Status SplitSwaps(const Deadline& deadline, tensorflow::grappler::GrapplerItem* item) {
