@@ -254,7 +254,8 @@ bool IsSplitOf(const GraphDef& split, const GraphDef& graph) {
   int place = 0;
   for (const NodeDef& node : split.node()) {
     if (WholeSwaps::IsPart(node)) continue;
-    if (place == graph.node_size() || !whole.Same(node, graph.node(place++))) return false;
+    if (place == graph.node_size() || !whole.Same(node, graph.node(place))) return false;
+    ++place;
   }
   return place == graph.node_size();
 }
