@@ -9,7 +9,7 @@
 
 namespace lms::fuzz {
 
-using Random = lms::testing::Random;
+using lms::testing::Random;
 
 // Options that any graph may be optimised with, among them swapping and very small and very large budgets.
 void AddOptions(Random* random, FuzzCase* fuzz_case);
