@@ -162,7 +162,7 @@ def _few(count: int) -> Callable[[], str]:
 ROUNDS: dict[str, tuple[Circumstance, ...]] = {
     "1": (
         Circumstance("one core", processors=1),
-        _set("oneDNN off", TF_ENABLE_ONEDNN_OPTS="0"),
+        _isa("SSE41", "sse4_1", without_bfloat16=True),
         _set("PYTHONHASHSEED=1", PYTHONHASHSEED="1"),
         _locale("C"),
         _set("TZ=Asia/Kathmandu", TZ="Asia/Kathmandu"),
@@ -179,7 +179,7 @@ ROUNDS: dict[str, tuple[Circumstance, ...]] = {
     ),
     "3": (
         Circumstance("8 GiB", lacking=_little_memory, memory=MEMORY),
-        _isa("SSE41", "sse4_1", without_bfloat16=True),
+        _set("oneDNN off", TF_ENABLE_ONEDNN_OPTS="0"),
         Circumstance("HOME that cannot be written", read_only_home=True),
         _set("PYTHONHASHSEED=3", PYTHONHASHSEED="3"),
         _set("OMP_NUM_THREADS=3", OMP_NUM_THREADS="3"),

@@ -119,7 +119,7 @@ def outcome(form: Callable[[], Iterable], budget: str) -> dict[str, Any]:
     """What a form came to. Only where bits differ is stock asked whether it repeats itself."""
     stock, stock_peak = _measured(form)
     lms.clear_reports()
-    with lms.enabled(budget, planner_seconds=0.3):
+    with lms.enabled(budget):
         ours, peak = _measured(form)
     reports = lms.reports()
     steps = [r for r in reports if r.status != "skipped"] or reports
