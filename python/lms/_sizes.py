@@ -4,6 +4,10 @@ A function traced with `TensorSpec([None, 8])` says nothing of its batch; the ca
 argument that is an iterator, the dataset behind it often does. What is learnt here goes to the
 optimizer with the call (`_seen_sizes`), which plans for it; the graph itself stays open.
 
+Sizes may also be computed from numbers that a call brings: the dense shape of a sparse tensor, a
+number of rows. What the first call brings is told, too (`_seen_values`); of others the optimizer
+learns by what it records in the step.
+
 The sizes of the first call are kept. A smaller batch, such as an epoch's last one, changes
 nothing; a larger one raises the size, and TensorFlow then has the function optimised anew.
 """
@@ -22,6 +26,10 @@ Shape = Optional[list[Optional[int]]]
 # one with each call is not to be planned anew each time.
 _EXACT_RAISES = 3
 
+# Whole numbers that are looked at: in so many arguments of so few each.
+_NUMBER_ARGUMENTS = 64
+_NUMBERS = 8
+
 MAP_NODES = 5000  # functions of datasets with more are not looked into
 
 
@@ -33,6 +41,7 @@ class Argument:
     user_name: str
     handle: bool  # a resource or a variant
     shape: Shape
+    whole: bool = False  # whole numbers
 
 
 class FunctionSizes:
@@ -58,6 +67,8 @@ class FunctionSizes:
                 dims = [dim for dim, size in enumerate(argument.shape) if size is None]
                 if dims:
                     self._tensors.append((number, [(dim, -1) for dim in dims]))
+        self._whole = [n for n, arg in enumerate(arguments) if _holds_few_numbers(arg)]
+        self.numbers = ""  # of the first call: see numbers_of
         # "argument.tensor:dimension" -> (size, where it comes from)
         self._seen: dict[str, tuple[int, str]] = {}
         self._text = ""
@@ -83,7 +94,8 @@ class FunctionSizes:
             for number in self._handles
             if self._iterator_of(inputs[number]) is not None
         }
-        return bool(self._tensors or self._handles)
+        self.numbers = numbers_of(self._whole[:_NUMBER_ARGUMENTS], inputs)
+        return bool(self._tensors or self._handles or self.numbers)
 
     def update(self, inputs: Sequence[Any]) -> str:
         """Takes a call's inputs into account; returns what to tell the optimizer, "" nothing."""
@@ -154,6 +166,24 @@ class FunctionSizes:
         for key, (size, source) in self._seen.items():
             groups.setdefault(source, []).append(f"{key}={size}")
         return ";".join(f"{source}|{','.join(items)}" for source, items in groups.items())
+
+
+def _holds_few_numbers(argument: Argument) -> bool:
+    shape = argument.shape
+    if argument.handle or not argument.whole or shape is None or len(shape) > 1:
+        return False
+    return all(size is not None and 0 < size <= _NUMBERS for size in shape)
+
+
+def numbers_of(whole: Sequence[int], inputs: Sequence[Any]) -> str:
+    """What these inputs hold, as "2=1200 1200;5=7": by the argument's number. Negative ones are
+    left out: no size is one."""
+    told = []
+    for number in whole:
+        values = [int(value) for value in inputs[number].numpy().reshape(-1)]
+        if min(values) >= 0:
+            told.append(f"{number}={' '.join(map(str, values))}")
+    return ";".join(told)
 
 
 @dataclasses.dataclass

@@ -129,7 +129,8 @@ def _arguments(context: Any, name: bytes) -> list[_sizes.Argument]:
         if "_user_specified_name" in attrs:
             user_name = attrs["_user_specified_name"].s.decode()
         handle = argument.type in (tf.resource.as_datatype_enum, tf.variant.as_datatype_enum)
-        arguments.append(_sizes.Argument(argument.name, user_name, handle, shape))
+        whole = argument.type in (tf.int32.as_datatype_enum, tf.int64.as_datatype_enum)
+        arguments.append(_sizes.Argument(argument.name, user_name, handle, shape, whole))
     return arguments
 
 

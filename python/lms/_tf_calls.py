@@ -102,6 +102,7 @@ def _begin(
             shown = update_sizes(known, name, inputs)
             sizes = entry.held_sizes(context, name, shown) if shown else shown
             call.tell(seen_sizes=sizes, data_may_end="yes" if known.data_may_end else "")
+            call.tell(seen_values=known.numbers)
     with shielded("sizes"):
         call.tell(keep_random=entry.keep_random(context, name))
         recorded = _native.recorded_sizes(name.decode())

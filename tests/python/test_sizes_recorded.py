@@ -33,7 +33,7 @@ def by_ragged(x, count):
     return tf.concat([ragged.to_tensor()[0, : count // 2], ragged.values[count // 2 :]], 0)
 
 
-WAYS = (some_rows, by_unique, by_python, by_ragged)
+WAYS = (some_rows, by_python, by_ragged)
 
 
 def make_pruned_step(way, noise=lambda y: y):
@@ -82,6 +82,80 @@ def test_the_second_call_is_planned_with_what_the_first_has_shown(way):
     predicted = second.peak_before_bytes - second.resident_bytes
     assert -0.02 * taken < predicted - taken <= 2 * 1024 * WIDTH * 4 + 0.02 * taken
     assert measured_peak(step, x, 1024) <= second.budget_bytes - second.resident_bytes
+
+
+def test_what_an_argument_tells_is_known_to_the_first_plan():
+    x = numbered()
+    counts = [1024, 1024, 700, 1600, 1600]
+    stock = make_pruned_step(by_unique)
+    expected = [stock(x, count).numpy() for count in counts]
+    taken = {count: measured_peak(stock, x, count) for count in (1024, 1600)}
+    lms.enable("60%")
+    step = make_pruned_step(by_unique)
+    assert [step(x, count).numpy() for count in counts] == expected
+    first, *others = reports_on(step)
+    assert "assumed" not in first.reason and first.status == "rewritten"
+    assert any(line == "count = [1024] (first call)" for line in first.sizes)
+    predicted = first.peak_before_bytes - first.resident_bytes
+    assert -0.02 * taken[1024] < predicted - taken[1024] <= 2 * 1024 * WIDTH * 4 + 0.02 * taken[1024]
+    # More rows than the first call told are recorded by the call that has them.
+    last = others[-1]
+    assert any("= 1600 (earlier steps)" in line for line in last.sizes)
+    assert last.peak_before_bytes - last.resident_bytes > 0.98 * taken[1600]
+    assert measured_peak(step, x, 1600) <= last.budget_bytes - last.resident_bytes
+
+
+def test_a_sparse_arguments_dense_shape_is_known_to_the_first_plan():
+    nodes = 3000
+    ends = np.stack([np.arange(nodes), np.roll(np.arange(nodes), 1)], 1)
+    links = tf.SparseTensor(ends, np.full(nodes, 0.5, np.float32), [nodes, nodes])
+    weights = [tf.Variable(tf.eye(WIDTH)) for _ in range(6)]
+
+    def make():
+        @tf.function
+        def sparse_step(x, links):
+            with tf.GradientTape() as tape:
+                y = x
+                for weight in weights:
+                    y = tf.tanh(tf.sparse.sparse_dense_matmul(links, tf.matmul(y, weight)))
+                loss = tf.reduce_sum(y)
+            return loss, tape.gradient(loss, weights)
+
+        return sparse_step
+
+    x = rows(nodes)
+    stock, step = make(), make()
+    expected = tf.nest.map_structure(lambda value: value.numpy(), stock(x, links))
+    taken = measured_peak(stock, x, links)
+    lms.enable("60%")
+    found = tf.nest.map_structure(lambda value: value.numpy(), step(x, links))
+    np.testing.assert_equal(found, expected)
+    (first,) = reports_on(step)
+    assert first.status == "rewritten" and first.warnings == ()
+    assert any(line.endswith(f"= [{nodes}, {nodes}] (first call)") for line in first.sizes)
+    assert first.peak_before_bytes - first.resident_bytes > 0.98 * taken
+    # What it told is not recorded again, so the second call needs no other plan.
+    step(x, links)
+    assert len(reports_on(step)) == 1
+    assert measured_peak(step, x, links) <= first.budget_bytes - first.resident_bytes
+
+
+def test_numbers_that_count_steps_plan_nothing_anew():
+    weight = tf.Variable(tf.eye(WIDTH))
+
+    @tf.function(input_signature=[tf.TensorSpec([256, WIDTH]), tf.TensorSpec([], tf.int64)])
+    def counted_step(x, number):
+        rate = 1 / tf.cast(number + 1, tf.float32)
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum(tf.tanh(tf.matmul(tf.tanh(x), weight)))
+        weight.assign_sub(rate * tape.gradient(loss, weight))
+        return loss
+
+    lms.enable("1GiB")
+    for number in range(5):
+        counted_step(rows(256), number)
+    assert len(reports_on(counted_step)) == 1
+    assert reports_on(counted_step)[0].sizes == ()
 
 
 def by_places(x, count):

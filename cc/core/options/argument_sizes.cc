@@ -177,6 +177,26 @@ bool ParseSeenSizes(const std::string& text, std::vector<SeenSize>* sizes) {
   return true;
 }
 
+bool ParseSeenValues(const std::string& text, std::vector<SeenValue>* values) {
+  values->clear();
+  if (text.empty()) return true;
+  for (const std::string_view part : Split(text, ';')) {
+    const size_t equals = part.find('=');
+    if (equals == std::string_view::npos) return false;
+    const std::optional<int> number = SmallNumber(part.substr(0, equals), std::numeric_limits<int>::max());
+    if (!number) return false;
+    SeenValue seen;
+    seen.argument = *number;
+    for (const std::string_view word : Split(part.substr(equals + 1), ' ')) {
+      const std::optional<int64_t> value = WholeNumber(word);
+      if (!value) return false;
+      seen.numbers.push_back(*value);
+    }
+    values->push_back(std::move(seen));
+  }
+  return true;
+}
+
 ArgumentSizes SizeArguments(const std::vector<Argument>& arguments, const UnknownDim& unknown_dim,
                             const std::vector<SeenSize>& seen, int64_t assumed) {
   ArgumentSizes result;

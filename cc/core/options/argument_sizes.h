@@ -1,5 +1,6 @@
 // How large the dimensions are that a function leaves unknown: what the user said, what the run has shown, what is
-// assumed; and which of these holds for which argument.
+// assumed; and which of these holds for which argument. And the small whole numbers that a call gave, from which a
+// function may compute sizes: the dense shape of a sparse tensor, a number of rows.
 //
 // Knows no TensorFlow: an argument is a name and the shapes of its tensors. Python asks here before a function runs
 // and the optimizer when it reads the graph, so both come to the same answer. Pure functions, linear in their input.
@@ -42,6 +43,15 @@ struct SeenSize {
 // of the argument, that of the tensor where it is an iterator's element, the dimension and the size. False where the
 // text is anything else.
 bool ParseSeenSizes(const std::string& text, std::vector<SeenSize>* sizes);
+
+// What the first call gave for an argument of few whole numbers.
+struct SeenValue {
+  int argument = 0;  // its number
+  std::vector<int64_t> numbers;
+};
+
+// Reads "2=1200 1200;5=7": numbers of arguments, and what they were. False where the text is anything else.
+bool ParseSeenValues(const std::string& text, std::vector<SeenValue>* values);
 
 using TensorShape = std::vector<int64_t>;  // -1: unknown
 

@@ -85,6 +85,11 @@ bool AsSeenSizes(const OptionValue& value, std::vector<SeenSize>* out) {
   return text != nullptr && ParseSeenSizes(*text, out);
 }
 
+bool AsSeenValues(const OptionValue& value, std::vector<SeenValue>* out) {
+  const std::string* text = std::get_if<std::string>(&value);
+  return text != nullptr && ParseSeenValues(*text, out);
+}
+
 bool AsRecorded(const OptionValue& value, RecordedShapes* out) {
   const std::string* text = std::get_if<std::string>(&value);
   return text != nullptr && ParseRecordedSizes(*text, out);
@@ -247,6 +252,9 @@ std::vector<std::string> ParseOptions(const OptionMap& map, Options* options, bo
       good = AsDouble(value, 0, 1, &parsed.safety_margin);
     } else if (internal && name == "_seen_sizes") {
       if (!AsSeenSizes(value, &parsed.seen_sizes)) problems.push_back(name + "=" + Show(value) + " " + why);
+      continue;
+    } else if (internal && name == "_seen_values") {
+      if (!AsSeenValues(value, &parsed.seen_values)) problems.push_back(name + "=" + Show(value) + " " + why);
       continue;
     } else if (internal && name == "_data_may_end") {
       parsed.data_may_end = true;

@@ -126,6 +126,8 @@ std::vector<OpenSize> OpenSizes(const std::vector<ShapeValues::OpenNode>& nodes,
     size.node = node.name;
     const double least = node.elements < 0 ? least_unranked : times * static_cast<double>(node.elements);
     if (!node.recorded) size.least = static_cast<int64_t>(std::min(least, 1e18));
+    // Of one result it is known from where on it is larger; of several all are recorded.
+    if (!node.recorded && node.told) size.least = node.results == 1 ? node.elements + 1 : 0;
     sizes.push_back(std::move(size));
   }
   return sizes;

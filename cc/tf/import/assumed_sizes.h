@@ -41,7 +41,8 @@ std::string AssumptionAtPeak(const ImportedGraph& imported, const MemoryProfile&
 // What is to be recorded of these nodes. Sizes that were recorded before always matter. Others do where what rests on
 // assumptions, if it grew as the square of what they turn out to be, would be kLeastAssumedShare of the step's
 // `activations` (bytes). Where not even the number of dimensions is known nothing that rests on it is counted: each
-// tensor without a size is taken to grow so, from one float. Linear in the buffers.
+// tensor without a size is taken to grow so, from one float. Where the first call told the sizes, larger ones matter.
+// Linear in the buffers.
 std::vector<OpenSize> OpenSizes(const std::vector<ShapeValues::OpenNode>& nodes, const ImportedGraph& imported,
                                 int64_t activations);
 

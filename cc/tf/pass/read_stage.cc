@@ -13,6 +13,8 @@ constexpr size_t kMostRecordedLines = 8;
 
 std::vector<std::string> SizesInWords(const StepFacts& facts) {
   std::vector<std::string> lines = facts.dimensions.lines();
+  const std::vector<std::string> seen = facts.sizes.SeenLines();
+  lines.insert(lines.end(), seen.begin(), seen.end());
   std::vector<std::string> recorded = facts.sizes.RecordedLines();
   const size_t more = recorded.size() > kMostRecordedLines ? recorded.size() - kMostRecordedLines : 0;
   recorded.resize(recorded.size() - more);

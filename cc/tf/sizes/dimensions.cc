@@ -270,6 +270,11 @@ Dimensions::Dimensions(const tensorflow::grappler::GrapplerItem& item, const Opt
   lines_ = sizes.lines;
   problems_ = sizes.problems;
   strange_ = sizes.strange;
+  for (const SeenValue& value : options.seen_values) {
+    for (const Argument& argument : entrances.arguments()) {
+      if (argument.number == value.argument && !argument.iterator) seen_[argument.name] = value.numbers;
+    }
+  }
   for (size_t i = 0; i < sizes.open.size(); ++i) {
     for (const std::string& node : entrances.NodesOf(sizes.open[i])) open_[node].push_back(sizes.assumed[i]);
   }

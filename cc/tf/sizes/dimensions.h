@@ -45,6 +45,8 @@ class Dimensions {
   const std::vector<std::string>& problems() const { return problems_; }  // with the option unknown_dim
   // Of arguments of which nobody knows the size: their names, by the node that brings them into the graph.
   const ShapeValues::Labels& open() const { return open_; }
+  // What the first call gave for arguments of few whole numbers, by the node that brings them into the graph.
+  const ShapeValues::SeenNumbers& seen() const { return seen_; }
   bool data_may_end() const { return data_may_end_; }  // Options::data_may_end
   // What earlier steps have shown of tensors.
   const RecordedShapes& recorded() const { return recorded_; }
@@ -64,6 +66,7 @@ class Dimensions {
   std::vector<std::string> strange_;
   ShapeValues::Labels open_;
   RecordedShapes recorded_;
+  ShapeValues::SeenNumbers seen_;
   bool data_may_end_;
 };
 

@@ -53,7 +53,8 @@ TensorShapeProto Largest(const std::vector<const TensorShapeProto*>& shapes) {
 }  // namespace
 
 ShapeValues::ShapeValues(const tensorflow::GraphDef& graph, const tensorflow::grappler::GraphProperties& properties,
-                         int64_t assumed_dim, const Labels& labels, const RecordedShapes& recorded)
+                         int64_t assumed_dim, const Labels& labels, const RecordedShapes& recorded,
+                         const SeenNumbers& seen)
     : graph_(graph), assumed_dim_(assumed_dim), labels_(labels) {
   for (const auto& node : graph.node()) {
     inferred_.push_back(&properties.GetOutputProperties(node.name()));
@@ -66,6 +67,9 @@ ShapeValues::ShapeValues(const tensorflow::GraphDef& graph, const tensorflow::gr
     Shape shape;
     for (const int64_t size : sizes) shape.add_dim()->set_size(size);
     recorded_[node].emplace_back(id.index(), shape);
+  }
+  for (const auto& [name, numbers] : seen) {
+    if (const int node = graph_.Find(name); node >= 0) seen_[node] = numbers;
   }
   Reset();
 }

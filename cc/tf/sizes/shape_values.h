@@ -6,8 +6,10 @@
 // what it reads, so a chain of any length is resolved in one pass. In loops a value is only what is the same in every
 // iteration; the shape of a loop's variable is taken to be that of its first value, which is checked afterwards.
 //
-// What is still not known then rests on an assumption: arguments of which nobody knows the size, and results whose size
-// only the data decides. In a second pass these are taken for `assumed_dim`, where they arise, and followed through the
+// What is still not known then may follow from whole numbers that the first call was given (the dense shape of a sparse
+// tensor); other calls may bring others, so what the run shows counts more, and goes on being looked at. All else rests
+// on an assumption: arguments of which nobody knows the size, and results whose size only the data decides. In a second
+// pass these are taken for `assumed_dim`, where they arise, and followed through the
 // graph like any other size; each tensor knows the assumptions that its size rests on. What earlier steps have shown of
 // such results (size_record.h) is no assumption: they are known to be so large.
 //
@@ -18,6 +20,7 @@
 #define LMS_CC_TF_SIZES_SHAPE_VALUES_H_
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -38,6 +41,9 @@ namespace lms {
 using AssumptionSet = uint64_t;
 inline constexpr int kMostAssumptions = 64;
 inline constexpr AssumptionSet kUnnamedAssumption = AssumptionSet{1} << (kMostAssumptions - 1);
+// No assumption, but followed in the same way: what the first call was given. Nobody outside ShapeValues sees it.
+inline constexpr int kSeenNumberBit = kMostAssumptions - 2;
+inline constexpr AssumptionSet kSeenNumber = AssumptionSet{1} << kSeenNumberBit;
 
 // Where the shape of what is taken out of a tensor list comes from (list_shapes.h).
 struct ListLink {
@@ -63,9 +69,12 @@ class ShapeValues {
   // By node: what to call the dimensions that it leaves unknown. Others are called by the node's name.
   using Labels = std::unordered_map<std::string, std::vector<std::string>>;
 
+  // By node that brings an argument into the graph: what it held in the first call, a scalar or a vector.
+  using SeenNumbers = std::unordered_map<std::string, std::vector<int64_t>>;
+
   // `properties` were inferred, with values of inputs, on the graph. All must outlive this.
   ShapeValues(const tensorflow::GraphDef& graph, const tensorflow::grappler::GraphProperties& properties,
-              int64_t assumed_dim, const Labels& labels, const RecordedShapes& recorded = {});
+              int64_t assumed_dim, const Labels& labels, const RecordedShapes& recorded = {}, const SeenNumbers& seen = {});
 
   void Refine(const Deadline& deadline = Deadline());
   // The same with what is known of tensor lists; false, and nothing done, where these links are known already.
@@ -84,13 +93,17 @@ class ShapeValues {
   struct OpenNode {
     std::string name;
     bool recorded = false;  // some are known from earlier steps
+    bool told = false;      // they follow from what the first call was given, and rest on nothing else
+    int results = 0;
     int64_t elements = 0;   // of its largest result, as it was assumed; -1: of one not even the rank is known
   };
   std::vector<OpenNode> OpenNodes() const;
   // "Where:0 = 57 (earlier steps)": the recorded sizes that were needed.
   std::vector<std::string> RecordedLines() const;
+  // "links_2 = [1200, 1200] (first call)": the numbers of the first call that sizes follow from.
+  std::vector<std::string> SeenLines() const;
 
-  // The value of a whole number that the graph makes of shapes and constants alone.
+  // The value of a whole number that the graph makes of shapes and constants alone, not of what one call was given.
   std::optional<int64_t> ScalarOf(const std::string& node, int port);
 
   int evaluations() const { return evaluator_.runs(); }
@@ -137,6 +150,8 @@ class ShapeValues {
   const Tensor* Known(const TensorRef& tensor) const;
   // The values that the node's own are made of; false where it can have none.
   bool Needs(int node, std::vector<TensorRef>* needed) const;
+  bool IsSeen(int node) const { return assuming_ && seen_.count(node) != 0; }
+  std::optional<Tensor> SeenTensor(int node) const;
   void Evaluate(int node, const std::vector<TensorRef>& needed);
   void EvaluateShape(int node);
   bool SmallOutputs(int node, const std::vector<const Tensor*>& inputs);
@@ -168,6 +183,7 @@ class ShapeValues {
   std::vector<AssumptionSet> rests_on_;                                   // per node
   std::vector<std::vector<std::string>> labels_of_;                       // per assumption
   std::unordered_map<int, std::vector<std::pair<int, Shape>>> recorded_;  // per node: port and shape
+  std::map<int, std::vector<int64_t>> seen_;                              // per node: numbers of the first call
   std::set<int> arises_;                                                  // nodes that leave sizes open by themselves
   std::vector<std::string> recalled_;  // words on the recorded sizes that were needed
 };

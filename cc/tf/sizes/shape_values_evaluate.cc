@@ -119,7 +119,7 @@ const ListLink* ShapeValues::LinkOf(int node) const {
 bool ShapeValues::Needs(int node, std::vector<TensorRef>* needed) const {
   const ShapeNode& of = graph_[node];
   needed->clear();
-  if (of.def->op() == "Const" || AsksForShapes(*of.def)) return true;
+  if (of.def->op() == "Const" || AsksForShapes(*of.def) || IsSeen(node)) return true;
   TensorRef same = {-1, 0};  // what the node hands on
   if (const ListLink* link = LinkOf(node); link != nullptr) {
     // What every iteration puts in is what each one takes out.
@@ -160,6 +160,11 @@ void ShapeValues::Evaluate(int node, const std::vector<TensorRef>& needed) {
     if (ReadSmallTensor(value->second.tensor(), kMostElements, &tensor)) made.outputs.emplace_back(std::move(tensor));
     return;
   }
+  if (IsSeen(node)) {
+    made.outputs.push_back(SeenTensor(node));
+    made.assumptions = kSeenNumber;
+    return;
+  }
   if (AsksForShapes(*of.def)) return EvaluateShape(node);
   const bool merge = IsMerge(*of.def);
   const ListLink* const link = LinkOf(node);
@@ -177,6 +182,15 @@ void ShapeValues::Evaluate(int node, const std::vector<TensorRef>& needed) {
   std::vector<Tensor> outputs;
   if (!SmallOutputs(node, inputs) || !evaluator_.Run(*of.def, of.op->op_def, inputs, &outputs)) return;
   for (Tensor& output : outputs) made.outputs.emplace_back(std::move(output));
+}
+
+std::optional<Tensor> ShapeValues::SeenTensor(int node) const {
+  const std::vector<int64_t>& numbers = seen_.at(node);
+  const Outputs& outputs = Facts(node);
+  const bool fits = outputs.size() == 1 && ElementsOf(&outputs[0].shape()) == static_cast<int64_t>(numbers.size()) &&
+                    outputs[0].shape().dim_size() <= 1;
+  if (!fits) return std::nullopt;
+  return Numbers(outputs[0].dtype(), numbers, /*scalar=*/outputs[0].shape().dim_size() == 0);
 }
 
 void ShapeValues::EvaluateShape(int node) {
@@ -280,7 +294,9 @@ std::vector<TensorRef> ShapeValues::HeldTensors(int node, int port) const {
 std::optional<int64_t> ShapeValues::ScalarOf(const std::string& node, int port) {
   const int at = graph_.Find(node);
   const Tensor* value = at < 0 ? nullptr : ValueOf({at, port});
-  if (value == nullptr || value->NumElements() != 1) return std::nullopt;
+  if (value == nullptr || value->NumElements() != 1 || (values_[at].assumptions & kSeenNumber) != 0) {
+    return std::nullopt;
+  }
   if (value->dtype() == tensorflow::DT_INT32) return value->unaligned_flat<int32_t>()(0);
   if (value->dtype() == tensorflow::DT_INT64) return value->unaligned_flat<int64_t>()(0);
   return std::nullopt;

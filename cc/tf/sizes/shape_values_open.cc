@@ -67,7 +67,14 @@ bool ShapeValues::LeavesOpen(int node) const {
 
 void ShapeValues::Assume(int node) {
   rests_on_[node] = InputAssumptions(node);
-  if (CallBodies::IsCall(*graph_[node].def) || !IsOpen(node)) return;
+  if (CallBodies::IsCall(*graph_[node].def)) return;
+  // A size that was computed from what the first call was given arises here, not where it is handed on.
+  const std::vector<TensorRef>& inputs = graph_[node].inputs;
+  const auto handed_on = [this](const TensorRef& input) { return (rests_on_[input.node] & kSeenNumber) != 0; };
+  if ((rests_on_[node] & kSeenNumber) != 0 && std::none_of(inputs.begin(), inputs.end(), handed_on)) {
+    arises_.insert(node);
+  }
+  if (!IsOpen(node)) return;
   if (LeavesOpen(node)) arises_.insert(node);
   std::vector<std::string> names;
   for (size_t port = 0; port < Facts(node).size(); ++port) {
@@ -82,11 +89,11 @@ void ShapeValues::Assume(int node) {
     Learn(node, static_cast<int>(port), assumed);
   }
   // Where it already rests on an assumption there is none of its own to be named, unless the data decides as well.
-  const bool own = rests_on_[node] == 0 || OpEvaluator::NeverLarger(*graph_[node].def);
+  const bool own = (rests_on_[node] & ~kSeenNumber) == 0 || OpEvaluator::NeverLarger(*graph_[node].def);
   if (names.empty() || !own) return;
   const auto label = labels_.find(graph_[node].def->name());
-  const size_t bit = std::min<size_t>(labels_of_.size(), kMostAssumptions - 1);
-  if (labels_of_.size() < kMostAssumptions - 1) {
+  const size_t bit = labels_of_.size() < kSeenNumberBit ? labels_of_.size() : kMostAssumptions - 1;
+  if (labels_of_.size() < kSeenNumberBit) {
     labels_of_.push_back(label == labels_.end() ? names : label->second);
   }
   rests_on_[node] |= AssumptionSet{1} << bit;
@@ -98,6 +105,8 @@ std::vector<ShapeValues::OpenNode> ShapeValues::OpenNodes() const {
     OpenNode open;
     open.name = graph_[node].def->name();
     open.recorded = recorded_.count(node) != 0;
+    open.told = rests_on_[node] == kSeenNumber;
+    open.results = static_cast<int>(Facts(node).size());
     for (const Properties& output : Facts(node)) {
       if (!HasSize(output.dtype()) || open.elements < 0) continue;
       open.elements = IsKnown(output.shape()) ? std::max(open.elements, ElementsOf(output.shape())) : -1;
@@ -109,9 +118,23 @@ std::vector<ShapeValues::OpenNode> ShapeValues::OpenNodes() const {
 
 std::vector<std::string> ShapeValues::RecordedLines() const { return recalled_; }
 
+std::vector<std::string> ShapeValues::SeenLines() const {
+  std::vector<std::string> lines;
+  if (std::none_of(rests_on_.begin(), rests_on_.end(), [](AssumptionSet set) { return (set & kSeenNumber) != 0; })) {
+    return lines;
+  }
+  for (const auto& [node, numbers] : seen_) {
+    if (Known({node, 0}) == nullptr) continue;
+    std::string text;
+    for (const int64_t number : numbers) text += (text.empty() ? "" : ", ") + std::to_string(number);
+    lines.push_back(graph_[node].def->name() + " = [" + text + "] (first call)");
+  }
+  return lines;
+}
+
 AssumptionSet ShapeValues::AssumptionsOf(const std::string& node, int port) const {
   const int at = graph_.Find(node);
-  return at < 0 ? 0 : AssumptionsOf(TensorRef{at, port});
+  return at < 0 ? 0 : AssumptionsOf(TensorRef{at, port}) & ~kSeenNumber;
 }
 
 AssumptionSet ShapeValues::AssumptionsOf(const TensorRef& tensor) const {

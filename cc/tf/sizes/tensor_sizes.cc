@@ -229,7 +229,8 @@ absl::Status TensorSizes::Infer(const Deadline& deadline, const Watch& watch) {
   deadline.Check();
   values_ = dimensions_ == nullptr ? std::make_unique<ShapeValues>(item_.graph, *properties_, unknown_dim_, no_labels_)
                                    : std::make_unique<ShapeValues>(item_.graph, *properties_, unknown_dim_,
-                                                                   dimensions_->open(), dimensions_->recorded());
+                                                                   dimensions_->open(), dimensions_->recorded(),
+                                                                   dimensions_->seen());
   if (watch) watch(true);
   values_->Refine(deadline);
   if (watch) watch(false);
@@ -262,6 +263,10 @@ std::vector<ShapeValues::OpenNode> TensorSizes::OpenNodes() const {
 
 std::vector<std::string> TensorSizes::RecordedLines() const {
   return values_ == nullptr ? std::vector<std::string>() : values_->RecordedLines();
+}
+
+std::vector<std::string> TensorSizes::SeenLines() const {
+  return values_ == nullptr ? std::vector<std::string>() : values_->SeenLines();
 }
 
 std::optional<int64_t> TensorSizes::ScalarOf(const std::string& node, int port) const {

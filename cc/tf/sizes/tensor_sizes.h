@@ -75,8 +75,10 @@ class TensorSizes {
   // See ShapeValues.
   std::vector<ShapeValues::OpenNode> OpenNodes() const;
   std::vector<std::string> RecordedLines() const;
+  std::vector<std::string> SeenLines() const;
 
-  // The value of a whole number that the graph makes of shapes and constants alone; nothing where it does not.
+  // The value of a whole number that the graph makes of shapes and constants alone, not of what one call was given;
+  // nothing where it does not.
   std::optional<int64_t> ScalarOf(const std::string& node, int port) const;
 
   // Ops that were evaluated to know sizes.

@@ -127,5 +127,20 @@ TEST(ArgumentSizes, ANameThatTheFunctionHasNot) {
   EXPECT_EQ(sizes.assumed, Lines{"images:0"});
 }
 
+TEST(ArgumentSizes, NumbersOfTheFirstCall) {
+  std::vector<SeenValue> values;
+  ASSERT_TRUE(ParseSeenValues("2=1200 1200;5=7", &values));
+  ASSERT_EQ(values.size(), 2u);
+  EXPECT_EQ(values[0].argument, 2);
+  EXPECT_EQ(values[0].numbers, (std::vector<int64_t>{1200, 1200}));
+  EXPECT_EQ(values[1].argument, 5);
+  EXPECT_EQ(values[1].numbers, (std::vector<int64_t>{7}));
+  EXPECT_TRUE(ParseSeenValues("", &values));
+  EXPECT_TRUE(values.empty());
+  for (const char* wrong : {"2", "=3", "2=", "2=-1", "2=1,2", "2=1  2", "x=1", "2=1;", ";2=1", "2=1 "}) {
+    EXPECT_FALSE(ParseSeenValues(wrong, &values)) << wrong;
+  }
+}
+
 }  // namespace
 }  // namespace lms

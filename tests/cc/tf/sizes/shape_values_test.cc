@@ -39,9 +39,11 @@ constexpr int64_t kAssumed = 32;
 // The shapes of a graph as shape inference and ShapeValues know them.
 class Shapes {
  public:
-  explicit Shapes(const tensorflow::grappler::GrapplerItem& item) : item_(item), properties_(item_) {
+  explicit Shapes(const tensorflow::grappler::GrapplerItem& item, const RecordedShapes& recorded = {},
+                  const ShapeValues::SeenNumbers& seen = {})
+      : item_(item), properties_(item_) {
     EXPECT_TRUE(properties_.InferStatically(true, false, true, false).ok());
-    values_ = std::make_unique<ShapeValues>(item_.graph, properties_, kAssumed, labels_);
+    values_ = std::make_unique<ShapeValues>(item_.graph, properties_, kAssumed, labels_, recorded, seen);
     const std::string before = item_.graph.DebugString();
     values_->Refine();
     EXPECT_EQ(item_.graph.DebugString(), before);
@@ -149,6 +151,61 @@ TEST(ShapeValues, ArithmeticOnShapesIsEvaluatedThroughAnyNumberOfReshapes) {
 TEST(ShapeValues, WhatIsKnownIsNotEvaluated) {
   Shapes shapes(testing::TrainChain(3));
   EXPECT_EQ(shapes.values().evaluations(), 0);
+}
+
+// A feed of two numbers, and zeros [their sum, the second one].
+GraphBuilder ZerosOfNumbers() {
+  GraphBuilder b;
+  b.Add("numbers", "Placeholder", {}, {Type("dtype", DT_INT32), testing::Shape("shape", {2})});
+  b.item().feed.emplace_back("numbers", tensorflow::Tensor());
+  Number(&b, "axis", 0);
+  b.Add("sum", "Sum", {"numbers", "axis"}, {Type("T", DT_INT32), Type("Tidx", DT_INT32)});
+  b.Add("parts", "Unpack", {"numbers"}, {Type("T", DT_INT32), Int("num", 2)});
+  Pack(&b, "dims", {"sum", "parts:1"});
+  Fill(&b, "zeros", "dims");
+  b.Float("tanh", "Tanh", {"zeros"});
+  b.Fetch("tanh");
+  return b;
+}
+
+TEST(ShapeValues, NumbersThatTheFirstCallWasGivenAreFollowed) {
+  GraphBuilder b = ZerosOfNumbers();
+  const ShapeValues::SeenNumbers seen = {{"numbers", {12, 5}}, {"no_such_node", {1}}};
+  Shapes shapes(b.item(), {}, seen);
+  EXPECT_EQ(shapes.Of("tanh"), (Dims{17, 5}));
+  EXPECT_TRUE(shapes.Assumed("tanh").empty());
+  EXPECT_EQ(shapes.values().SeenLines(), (std::vector<std::string>{"numbers = [12, 5] (first call)"}));
+  // What other calls bring is looked for where the size arises, and nowhere else.
+  const std::vector<ShapeValues::OpenNode> open = shapes.values().OpenNodes();
+  ASSERT_EQ(open.size(), 1);
+  EXPECT_EQ(open[0].name, "zeros");
+  EXPECT_EQ(open[0].elements, 85);
+  EXPECT_TRUE(open[0].told);
+  EXPECT_FALSE(open[0].recorded);
+  // A number of iterations is another matter: it must hold for every call.
+  EXPECT_EQ(shapes.values().ScalarOf("sum", 0), std::nullopt);
+
+  Shapes without(b.item());
+  EXPECT_EQ(without.Of("tanh"), (Dims{kAssumed, kAssumed}));
+  EXPECT_TRUE(without.values().SeenLines().empty());
+}
+
+TEST(ShapeValues, WhatTheRunHasShownCountsMoreThanTheFirstCall) {
+  GraphBuilder b = ZerosOfNumbers();
+  Shapes shapes(b.item(), {{"zeros:0", {40, 7}}}, {{"numbers", {12, 5}}});
+  EXPECT_EQ(shapes.Of("tanh"), (Dims{40, 7}));
+  EXPECT_TRUE(shapes.values().SeenLines().empty());
+  ASSERT_EQ(shapes.values().OpenNodes().size(), 1);
+  EXPECT_TRUE(shapes.values().OpenNodes()[0].recorded);
+}
+
+TEST(ShapeValues, NumbersThatDoNotFitTheArgumentAreNotTaken) {
+  GraphBuilder b = ZerosOfNumbers();
+  for (const std::vector<int64_t>& numbers : {std::vector<int64_t>{12}, {12, 5, 1}, {int64_t{1} << 40, 5}}) {
+    Shapes shapes(b.item(), {}, {{"numbers", numbers}});
+    EXPECT_EQ(shapes.Of("tanh"), (Dims{kAssumed, kAssumed}));
+    EXPECT_TRUE(shapes.values().SeenLines().empty());
+  }
 }
 
 // Repeats x [4, 3] three times along axis 1, as tf.repeat does; its gradient is a Sum over the new axis.
