@@ -196,7 +196,8 @@ def max_size(
         that can be pickled by name (defined at the top of a module). Or a function (size, budget)
         that says whether a run succeeds, budget 0 being without lms.
       precision: the search ends when it knows the answer to this share of it; the default, 0.01,
-        is exact below 200 and 1% above. 0: exact.
+        is exact below 200 and 1% above. 0: exact. With max_slowdown a size that takes 98% of it
+        ends the search as well, where the rest would buy less than twice this share.
       progress: what is being tried, on stderr: True, False, or None (default): where that is a
         terminal. Or a function that is given a line of text before each size.
       options: those of lms.enable(), but memory_budget.

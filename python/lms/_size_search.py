@@ -15,6 +15,7 @@ class Trial:
 
     peak_bytes: predicted; with lms: of the rewritten step. needed_bytes: the least budget found.
     overhead: the predicted added time, as a share of the step's.
+    fixed_bytes: of needed_bytes, what any size takes, such as weights; 0: not known.
     status: as of a report; "skipped" and "failed" are sizes that could not be planned, which count
       as not fitting. reason: then why.
     """
@@ -26,6 +27,7 @@ class Trial:
     overhead: float = 0.0
     status: str = ""
     reason: str = ""
+    fixed_bytes: int = 0
 
     @property
     def planned(self) -> bool:
@@ -37,6 +39,9 @@ class Trial:
 _GROWTH = (1.25, 1.5, 2.0, 4.0)
 # How much larger it may be, where there is a line to go by.
 _STRIDE = 16.0
+# Of the added time that is allowed, the share that is as good as all of it. Near the limit plans
+# of neighbouring sizes differ by as much, and no prediction of time is better.
+_ENOUGH = 0.98
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,8 +53,10 @@ class Search:
     middle. Sizes from 1 to a million are told apart to 2% by 25 trials at most.
 
     least, most, multiple: the sizes that are tried.
-    precision: the share of the answer to which it is to be known.
-    slowdown: the most added time that fits; None: any. Where it decides, guesses go by it.
+    precision: the share of the answer to which it is to be known; 0: exactly.
+    slowdown: the most added time that fits; None: any. Where it decides, guesses go by it, and
+      unless the answer is to be exact a size that takes _ENOUGH of it ends the search, where
+      that line promises no size that is larger by twice the precision.
     """
 
     least: int
@@ -78,6 +85,8 @@ class Search:
             trial = trials[size] = try_size(size)
             if trial.fits:
                 low = trial
+                if self._is_enough(trial, high, trials):
+                    break
             else:
                 high = trial
             if high is None:
@@ -91,6 +100,15 @@ class Search:
             guess = self._line(trials, budget) if trust else None
             size = self._between(bottom, high.size, guess)
         return (low.size if low else 0), tuple(trials[size] for size in sorted(trials))
+
+    def _is_enough(self, low: Trial, high: Trial | None, trials: Mapping[int, Trial]) -> bool:
+        """Whether what is left of the added time that is allowed buys next to nothing."""
+        if not self.slowdown or not self.precision or high is None:
+            return False
+        reached = self._slowed(trials, self.slowdown)
+        close = low.size * (1 + 2 * self.precision)
+        used = low.status == "rewritten" and low.overhead >= self.slowdown * _ENOUGH
+        return used and reached is not None and reached <= close
 
     def _close(self, size: int) -> float:
         return max(self.multiple, size * self.precision)
@@ -118,25 +136,43 @@ class Search:
         return min(max(inside, self._rounded(low + self.multiple)), high - self.multiple)
 
     def _line(self, trials: Mapping[int, Trial], budget: int) -> float | None:
-        """Where a line through the two trials nearest to a limit meets it: that on the added time
-        where steps are rewritten and one is set, else the budget."""
+        """Where a line meets a limit: that on the added time where steps are rewritten and one is
+        set, else the budget."""
         planned = [trial for trial in trials.values() if trial.planned]
         if any(trial.status == "rewritten" for trial in planned):
             if self.slowdown is None:
                 return None
-            kept = [(t.size, t.overhead) for t in planned if t.status == "rewritten"]
-            fitting = [t.size for t in planned if t.status == "fits"]
-            # Where steps need no help yet, the added time begins.
-            kept += [(size, 0.0) for size in fitting if size == max(fitting)]
-            return _meets(kept, self.slowdown)
-        return _meets([(trial.size, trial.needed_bytes) for trial in planned], budget)
+            # Between what is enough and what is too much.
+            return self._slowed(trials, self.slowdown * (1 + _ENOUGH) / 2)
+        points = [(float(trial.size), float(trial.needed_bytes)) for trial in planned]
+        if len(planned) == 1 and planned[0].fixed_bytes:
+            points.append((0.0, float(planned[0].fixed_bytes)))
+        return _meets(points, budget)
+
+    @staticmethod
+    def _slowed(trials: Mapping[int, Trial], slowdown: float) -> float | None:
+        """The size at which the added time comes to so much, by a line."""
+        kept = [(float(t.size), t.overhead) for t in trials.values() if t.status == "rewritten"]
+        # Where steps need no help yet, the added time begins.
+        fitting = [trial.size for trial in trials.values() if trial.status == "fits"]
+        kept += [(float(size), 0.0) for size in fitting if size == max(fitting)]
+        return _meets(kept, slowdown)
 
 
-def _meets(points: list[tuple[int, float]], limit: float) -> float | None:
-    """The size at which a line through the two points nearest to the limit meets it."""
+def _meets(points: list[tuple[float, float]], limit: float) -> float | None:
+    """Where a line meets the limit, above 0: one through the nearest points on both sides of it,
+    or, where there are none, through the two nearest to it."""
+    under = max((point for point in points if point[1] <= limit), key=_value, default=None)
+    over = min((point for point in points if point[1] > limit), key=_value, default=None)
     near = sorted(points, key=lambda point: (abs(point[1] - limit), point[0]))[:2]
+    if under is not None and over is not None:
+        near = [under, over]
     if len(near) < 2 or near[0][1] == near[1][1]:
         return None
-    (size, value), (other, other_value) = near
-    guess = size + (limit - value) * (other - size) / (other_value - value)
+    (place, value), (other, other_value) = near
+    guess = place + (limit - value) * (other - place) / (other_value - value)
     return guess if guess > 0 else None
+
+
+def _value(point: tuple[float, float]) -> float:
+    return point[1]

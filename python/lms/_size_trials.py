@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -100,12 +101,14 @@ class Sizes:
         if isinstance(report, str) or report.status in UNPLANNED:
             return _unplanned(size, report)
         peak = report.peak_before_bytes
-        return Trial(size, peak <= self.budget, peak, peak, status=report.status)
+        fits, fixed = peak <= self.budget, report.resident_bytes
+        return Trial(size, fits, peak, peak, status=report.status, fixed_bytes=fixed)
 
     def rewritten(self, max_slowdown: float | None) -> Callable[[int], Trial]:
         def trial(size: int) -> Trial:
             if size in self._stock and self.stock(size).fits:
-                return self.stock(size)  # as it is: there is nothing to plan
+                # As it is: there is nothing to plan. With lms its line leads nowhere.
+                return dataclasses.replace(self.stock(size), fixed_bytes=0)
             self._tell(f"with lms: {self._what} {size}")
             report = self._tried(size, self.budget)
             if isinstance(report, str) or report.status in UNPLANNED:

@@ -342,3 +342,43 @@ def test_the_search_takes_few_plans_where_the_added_time_decides():
     tried = []
     exact, _ = Search(1, 65536, 1, 0.0, slowdown=0.1).largest(try_size, 10**9, 85)
     assert try_size(exact).fits and not try_size(exact + 1).fits
+
+
+def test_one_trial_tells_where_a_step_of_given_weights_fills_the_budget():
+    """Weights are there at any size; the rest grows with it."""
+
+    def try_size(size):
+        tried.append(size)
+        needed = 240 + 180 * size
+        return Trial(size, needed <= 15_400, needed, needed, status="fits", fixed_bytes=240)
+
+    tried: list[int] = []
+    found, _ = Search(1, 65536, 1, 0.01).largest(try_size, 15_400, 0)
+    assert found == 84
+    assert tried == [8, 85, 84]
+
+
+def test_added_time_that_is_nearly_what_is_allowed_ends_the_search():
+    """From 98% of it on, but only where the rest would buy no larger size."""
+
+    def slowed(added):
+        def try_size(size):
+            tried.append(size)
+            now = added(size)
+            return Trial(size, now <= 0.1, 0, 0, now, "rewritten" if size > 100 else "fits")
+
+        tried: list[int] = []
+        found, _ = Search(1, 65536, 1, 0.01, slowdown=0.1).largest(try_size, 10**9, 100)
+        return found, tried
+
+    def steep(size):
+        return max(0.0, (size - 100) / 3000)
+
+    found, tried = slowed(steep)
+    assert 0.098 <= steep(found) <= 0.1 and len(tried) <= 4, (found, tried)
+
+    def flat(size):
+        return 0.0 if size <= 100 else 0.0985 + 0.0015 * (size - 100) / 900
+
+    found, tried = slowed(flat)
+    assert found == pytest.approx(1000, rel=0.02), tried
