@@ -20,7 +20,9 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 import keras
 from _measure import machine, machine_line, write_results
-from lms import _devices, _plan, _tf_plan
+from lms._planning import plan as _plan
+from lms._settings import devices as _devices
+from lms._tf import plan as _tf_plan
 from planning_time import DEVICE, application, transformer48
 from rich import box
 from rich.console import Console

@@ -21,7 +21,7 @@ import tempfile
 from typing import Any
 
 from _machine import machine_facts
-from lms import _report_html
+from lms._reports import html_page as _report_html
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 LIMIT_MS = 200

@@ -1,13 +1,18 @@
-"""Checks that includes between the folders of cc/ ("rooms") point one way.
+"""Checks that includes and imports between folders ("rooms") point one way.
 
 Each folder of cc/core and cc/tf has a README.md that says what lives there, and, in a line
 "May include: core/base, core/graph.", the other rooms that its files may include. A file that
 includes another room, a room without such a line, and lines that lead round in a circle are
 errors. cc/cli and cc/python stand above and may include all.
+
+The folders of python/lms say so in the docstring of their __init__.py, in a line "May import:
+_base, _tf.". Modules beside them stand above; _native and memory, which need no room, may be
+imported by all. Private modules of TensorFlow and Keras are for python/lms/_tf alone.
 """
 
 from __future__ import annotations
 
+import ast
 import re
 import sys
 from collections.abc import Iterator
@@ -17,6 +22,11 @@ ROOT = Path(__file__).resolve().parent.parent
 
 _MAY = re.compile(r"^May include: (nothing else|[\w/, ]+)\.$", re.M)
 _INCLUDE = re.compile(r'^#include "cc/([^"]+)/[^"/]+"', re.M)
+_MAY_IMPORT = re.compile(r"^May import: (nothing else|[\w, ]+)\.$", re.M)
+# Beside the rooms of python/lms, below all of them.
+_FOR_ALL = ("_native", "memory")
+_PRIVATE = ("tensorflow.python", "tensorflow.core", "keras.src", "tf_keras.src")
+_TOUCHES_PRIVATE = "_tf"
 
 
 def allowed(cc: Path) -> tuple[dict[str, set[str]], list[str]]:
@@ -66,6 +76,65 @@ def wrong_includes(cc: Path, rooms: dict[str, set[str]]) -> Iterator[str]:
                     yield f"{path} includes cc/{other}, which cc/{name} may not"
 
 
+def python_rooms(package: Path) -> tuple[dict[str, set[str]], list[str]]:
+    """What each folder of the package may import, and problems of their docstrings."""
+    rooms: dict[str, set[str]] = {}
+    problems = []
+    for init in sorted(package.glob("*/__init__.py")):
+        name = init.parent.name
+        found = _MAY_IMPORT.search(ast.get_docstring(ast.parse(init.read_text("utf-8"))) or "")
+        if found is None:
+            problems.append(f"{package.name}/{name}/__init__.py has no line 'May import: …'")
+            continue
+        text = found.group(1)
+        rooms[name] = set() if text == "nothing else" else set(text.split(", "))
+    for name, others in rooms.items():
+        problems += [f"{package.name}/{name}: no room {other}" for other in others - rooms.keys()]
+    return rooms, problems
+
+
+def imported(source: str) -> Iterator[str]:
+    """The modules that a source imports, anywhere in it: "lms._tf.entry", "keras.src"."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+        elif isinstance(node, ast.Call) and node.args:
+            # importlib.import_module("keras.src.backend")
+            called = getattr(node.func, "attr", getattr(node.func, "id", ""))
+            name = node.args[0]
+            if called == "import_module" and isinstance(name, ast.Constant):
+                yield str(name.value)
+
+
+def wrong_imports(package: Path, rooms: dict[str, set[str]]) -> Iterator[str]:
+    def under(name: str, parent: str) -> bool:
+        return name == parent or name.startswith(parent + ".")
+
+    for source in sorted(package.rglob("*.py")):
+        path = source.relative_to(package.parent).as_posix()
+        room = source.parent.name if source.parent != package else ""
+        for name in sorted(set(imported(source.read_text(encoding="utf-8")))):
+            if room != _TOUCHES_PRIVATE and any(under(name, private) for private in _PRIVATE):
+                yield f"{path} imports {name}: private modules are for {_TOUCHES_PRIVATE} alone"
+            if room not in rooms or not under(name, package.name):
+                continue
+            other = name.split(".")[1] if "." in name else ""
+            if other not in (room, *rooms[room], *_FOR_ALL):
+                what = f"{package.name}.{other}" if other else package.name
+                yield f"{path} imports {what}, which {package.name}/{room} may not"
+
+
+def check_python(package: Path) -> list[str]:
+    """All that is wrong with the rooms of the Python package, a line each."""
+    rooms, problems = python_rooms(package)
+    around = circle(rooms)
+    if around:
+        problems.append(f"these may import each other in a circle: {', '.join(around)}")
+    return problems + list(wrong_imports(package, rooms))
+
+
 def check(cc: Path) -> list[str]:
     """All that is wrong, a line each."""
     rooms, problems = allowed(cc)
@@ -76,7 +145,7 @@ def check(cc: Path) -> list[str]:
 
 
 def main() -> int:
-    problems = check(ROOT / "cc")
+    problems = check(ROOT / "cc") + check_python(ROOT / "python" / "lms")
     for problem in problems:
         print(problem)
     return 1 if problems else 0

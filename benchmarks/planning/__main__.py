@@ -29,7 +29,10 @@ import tensorflow as tf  # noqa: E402
 _IMPORTED = time.perf_counter(), time.process_time()
 
 from _measure import in_child, machine, machine_line, write_results  # noqa: E402
-from lms import _devices, _plan, _process_memory, _tf_plan  # noqa: E402
+from lms._planning import plan as _plan  # noqa: E402
+from lms._planning import process_memory as _process_memory  # noqa: E402
+from lms._settings import devices as _devices  # noqa: E402
+from lms._tf import plan as _tf_plan  # noqa: E402
 from rich import box  # noqa: E402
 from rich.console import Console  # noqa: E402
 from rich.table import Table  # noqa: E402
@@ -85,7 +88,7 @@ def child_accuracy(name: str) -> dict[str, Any]:
     batch = BATCHES[name]
     report = lms.plan(lambda: steps.STEPS[name](None)[0], batch)
     model, _ = steps.STEPS[name](batch)
-    from lms import _tf_plan_keras
+    from lms._tf import plan_keras as _tf_plan_keras
 
     x, y = _tf_plan_keras.specifications(model, [batch])
     data = [tf.constant(_process_memory.batch_like(spec)) for spec in (x, y)]

@@ -21,17 +21,18 @@ _loader.load()
 
 # The native library is in place: the rest of the package may import it.
 from lms import memory  # noqa: E402
-from lms._calibrate import Calibration, calibrate  # noqa: E402
-from lms._devices import Device, devices  # noqa: E402
-from lms._errors import OptionError  # noqa: E402
-from lms._hints import checkpoints, hint_layers, keep, recompute, swap  # noqa: E402
+from lms._base.errors import OptionError  # noqa: E402
+from lms._control.calibrate import Calibration, calibrate  # noqa: E402
+from lms._control.hints import checkpoints, hint_layers, keep, recompute, swap  # noqa: E402
+from lms._control.latest import report  # noqa: E402
+from lms._control.swap import SwapStatistics, swap_statistics  # noqa: E402
+from lms._control.switch import configure, disable, enable, enabled, rewriter_config  # noqa: E402
+from lms._control.verify import Difference, VerifyResult, verify  # noqa: E402
 from lms._loader import version as _version  # noqa: E402
-from lms._max_size import LargestSize, Trial, max_batch_size, max_size  # noqa: E402
-from lms._plan import plan  # noqa: E402
-from lms._report import Report, clear_reports, load_report, report, reports  # noqa: E402
-from lms._swap import SwapStatistics, swap_statistics  # noqa: E402
-from lms._switch import configure, disable, enable, enabled, rewriter_config  # noqa: E402
-from lms._verify import Difference, VerifyResult, verify  # noqa: E402
+from lms._planning.max_size import LargestSize, Trial, max_batch_size, max_size  # noqa: E402
+from lms._planning.plan import plan  # noqa: E402
+from lms._reports.report import Report, clear_reports, load_report, reports  # noqa: E402
+from lms._settings.devices import Device, devices  # noqa: E402
 
 __version__ = _version()
 

@@ -35,10 +35,13 @@ except (ImportError, AttributeError) as error:
         "rewrite. All of lms but lms.keras works without Keras."
     ) from error
 
-from lms import _report, _switch, _tensorboard, memory
-from lms._failure import fail_if_injected, shielded
-from lms._tf_keras import when_keras_2
-from lms._tf_patch import Patch
+from lms import memory
+from lms._base.failure import fail_if_injected, shielded
+from lms._control import switch as _switch
+from lms._reports import report as _report
+from lms._reports import tensorboard as _tensorboard
+from lms._tf.keras import when_keras_2
+from lms._tf.patch import Patch
 
 __all__ = ["MemoryBudget", "TensorBoard"]
 

@@ -148,7 +148,8 @@ def _variable_checks() -> Iterator[Check]:
     import difflib
 
     import lms
-    from lms import _native, _options
+    from lms import _native
+    from lms._settings import options as _options
 
     group = "environment"
     names = {"LMS_" + spec["name"].upper(): spec["name"] for spec in _native.option_specs()}

@@ -138,7 +138,7 @@ def run(args: argparse.Namespace, out: Output) -> int:
 
 def verdict(report: Any) -> str:
     """In a line."""
-    from lms._report import format_bytes
+    from lms._base.format import format_bytes
 
     before = format_bytes(report.peak_before_bytes)
     after = format_bytes(report.peak_after_bytes)

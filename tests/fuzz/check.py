@@ -16,7 +16,7 @@ from typing import Any
 import lms
 import numpy as np
 import tensorflow as tf
-from lms import _tf_context
+from lms._tf import context as _tf_context
 from program import Step
 
 HERE = os.path.dirname(os.path.abspath(__file__))

@@ -10,7 +10,7 @@ from typing import Any
 import lms
 import numpy as np
 import tensorflow as tf
-from lms import _tf_context
+from lms._tf import context as _tf_context
 from steps import named
 
 # What a plan may be wrong by: tensors too small for it, and the workspace of kernels.

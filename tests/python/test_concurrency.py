@@ -22,7 +22,8 @@ def run(code: str) -> str:
         tf.config.threading.set_intra_op_parallelism_threads(1)
         tf.config.threading.set_inter_op_parallelism_threads(1)
         import lms
-        from lms import _native, _switch
+        from lms import _native
+        from lms._control import switch as _switch
         from helpers import make_step, reports_on
         THREADS = {THREADS}
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import lms
 import pytest
-from lms import _format
+from lms._base import format as _format
 from patience import HANGS
 
 pytestmark = pytest.mark.slow

@@ -7,7 +7,9 @@ import lms
 import pytest
 import tensorflow as tf
 from helpers import make_open_step, make_step, optimized_nodes, reports_on, rows
-from lms import _failure, _feedback, _native
+from lms import _native
+from lms._base import failure as _failure
+from lms._learnt import feedback as _feedback
 from patience import HANGS
 
 # Places of _native.failure_places() that steps pass, and what is left to tell of them.

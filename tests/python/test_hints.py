@@ -9,7 +9,8 @@ import lms
 import pytest
 import tensorflow as tf
 from helpers import reports_on, run_python
-from lms import _failure, _tf_hints
+from lms._base import failure as _failure
+from lms._tf import hints as _tf_hints
 from steps import BATCH, TILE, WIDTH, descend, inputs, named, weights
 
 AMPLE = 1 << 30  # a budget that any of these steps fits

@@ -128,7 +128,7 @@ def test_the_callback():
 
     with pytest.raises(KeyboardInterrupt):
         make_model().fit(x, y, verbose=0, callbacks=[budget, Stop()])
-    assert lms._switch.current() is None
+    assert lms._control.switch.current() is None
 
 
 def test_tensorboard(tmp_path):

@@ -15,7 +15,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from keras_forms import BATCH, data, dense
-from lms import _failure, _native, _switch
+from lms import _native
+from lms._base import failure as _failure
+from lms._control import switch as _switch
 from tensorflow.core.util import event_pb2
 from test_keras_xla import gpu  # noqa: F401 (a fixture)
 

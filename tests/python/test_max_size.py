@@ -7,8 +7,10 @@ import dataclasses
 import lms
 import pytest
 import tensorflow as tf
-from lms import _native, _process_memory, _size_trials
-from lms._size_search import Search, Trial
+from lms import _native
+from lms._planning import process_memory as _process_memory
+from lms._planning import size_trials as _size_trials
+from lms._planning.size_search import Search, Trial
 from planning_steps import dense, narrow
 
 WIDTH, LAYERS = 64, 12

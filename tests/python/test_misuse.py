@@ -4,7 +4,7 @@ import lms
 import pytest
 import tensorflow as tf
 from helpers import lms_nodes, make_step, optimized_nodes, reports_on
-from lms import _switch
+from lms._control import switch as _switch
 from tensorflow.python.eager import context
 from test_session import train
 

@@ -5,7 +5,9 @@ import pathlib
 import lms
 import numpy as np
 import pytest
-from lms import _native, _options, _switch
+from lms import _native
+from lms._control import switch as _switch
+from lms._tf import entry as _tf_entry
 
 NAMES = [spec["name"] for spec in _native.option_specs()]
 
@@ -195,6 +197,6 @@ def test_the_entry_does_not_depend_on_the_order_of_the_options():
     options = {"memory_budget": "min", "strict": True, "unknown_dim": 3}
     backwards = dict(reversed(list(options.items())))
     entries = [
-        _options.as_entry(o).SerializeToString(deterministic=True) for o in (options, backwards)
+        _tf_entry.as_entry(o).SerializeToString(deterministic=True) for o in (options, backwards)
     ]
     assert entries[0] == entries[1]

@@ -85,7 +85,7 @@ def test_the_sdist_holds_what_the_build_needs_and_no_results_of_one(
         ("cc", ("*.cc", "*.h")),
         ("third_party", ("*.cmake", "*.in", "query.py")),
         ("python/lms_cli", ("*.py",)),
-        ("python/lms", ("*.py", "*.pyi", "py.typed", "_html/*")),
+        ("python/lms", ("*.py", "*.pyi", "py.typed", "_reports/page/*")),
         ("tests/cc", ("*.cc", "CMakeLists.txt")),
     ):
         for pattern in patterns:

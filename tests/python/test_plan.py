@@ -9,7 +9,11 @@ import lms
 import numpy as np
 import pytest
 import tensorflow as tf
-from lms import _devices, _native, _switch, _tf_plan, _tf_plan_keras_3
+from lms import _native
+from lms._control import switch as _switch
+from lms._settings import devices as _devices
+from lms._tf import plan as _tf_plan
+from lms._tf import plan_keras_3 as _tf_plan_keras_3
 
 # One activation is 128 KiB of some 3 MiB: which of two ops runs first is a draw of the model of the
 # executor, and moves the peak by that much.

@@ -6,7 +6,7 @@ import lms
 import pytest
 import tensorflow as tf
 from helpers import reports_on, rows
-from lms import _tf_context
+from lms._tf import context as _tf_context
 
 _numbers = itertools.count()
 

@@ -7,7 +7,8 @@ import sys
 import lms
 import pytest
 from helpers import make_step, reports_on
-from lms import _native, _report
+from lms import _native
+from lms._reports import report as _report
 
 MIB = 2**20
 RAW = {

@@ -8,7 +8,10 @@ from pathlib import Path
 import lms
 import pytest
 from helpers import make_step, reports_on
-from lms import _report_json, _report_perfetto, _report_plot, _report_text
+from lms._reports import as_json as _report_json
+from lms._reports import perfetto as _report_perfetto
+from lms._reports import plot as _report_plot
+from lms._reports import text as _report_text
 
 SCHEMA = json.loads((Path(lms.__file__).parent / "report.schema.json").read_text(encoding="utf-8"))
 

@@ -17,7 +17,7 @@ import shutil
 
 import pytest
 from html_reports import FATES, HOSTILE, ROLES, synthetic, unchanged
-from lms import _report_html
+from lms._reports import html_page as _report_html
 
 FILES = pathlib.Path(_report_html.__file__).parent / "_html"
 ROOT = pathlib.Path(__file__).resolve().parents[2]

@@ -1,4 +1,4 @@
-"""tools/rooms.py: includes between the folders of cc/ point one way."""
+"""tools/rooms.py: includes and imports between the folders of cc/ and python/lms point one way."""
 
 import pathlib
 import shutil
@@ -71,3 +71,60 @@ def test_a_room_that_is_not_there(cc):
     allow(cc / "core" / "base", "core/cellar")
     (problem,) = rooms.check(cc)
     assert problem == "cc/core/base/README.md: no room core/cellar"
+
+
+@pytest.fixture(name="package")
+def copy_of_the_package(tmp_path):
+    shutil.copytree(
+        ROOT / "python" / "lms", tmp_path / "lms", ignore=shutil.ignore_patterns("*.so")
+    )
+    return tmp_path / "lms"
+
+
+def append(path, line):
+    path.write_text(path.read_text(encoding="utf-8") + line + "\n", encoding="utf-8")
+
+
+def test_our_own_package():
+    assert rooms.check_python(ROOT / "python" / "lms") == []
+
+
+def test_an_import_that_points_up(package):
+    append(package / "_base" / "format.py", "from lms._tf import entry")
+    append(package / "_settings" / "options.py", "def late():\n    import lms._tf.entry")
+    assert rooms.check_python(package) == [
+        "lms/_base/format.py imports lms._tf, which lms/_base may not",
+        "lms/_settings/options.py imports lms._tf, which lms/_settings may not",
+    ]
+
+
+def test_the_package_as_a_whole_is_above_its_rooms(package):
+    append(package / "_tf" / "state.py", "import lms")
+    (problem,) = rooms.check_python(package)
+    assert problem == "lms/_tf/state.py imports lms, which lms/_tf may not"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "from tensorflow.python.eager import context",
+        "import keras.src.backend",
+        "import importlib; importlib.import_module('tf_keras.src.engine')",
+    ],
+)
+def test_private_modules_are_for_one_room(package, line):
+    append(package / "_tf" / "state.py", line)
+    assert rooms.check_python(package) == []
+    append(package / "_learnt" / "sizes.py", line)
+    append(package / "memory.py", line)
+    first, second = rooms.check_python(package)
+    assert first.startswith("lms/_learnt/sizes.py imports ") and "for _tf alone" in first
+    assert second.startswith("lms/memory.py imports ")
+
+
+def test_rooms_of_the_package_say_what_they_may(package):
+    init = package / "_base" / "__init__.py"
+    init.write_text('"""Something.\n\nMay import: _control.\n"""\n', encoding="utf-8")
+    assert any("in a circle" in problem for problem in rooms.check_python(package))
+    init.write_text('"""Something."""\n', encoding="utf-8")
+    assert any("has no line 'May import" in problem for problem in rooms.check_python(package))

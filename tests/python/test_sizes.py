@@ -5,7 +5,8 @@ import threading
 import lms
 import tensorflow as tf
 from helpers import lms_nodes, make_open_step, reports_on, rows
-from lms import _tf_arguments, _tf_context
+from lms._tf import arguments as _tf_arguments
+from lms._tf import context as _tf_context
 
 
 def measured_peak(step, *args):

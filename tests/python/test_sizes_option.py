@@ -58,7 +58,7 @@ def test_a_contradiction_in_an_entry_written_by_hand_is_a_failed_report():
 
 
 def test_the_option_in_its_forms(monkeypatch):
-    from lms import _switch
+    from lms._control import switch as _switch
 
     lms.enable(unknown_dim={"images": np.int32(64), "tokens:1": 128, "": 8})
     assert _switch.current() == {"unknown_dim": "images=64, tokens:1=128, =8"}

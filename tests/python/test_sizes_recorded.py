@@ -97,7 +97,9 @@ def test_what_an_argument_tells_is_known_to_the_first_plan():
     assert "assumed" not in first.reason and first.status == "rewritten"
     assert any(line == "count = [1024] (first call)" for line in first.sizes)
     predicted = first.peak_before_bytes - first.resident_bytes
-    assert -0.02 * taken[1024] < predicted - taken[1024] <= 2 * 1024 * WIDTH * 4 + 0.02 * taken[1024]
+    assert (
+        -0.02 * taken[1024] < predicted - taken[1024] <= 2 * 1024 * WIDTH * 4 + 0.02 * taken[1024]
+    )
     # More rows than the first call told are recorded by the call that has them.
     last = others[-1]
     assert any("= 1600 (earlier steps)" in line for line in last.sizes)

@@ -4,7 +4,9 @@ import lms
 import pytest
 import tensorflow as tf
 from helpers import make_step, reports_on
-from lms import _native, _swap, _tf_link
+from lms import _native
+from lms._control import swap as _swap
+from lms._tf import link as _tf_link
 
 GPU = "/job:localhost/replica:0/task:0/device:GPU:0"
 FIGURES = [12000.0, 13000.0, 9000.0, 10000.0, 20.0]
@@ -13,7 +15,7 @@ FIGURES = [12000.0, 13000.0, 9000.0, 10000.0, 20.0]
 @pytest.fixture(autouse=True)
 def own_link(tmp_path, monkeypatch):
     monkeypatch.setenv("LMS_PROFILE_DIR", str(tmp_path / "profiles"))
-    monkeypatch.setattr(_swap, "_host_link_known", False)
+    monkeypatch.setattr(_tf_link, "_host_link_known", False)
 
 
 @pytest.fixture
@@ -93,7 +95,7 @@ def test_a_measurement_that_fails_leaves_training_alone(gpu, monkeypatch, caplog
 
 def test_without_a_gpu_there_is_no_link_to_the_host():
     assert _tf_link.first_gpu() is None
-    assert _swap.measure_host_link() == ""
+    assert _tf_link.measure_host_link() == ""
     assert _swap.measure_anew({}) == ""
     assert _swap.measure_anew({"swap": False, "swap_to": "disk"}) == ""
 

@@ -9,16 +9,13 @@ import weakref
 import lms
 import pytest
 from helpers import lms_nodes, make_step, reports_on
-from lms import (
-    _options,
-    _switch,
-    _tf_calls,
-    _tf_context,
-    _tf_entry,
-    _tf_keras,
-    _tf_patch,
-    _tf_state,
-)
+from lms._control import switch as _switch
+from lms._tf import calls as _tf_calls
+from lms._tf import context as _tf_context
+from lms._tf import entry as _tf_entry
+from lms._tf import keras as _tf_keras
+from lms._tf import patch as _tf_patch
+from lms._tf import state as _tf_state
 from patience import HANGS
 
 
@@ -64,7 +61,7 @@ def test_a_thread_that_ran_functions_before_is_reached_and_let_go():
 def test_an_override_is_for_its_own_thread():
     worker = Worker()
     (here, _), (there, _) = make_step(), make_step()
-    entry = _tf_entry.Entry(_options.as_entry({"memory_budget": "min"}))
+    entry = _tf_entry.Entry(_tf_entry.as_entry({"memory_budget": "min"}))
     with _tf_context.override(entry):
         worker(there)
         here()

@@ -5,7 +5,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from helpers import make_step
-from lms import _native, _tf_context, _verify
+from lms import _native
+from lms._control import verify as _verify
+from lms._tf import context as _tf_context
 
 
 def test_a_training_step_is_equal_and_its_variables_are_put_back():

@@ -23,7 +23,7 @@ from typing import Any
 import lms
 import numpy as np
 import tensorflow as tf
-from lms import _tf_context
+from lms._tf import context as _tf_context
 
 from zoo import catalogue
 from zoo.values import digest

@@ -50,11 +50,12 @@ def _without_cudnn() -> None:
 def measure(name: str) -> dict[str, Any]:
     """The row of one model."""
     import _gpu
-    from lms import _swap
+    from lms._tf import link as _tf_link
 
     from zoo import child
 
-    _swap.measure_host_link()  # takes some MiB of the device once: no part of a model's first step
+    # It takes some MiB of the device once: no part of a model's first step.
+    _tf_link.measure_host_link()
     subject = child.Subject(name)
     stock = subject.round()
     row = child.measure(name, BUDGETS, subject, stock)
@@ -136,7 +137,7 @@ def under(name: str, stock: Any) -> tuple[Any, dict[str, Any]]:
 def _stock_trains(subject: Any) -> bool:
     """Ends the process where that takes long: each op that finds no memory waits for 10 seconds."""
     import tensorflow as tf
-    from lms import _tf_context
+    from lms._tf import context as _tf_context
 
     _tf_context.forget_optimized_functions()
     threading.Timer(STOCK_SECONDS, os._exit, [0]).start()

@@ -1,0 +1,35 @@
+"""lms.report: the report to read first, or why there is none."""
+
+from __future__ import annotations
+
+import logging
+
+from lms._base.failure import shielded
+from lms._reports.report import Report, reports
+from lms._tf import why as _tf_why
+
+_log = logging.getLogger("lms")
+
+
+def report() -> Report | None:
+    """The report to read first; None where there is none, and the log says why, if that is known.
+
+    The latest about a function that needed lms ("rewritten", "infeasible", "failed"); where
+    none did, the one about the function with the largest predicted peak, which is the training
+    step in most programs. `reports()` has all of them.
+    """
+    latest = reports()
+    needed = [item for item in latest if item.status in ("rewritten", "infeasible", "failed")]
+    if needed:
+        return needed[-1]
+    if not latest:
+        _say_why_there_is_none()
+    return max(
+        latest, key=lambda item: (item.status == "fits", item.peak_before_bytes), default=None
+    )
+
+
+def _say_why_there_is_none() -> None:
+    with shielded("empty report"):
+        for reason in _tf_why.reasons():
+            _log.warning("there is no report: %s", reason)

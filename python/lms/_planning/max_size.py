@@ -1,0 +1,366 @@
+"""The largest batch, image or sequence that fits: by planning, checked by real runs where asked."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import logging
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from lms import _native
+from lms._base.format import format_bytes, render
+from lms._planning import process_memory as _process_memory
+from lms._planning.size_search import Search, Trial
+from lms._planning.size_trials import Sizes
+from lms._reports.report import Report
+from lms._settings import devices as _devices
+
+_log = logging.getLogger("lms")
+_AT_MOST = 1 << 20
+_PRECISION = 0.01
+
+
+@dataclasses.dataclass(frozen=True)
+class LargestSize:
+    """What lms.max_size and lms.max_batch_size found.
+
+    without_lms, with_lms: the largest size that is predicted to fit; 0: not even the smallest
+      does; None: not asked for.
+    slowdown: the predicted added time at with_lms, as a share of the step's: 0.07 is 7%.
+    budget_bytes: what a step may take, weights and arguments included.
+    memory_limit: what was given; on a CPU a limit on the process (see own_bytes), else 0.
+    own_bytes: what the process takes of that limit beside the step's tensors.
+    device: the device's name. what: of what it is the size.
+    trials: every size that was planned for, by "without_lms" and "with_lms".
+    report: the plan at with_lms.
+    checks: of check=True, by "without_lms" and "with_lms": (size, whether the run succeeded) at
+      the answer and just above it.
+    seconds: what the search took, checks included.
+    """
+
+    what: str
+    device: str
+    budget_bytes: int
+    memory_limit: int
+    own_bytes: int
+    without_lms: int | None
+    with_lms: int | None
+    slowdown: float
+    trials: Mapping[str, tuple[Trial, ...]]
+    report: Report | None = None
+    checks: Mapping[str, tuple[tuple[int, bool], ...]] = dataclasses.field(default_factory=dict)
+    seconds: float = 0.0
+
+    @property
+    def unplanned(self) -> tuple[Trial, ...]:
+        """The sizes that could not be planned, with lms or without, and so count as too large."""
+        return tuple(
+            trial for key in self.trials for trial in self.trials[key] if not trial.planned
+        )
+
+    def table(self) -> str:
+        """The sizes, and what they take, as a text table."""
+        from rich import box, table
+
+        title = f"largest {self.what} on {self.device}, budget {format_bytes(self.budget_bytes)}"
+        out = table.Table(title=title, box=box.SIMPLE)
+        for column in ("", self.what, "predicted peak", "added time", "checked by runs"):
+            out.add_column(column, justify="left" if column == "" else "right")
+        for key, label, size in (
+            ("without_lms", "without lms", self.without_lms),
+            ("with_lms", "with lms", self.with_lms),
+        ):
+            if size is None:
+                continue
+            trial = next((t for t in self.trials.get(key, ()) if t.size == size), None)
+            checks = ", ".join(
+                f"{at}: {'trains' if good else 'fails'}" for at, good in self.checks.get(key, ())
+            )
+            out.add_row(
+                label,
+                str(size) if size else "none fits",
+                format_bytes(trial.peak_bytes) if trial else "-",
+                f"{trial.overhead:+.1%}" if trial and key == "with_lms" else "-",
+                checks or "-",
+            )
+        tried = len({(key, trial.size) for key in self.trials for trial in self.trials[key]})
+        lines = [f"searched in {self.seconds:.1f} s: {tried} plans", *self._remarks()]
+        return render([out]) + "".join(f"  {line}\n" for line in lines)
+
+    def _remarks(self) -> list[str]:
+        """What one has to know of sizes that could not be planned."""
+        lines = []
+        for key, label in (("without_lms", "without lms"), ("with_lms", "with lms")):
+            wrong = [trial for trial in self.trials.get(key, ()) if not trial.planned]
+            if wrong:
+                sizes = ", ".join(str(trial.size) for trial in wrong)
+                lines.append(
+                    f"{label}: could not be planned, and counted as too large: {sizes} "
+                    f"({wrong[0].status}: {wrong[0].reason})"
+                )
+        return lines
+
+    def __str__(self) -> str:
+        parts = []
+        if self.without_lms is not None:
+            parts.append(f"{self.without_lms or 'none'} without lms")
+        if self.with_lms is not None:
+            parts.append(
+                f"{self.with_lms or 'none'} with lms, for {self.slowdown:+.1%} of the step's time"
+            )
+        text = f"largest {self.what} on {self.device}: {', '.join(parts)}"
+        return "; ".join([text, *self._remarks()])
+
+
+def max_batch_size(
+    step: Any,
+    *args: Any,
+    memory_limit: str | int | None = None,
+    device: str | _devices.Device | None = None,
+    lms: bool | None = None,
+    max_slowdown: float | None = None,
+    check: bool | Callable[[int, int], bool] = False,
+    at_most: int = 65536,
+    precision: float = _PRECISION,
+    progress: bool | Callable[[str], None] | None = None,
+    **options: Any,
+) -> LargestSize:
+    """The largest batch that a training step can take on a device, without lms and with it.
+
+    It is `max_size` for the first dimension. Whatever lms.plan takes will do:
+
+    - a Keras model, or a function without arguments that makes one: no further arguments, or inputs
+      and labels as tf.TensorSpec whose first dimension is None;
+    - a tf.function: tf.TensorSpec whose first dimension is None, and which is traced once;
+    - a function of one argument, the batch size, that returns what lms.plan takes, or a tuple of
+      that and its arguments. It is called for each size that is tried.
+
+    Args, result and errors: as of max_size.
+    """
+    return max_size(
+        step,
+        *args,
+        what="batch size",
+        memory_limit=memory_limit,
+        device=device,
+        lms=lms,
+        max_slowdown=max_slowdown,
+        check=check,
+        at_most=at_most,
+        precision=precision,
+        progress=progress,
+        **options,
+    )
+
+
+def max_size(
+    step: Any,
+    *args: Any,
+    vary: str | Sequence[str] | None = None,
+    what: str = "size",
+    at_least: int = 1,
+    multiple_of: int = 1,
+    memory_limit: str | int | None = None,
+    device: str | _devices.Device | None = None,
+    lms: bool | None = None,
+    max_slowdown: float | None = None,
+    check: bool | Callable[[int, int], bool] = False,
+    at_most: int = 65536,
+    precision: float = _PRECISION,
+    progress: bool | Callable[[str], None] | None = None,
+    **options: Any,
+) -> LargestSize:
+    """The largest size of some dimension (image, sequence, batch) that fits on a device.
+
+    Sizes are tried by planning, as of lms.plan: nothing runs. Where open dimensions of a
+    tf.function or model vary, it is traced once and planned for each size.
+
+    Args:
+      step, args: what lms.plan takes, with None where a size varies; or a function of the size that
+        returns what lms.plan takes, or a tuple of that and its arguments.
+      vary: which open dimensions vary together, as the option unknown_dim names them: "images:1" or
+        ["images:1", "images:2"]. None (default): all that are open. The others are taken from
+        unknown_dim.
+      what: the word for it in tables.
+      at_least, at_most, multiple_of: sizes that are tried.
+      memory_limit: bytes or "2GiB". Of a GPU: what a program may allocate; None: what the device
+        has. On this machine: a limit on the whole process, such as RLIMIT_DATA or a cgroup
+        sets, of which TensorFlow itself, its threads and its allocator take a part that is
+        measured first, in a process of its own; None: what this process may still take.
+      device: as of lms.plan.
+      lms: True or False: only with or without lms; None (default): both.
+      max_slowdown: the most predicted added time that counts as fitting with lms, as a share of the
+        step's time: 0.1 is 10%; None: any.
+      check: True (a CPU and memory_limit only): the step really runs at the answer and just above
+        it, each in a process of its own under RLIMIT_DATA; `step` must be a function of the size
+        that can be pickled by name (defined at the top of a module). Or a function (size, budget)
+        that says whether a run succeeds, budget 0 being without lms.
+      precision: the search ends when it knows the answer to this share of it; the default, 0.01,
+        is exact below 200 and 1% above. 0: exact. With max_slowdown a size that takes 98% of it
+        ends the search as well, where the rest would buy less than twice this share.
+      progress: what is being tried, on stderr: True, False, or None (default): where that is a
+        terminal. Or a function that is given a line of text before each size.
+      options: those of lms.enable(), but memory_budget.
+    Returns:
+      The sizes, and every trial. A size that cannot be planned (status "skipped" or "failed", or
+      planning raises) counts as one that does not fit: see LargestSize.unplanned.
+    Raises:
+      TypeError, ValueError, OptionError: as of lms.plan; where nothing can vary; and where no size
+        at all could be planned, with the reason.
+    """
+    if "memory_budget" in options:
+        raise TypeError("memory_budget is what is looked for here: give memory_limit")
+    if at_least < 1 or at_most < at_least or multiple_of < 1:
+        raise ValueError(
+            f"at_least={at_least}, at_most={at_most}, multiple_of={multiple_of}: expected whole "
+            "numbers from 1 on, at_most not below at_least"
+        )
+    if max_slowdown is not None and not max_slowdown >= 0:
+        raise ValueError(f"max_slowdown={max_slowdown!r}: expected a share such as 0.1, or None")
+    with _told(progress) as tell:
+        return _found(
+            step,
+            args,
+            vary,
+            what,
+            search=Search(at_least, min(at_most, _AT_MOST), multiple_of, precision),
+            memory_limit=memory_limit,
+            target=_devices.find(device),
+            wanted={"without_lms": lms is not True, "with_lms": lms is not False},
+            max_slowdown=max_slowdown,
+            check=check,
+            tell=tell,
+            options=options,
+        )
+
+
+def _found(
+    step: Any,
+    args: Sequence[Any],
+    vary: str | Sequence[str] | None,
+    what: str,
+    search: Search,
+    memory_limit: str | int | None,
+    target: _devices.Device,
+    wanted: Mapping[str, bool],
+    max_slowdown: float | None,
+    check: bool | Callable[[int, int], bool],
+    tell: Callable[[str], None],
+    options: Mapping[str, Any],
+) -> LargestSize:
+    begin = time.perf_counter()
+    limit = _bytes(memory_limit)
+    own = fill = 0.0
+    budget = limit if limit is not None else target.budget_bytes
+    if limit is not None and target.kind == "CPU":
+        tell("measuring what a process takes by itself")
+        own, fill = _process_memory.overhead(step)
+        budget = int((limit - own) * fill)
+        if budget <= 0:
+            raise ValueError(
+                f"memory_limit={memory_limit!r} leaves nothing for a step: the process takes "
+                f"{format_bytes(own)} of it by itself"
+            )
+    tell("tracing the step")
+    sizes = Sizes(step, args, vary, target, dict(options), budget, what, tell)
+    if limit is not None and own and _process_memory.can_be_found(step):
+        # What the process takes by itself grows with the size: it is measured at the answer too.
+        size, _ = search.largest(sizes.stock, budget, 0)
+        tell(f"measuring what a process takes by itself at {what} {size}")
+        try:
+            own = max(own, _process_memory.overhead(step, max(1, size), limit)[0])
+        except RuntimeError as error:
+            _log.info("what the process takes at %d is not known, but at 1: %s", size, error)
+        budget = sizes.budget = max(1, int((limit - own) * fill))
+    trials: dict[str, tuple[Trial, ...]] = {}
+    found: dict[str, int] = {}
+    if wanted["without_lms"]:
+        found["without_lms"], trials["without_lms"] = search.largest(sizes.stock, budget, 0)
+    if wanted["with_lms"]:
+        slow = dataclasses.replace(search, slowdown=max_slowdown)
+        first = found.get("without_lms", 0)
+        found["with_lms"], trials["with_lms"] = slow.largest(
+            sizes.rewritten(max_slowdown), budget, first
+        )
+    _refuse_where_none_was_planned(trials)
+    best = next((t for t in trials.get("with_lms", ()) if t.size == found["with_lms"]), None)
+    checks: dict[str, tuple[tuple[int, bool], ...]] = {}
+    if check:
+        run = check if callable(check) else _process_memory.runner(step, limit, target, int(own))
+        for key, size in found.items():
+            multiple = search.multiple
+            above = size + multiple * max(1, round(size * 0.05 / multiple))
+            tried = [one for one in (size, above) if one > 0]
+            tell(f"running {what} {', '.join(map(str, tried))}")
+            checks[key] = tuple(
+                (one, bool(run(one, budget if key == "with_lms" else 0))) for one in tried
+            )
+    return LargestSize(
+        what=what,
+        device=target.name,
+        budget_bytes=budget,
+        memory_limit=limit or 0,
+        own_bytes=int(own),
+        without_lms=found.get("without_lms"),
+        with_lms=found.get("with_lms"),
+        slowdown=best.overhead if best else 0.0,
+        trials=trials,
+        report=sizes.report(best.size) if best else None,
+        checks=checks,
+        seconds=time.perf_counter() - begin,
+    )
+
+
+@contextlib.contextmanager
+def _told(progress: bool | Callable[[str], None] | None) -> Iterator[Callable[[str], None]]:
+    """A function that shows a line of text as the argument `progress` of max_size says."""
+    if callable(progress):
+        yield progress
+        return
+    if progress is None:
+        progress = sys.stderr.isatty()
+    if not progress:
+        yield lambda text: None
+        return
+    from rich.console import Console
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    console = Console(stderr=True)
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task("", total=None)
+
+        def tell(text: str) -> None:
+            if console.is_terminal:
+                bar.update(task, description=text)
+            else:
+                print(text, file=sys.stderr, flush=True)
+
+        yield tell
+
+
+def _refuse_where_none_was_planned(trials: Mapping[str, tuple[Trial, ...]]) -> None:
+    made = [trial for several in trials.values() for trial in several]
+    if made and not any(trial.planned for trial in made):
+        least = min(made, key=lambda trial: trial.size)
+        sizes = ", ".join(str(size) for size in sorted({trial.size for trial in made}))
+        raise ValueError(f"no size can be planned ({sizes} were tried): {least.reason}")
+
+
+def _bytes(limit: str | int | None) -> int | None:
+    if limit is None:
+        return None
+    if isinstance(limit, bool) or not isinstance(limit, (str, int)):
+        raise TypeError(f"memory_limit={limit!r}: expected bytes or a text such as '2GiB'")
+    value = limit if isinstance(limit, int) else _native.parse_bytes(limit)
+    if value is None:
+        raise ValueError(f"memory_limit={limit!r}: expected bytes or a text such as '2GiB'")
+    if value <= 0:
+        raise ValueError(f"memory_limit={limit!r}: must be above 0")
+    return value
+
+
+__all__ = ["LargestSize", "Trial", "max_batch_size", "max_size"]

@@ -1,0 +1,103 @@
+"""The report as one HTML page that needs nothing else: no network, no server, no other file.
+
+The page is made of the files in `page/`: a skeleton, a style sheet, and scripts that share one
+scope. The report's JSON travels inside it as data. Names in it come from graphs, which anybody may
+have written: the scripts put them on the page as text only, and the page's content security
+policy allows no script but its own and no request at all.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import html
+import json
+import math
+import pathlib
+import re
+from collections.abc import Mapping
+from typing import Any
+
+_SCRIPTS = (
+    "format.js",
+    "words.js",
+    "model.js",
+    "theme.js",
+    "state.js",
+    "summary.js",
+    "plot.js",
+    "picture.js",
+    "timeline.js",
+    "live.js",
+    "grid.js",
+    "buffers.js",
+    "decisions.js",
+    "lists.js",
+    "main.js",
+)
+
+
+def _file(name: str) -> str:
+    # newline: a checkout may have others, and the policy's hashes are of what the browser sees.
+    text = (pathlib.Path(__file__).parent / "page" / name).read_text(encoding="utf-8")
+    return "\n".join(text.splitlines()) + "\n"
+
+
+def _finite(value: Any) -> Any:
+    """`value` without numbers that JSON does not have: they become null."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {str(key): _finite(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite(item) for item in value]
+    return value
+
+
+def _embedded(report: Mapping[str, Any]) -> str:
+    """JSON that can stand in a script element: ASCII, and nothing that ends or opens a tag."""
+    try:
+        text = json.dumps(report, separators=(",", ":"), allow_nan=False)
+    except ValueError:
+        text = json.dumps(_finite(report), separators=(",", ":"), allow_nan=False)
+    for character in "<>&":
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return text
+
+
+def _hash(text: str) -> str:
+    return "'sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() + "'"
+
+
+def render(report: Any) -> str:
+    """A whole HTML page (ASCII) that shows one report.
+
+    report: an `lms.Report`, or the mapping that its `to_json()` writes. Fields that it lacks are
+      left out of the page; without "details" the page has no buffers to show, and says so.
+
+    Raises TypeError where `report` is neither.
+    """
+    if not isinstance(report, Mapping):
+        if not callable(getattr(report, "to_json", None)):
+            raise TypeError(
+                "expected an lms.Report or the mapping of its JSON, "
+                f"not {type(report).__name__}: use lms.report().to_html()"
+            )
+        report = json.loads(report.to_json())
+    style = "\n" + _file("page.css")
+    # Each script may declare what it likes; only the page's own scripts see it.
+    script = '\n"use strict";\n(() => {\n' + "\n".join(map(_file, _SCRIPTS)) + "})();\n"
+    policy = (
+        f"default-src 'none'; script-src {_hash(script)}; style-src {_hash(style)}; "
+        "img-src data:; base-uri 'none'; form-action 'none'"
+    )
+    title = html.escape(str(report.get("function") or "a step"))
+    parts = {
+        "policy": policy,
+        "title": title.encode("ascii", "xmlcharrefreplace").decode("ascii"),
+        "style": style,
+        "script": script,
+        "data": _embedded(report),
+    }
+    # One pass: what has been put in is not looked at again.
+    return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match.group(1)], _file("page.html"))

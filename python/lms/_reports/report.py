@@ -1,0 +1,263 @@
+"""What the optimizer did to each function: the reports of the native library, to read."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from lms import _native
+from lms._base.format import render, show
+from lms._reports import as_json as _report_json
+from lms._reports import text as _report_text
+
+if TYPE_CHECKING:
+    from lms._reports.pareto import Pareto
+
+
+class _Details:
+    """The details of a report, made into Python objects when they are first asked for."""
+
+    def __init__(self, source: Any) -> None:
+        """`source`: the details, None, or what the native library holds them by."""
+        self._source = source
+
+    def get(self) -> Mapping[str, Any] | None:
+        if self._source is not None and not isinstance(self._source, Mapping):
+            self._source = _native.report_details(self._source)
+        return self._source
+
+    def __deepcopy__(self, memo: Any) -> _Details:
+        return self  # nobody changes it
+
+    def __reduce__(self) -> tuple[type[_Details], tuple[Any]]:
+        return _Details, (self.get(),)
+
+
+@dataclasses.dataclass(frozen=True)
+class Report:
+    """What was decided for one function. Memory is in bytes, what is resident included.
+
+    status: "rewritten": the graph was changed, and the new one is predicted to keep the
+      budget; "fits": it keeps the budget as it is, nothing was changed; "infeasible": no plan
+      keeps the budget (min_budget_bytes is the least that one was found for); "skipped": no
+      training step, or nothing to gain; "failed": something went wrong inside lms, and the
+      graph was left as it was. `reason` says why, `stage` where.
+    assumption: what all figures hold for, "images:0 is 32 (...)", where more than 1% of the
+      predicted activations rests on sizes that nobody knows; then `reason` begins with it. "" else.
+    budget_bytes: what was asked for; where that was "min", what to ask for to get as low.
+    min_budget_bytes: the least budget found that can be asked for, safety_margin included; 0
+      where none was looked for.
+    predicted_time_overhead: added time as a share of the step's: 0.07 is 7%.
+    time_overhead_bound: no plan for the budget, in any order, is predicted to add less time than
+      this share; 0 where nothing is known. The gap between the two is what could still be won.
+    measured_peak_bytes: what a later call took: by how much the bytes in use rose over those
+      before the call, with resident_bytes on top, to be compared with peak_after_bytes; 0 where
+      none was measured (no second call yet, another call at the same time, a GPU, v1 sessions).
+    measured_steps: how many calls were measured; of two, the lower figure counts.
+    planner_seconds: what planning took. planner_work: the same as steps of computation, which are
+      counted: the same on any machine.
+    stage_seconds: seconds of the processor that each stage of lms took.
+    sizes: of the dimensions that the function leaves unknown, and where each comes from:
+      "images:0 = 64 (first call)".
+    decisions: one mapping per operation that is run again ("recompute") or later ("move"), per
+      tensor that is copied out ("swap_out") and per copy back ("swap_in"), and, where another
+      order is enforced, per control edge ("order": op waits for trigger);
+      "priced_by" says whether its "cost_us" was measured ("profile") or not ("estimate").
+      "op" is what makes the tensor, "position" and "before" the operation that something is
+      computed again or fetched back for, or by whose end a tensor is out; "transfer_us" how
+      long the link is busy with it, "stall_us" how long an operation waits for it, both in
+      microseconds and 0 for all but swaps.
+    swap_tier: where tensors may be swapped to: "host", "disk", or "" for nowhere; swap_note then
+      says why, and what to do about it.
+    swap_directory: of the file that they are swapped to, where the tier is "disk".
+    link: what the way there carries each way, in GB/s, and how that is known.
+    swapped_bytes: what is copied out in a step, in bytes.
+    swap_hidden: the share of the transfers' time that is hidden behind operations, from 0 to 1;
+      0 where nothing is swapped.
+    swap_stall: the time in a step, in seconds, that is predicted to be spent waiting for them.
+    profile: the file of measured times (lms.calibrate) that prices came from; "" for none.
+    profiled_share: the share of the step's predicted time whose operations were measured.
+    timeline: bytes in use at each operation in the order assumed, "before" and "after".
+    kept: what could not be dropped, and why.
+    hints: one mapping per hint (lms.keep, lms.recompute, ...): "kind", "where" it was given, how
+      many "tensors" of how many "bytes" it was carried out on, and "not_followed" on how many it
+      could not be (`warnings` has reasons); "cost_us": what it adds to the step's time,
+      "peak_bytes" and "peak_without_bytes": the predicted peak with it, and of a plan without it
+      (0: not looked for, as where nothing was rewritten).
+    """
+
+    function: str
+    sequence: int
+    status: str
+    reason: str
+    stage: str
+    device: str
+    budget: str
+    budget_bytes: int
+    resident_bytes: int
+    peak_before_bytes: int
+    peak_after_bytes: int
+    measured_peak_bytes: int
+    measured_steps: int
+    min_budget_bytes: int
+    predicted_time_overhead: float
+    time_overhead_bound: float
+    step_time_us: float
+    planner_seconds: float
+    optimizer_seconds: float
+    nodes_before: int
+    nodes_after: int
+    sizes: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    other_devices: tuple[str, ...] = ()
+    profile: str = ""
+    profiled_share: float = 0.0
+    swap_tier: str = ""
+    swap_directory: str = ""
+    swap_note: str = ""
+    link: str = ""
+    swapped_bytes: int = 0
+    swap_hidden: float = 0.0
+    swap_stall: float = 0.0
+    decisions: tuple[Mapping[str, Any], ...] = ()
+    timeline: Mapping[str, list[int]] = dataclasses.field(default_factory=dict)
+    kept: tuple[Mapping[str, Any], ...] = ()
+    planner_work: int = 0
+    stage_seconds: Mapping[str, float] = dataclasses.field(default_factory=dict)
+    hints: tuple[Mapping[str, Any], ...] = ()
+    assumption: str = ""
+    _details: _Details = dataclasses.field(default=_Details(None), repr=False, compare=False)
+
+    @property
+    def details(self) -> Mapping[str, Any] | None:
+        """Every operation and every large buffer of the step, before and after, in columns.
+
+        docs/report-format.md tells what is in it; positions are those of `timeline`, memory is in
+        bytes, time in microseconds. None where the report was skipped or failed, and where it was
+        too old to be kept with its details.
+        """
+        return self._details.get()
+
+    def __str__(self) -> str:
+        return _report_text.sentence(self)
+
+    def __rich__(self) -> Any:
+        from rich import console
+
+        return console.Group(*_report_text.tables(self))
+
+    def table(self) -> str:
+        """The report as a plain text table of at most 100 columns."""
+        return render(_report_text.tables(self))
+
+    def show(self) -> None:
+        """Prints the table: in a terminal with its colours and width, plain where it is piped."""
+        show(_report_text.tables(self))
+
+    def to_json(self, path: str | os.PathLike[str] | None = None) -> str:
+        """All fields and the details as JSON text, which is also written to `path` if one is given.
+
+        The format is that of docs/report-format.md. Raises OSError where `path` cannot be written.
+        """
+        return _write(path, _report_json.dumps(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> Report:
+        """The report that to_json() has made `text` of.
+
+        Raises ValueError where it is not such a text, or one of a newer format.
+        """
+        return _report_json.loads(text, cls)
+
+    def to_html(self, path: str | os.PathLike[str] | None = None) -> str:
+        """One self-contained interactive page, which is also written to `path` if one is given.
+
+        Raises OSError where `path` cannot be written.
+        """
+        from lms._reports import html_page as _report_html
+
+        return _write(path, _report_html.render(self))
+
+    def to_perfetto(self, path: str | os.PathLike[str] | None = None) -> str:
+        """A trace of the predicted step, before and after, for ui.perfetto.dev and chrome://tracing.
+
+        The text, in the JSON format of Chrome's trace events, is also written to `path` if one is
+        given. Raises ValueError where the report has no details, OSError where `path` cannot be
+        written.
+        """
+        from lms._reports import perfetto as _report_perfetto
+
+        return _write(path, _report_perfetto.dumps(self))
+
+    def plot(self, path: str | os.PathLike[str] | None = None) -> Any:
+        """Memory over the step and what is live at its peak, as a matplotlib Figure.
+
+        It is saved to `path` if one is given. Raises ImportError where matplotlib is missing.
+        """
+        from lms._reports import plot as _report_plot
+
+        return _report_plot.plot(self, path)
+
+    def pareto(
+        self,
+        points: int = 8,
+        *,
+        budgets: Sequence[int | str] | None = None,
+        seconds: float = 10.0,
+    ) -> Pareto:
+        """What other memory budgets would cost this step, planned now and predicted.
+
+        points: how many budgets are planned for, 2 at least, from the step's own peak down to the
+          least feasible one; not used where `budgets` are given.
+        budgets: these instead: bytes, or text as "6GiB"; resident memory included.
+        seconds: about how long planning may take in all, in seconds of processor time. All budgets
+          share it: a plan for one of them alone may come out cheaper.
+
+        Raises ValueError for other values, and where the step is no longer kept: those of the
+        latest reports are, while the process runs.
+        """
+        from lms._reports import pareto as _report_pareto
+
+        return _report_pareto.plan(self, points, budgets, seconds)
+
+
+def _write(path: str | os.PathLike[str] | None, text: str) -> str:
+    if path is not None:
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+    return text
+
+
+def from_native(raw: Mapping[str, Any]) -> Report:
+    """A Report from the native library's mapping."""
+    fields = [field.name for field in dataclasses.fields(Report) if field.name != "_details"]
+    values = {name: raw[name] for name in fields}
+    for name in ("sizes", "warnings", "other_devices", "decisions", "kept", "hints"):
+        values[name] = tuple(values[name])
+    return Report(**values, _details=_Details(raw.get("details")))
+
+
+def reports() -> list[Report]:
+    """The latest reports of the process, oldest first; the oldest are dropped in time."""
+    return [from_native(raw) for raw in _native.reports()]
+
+
+def load_report(path: str | os.PathLike[str]) -> Report:
+    """The report in a file that Report.to_json() has written.
+
+    Raises OSError where it cannot be read, ValueError where it is not such a file, or one of a
+    newer format.
+    """
+    with open(path, encoding="utf-8") as file:
+        text = file.read()
+    try:
+        return Report.from_json(text)
+    except ValueError as error:
+        raise ValueError(f"{os.fspath(path)}: {error}") from error
+
+
+def clear_reports() -> None:
+    """Forgets the reports so far."""
+    _native.clear_reports()

@@ -1,0 +1,261 @@
+"""Steps optimised as in a call, without a run: all of Grappler, on devices that are described.
+
+Relies on this:
+
+- `tf_optimizer.OptimizeGraph` runs all of Grappler, custom optimizers last, on a MetaGraphDef, for
+  a `cluster.Cluster` of devices that only have to be described.
+- Of the passes only lms reads its options: on what the others made of a graph it plans as it does
+  after them, if all of them are off (`prepare`, `optimise_prepared`).
+- `context.Context.config` is the ConfigProto that a call of a function carries.
+- In a tf.Graph that builds no function, variables are nodes: none of them is allocated.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import gc
+import itertools
+import threading
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import tensorflow as tf
+from tensorflow.core.protobuf import device_properties_pb2 as _properties
+from tensorflow.core.protobuf import meta_graph_pb2 as _meta_graph
+from tensorflow.python.eager import context as _context
+from tensorflow.python.grappler import cluster as _cluster
+from tensorflow.python.grappler import tf_optimizer as _tf_optimizer
+
+from lms import _native
+from lms._settings.devices import Device
+from lms._settings.options import OptionValue
+from lms._tf.entry import Entry, as_entry
+from lms._tf.graphs import Step, compute_type
+
+_PREFIX = "/job:localhost/replica:0/task:0/device:"
+_CPU = _PREFIX + "CPU:0"
+_GPU = _PREFIX + "GPU:0"
+# The estimator takes a multiprocessor of these for 64 cores of two operations per cycle.
+_MULTIPROCESSORS = 100
+_OPERATIONS_PER_CYCLE = 64 * 2
+
+_numbers = itertools.count()
+_log_lock = threading.Lock()
+_silencers = 0
+_logged_before = -1
+
+
+def properties_of(device: Device, dtype: str) -> Any:
+    """What Grappler's cost model is told of a GPU: it then counts on `device`'s own FLOP/s (those
+    for `dtype`) and bytes per second."""
+    frequency = device.flops(dtype) / (_MULTIPROCESSORS * _OPERATIONS_PER_CYCLE) / 1e6
+    properties = _properties.DeviceProperties(
+        type="GPU",
+        vendor="NVIDIA",
+        model=device.name,
+        frequency=max(1, round(frequency)),
+        num_cores=_MULTIPROCESSORS,
+        num_registers=65536,
+        memory_size=device.memory_bytes,
+        bandwidth=max(1, round(device.memory_bandwidth / 1e3)),  # KB/s
+    )
+    # The cost model compares texts, and takes "10.0" for one of its oldest.
+    known = device.generation < 10
+    properties.environment["architecture"] = device.capability if known else "9.0"
+    # The frequency is for `dtype` already (gpu_prices.h).
+    properties.environment["lms_rates"] = "given"
+    return properties
+
+
+def _cluster_for(device: Device, dtype: str) -> tuple[Any, str]:
+    if device.kind == "CPU":
+        return _cluster.Cluster(), _CPU
+    host = _properties.DeviceProperties(
+        type="CPU", frequency=3000, num_cores=8, bandwidth=20 * 10**6, memory_size=1 << 38
+    )
+    described = [(_CPU, host), (_GPU, properties_of(device, dtype))]
+    named = [_properties.NamedDevice(name=name, properties=value) for name, value in described]
+    return _cluster.Cluster(devices=named), _GPU
+
+
+@contextlib.contextmanager
+def uncollected() -> Iterator[None]:
+    """Without the garbage collector, which goes through a graph again and again while it grows."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """TensorFlow without GPU kernels warns of each node that has none; nothing is to run here.
+
+    What is said meanwhile in other threads, below an error, is lost as well.
+    """
+    global _silencers, _logged_before
+    with _log_lock:
+        _silencers += 1
+        if _silencers == 1:
+            _logged_before = _native.set_least_logged(2)
+    try:
+        yield
+    finally:
+        with _log_lock:
+            _silencers -= 1
+            if _silencers == 0 and _logged_before >= 0:
+                _native.set_least_logged(_logged_before)
+
+
+@dataclasses.dataclass(frozen=True)
+class Prepared:
+    """A step as lms gets it: all of TensorFlow's own passes have treated it, for a device.
+
+    What follows them depends on lms' options alone: it can be planned again and again.
+    """
+
+    name: str
+    meta: Any  # MetaGraphDef
+    cluster: Any
+
+
+def optimise(
+    step: Step, device: Device, options: Mapping[str, OptionValue]
+) -> list[dict[str, Any]]:
+    """The reports of the optimizer on this step, which Grappler treats as in a call.
+
+    Raises ValueError where TensorFlow cannot read the graph.
+    """
+    cluster, place = _cluster_for(device, compute_type(step))
+    return _run(step.name, _placed(step, place), cluster, _config(device), options)
+
+
+def prepare(step: Step, device: Device) -> Prepared:
+    """TensorFlow's passes on the step, once: most of what planning a large step takes.
+
+    Raises ValueError where TensorFlow cannot read the graph.
+    """
+    cluster, place = _cluster_for(device, compute_type(step))
+    meta = _placed(step, place)
+    meta.graph_def.CopyFrom(_optimised(step.name, meta, cluster, _config(device)))
+    return Prepared(step.name, meta, cluster)
+
+
+def optimise_prepared(
+    prepared: Prepared, options: Mapping[str, OptionValue]
+) -> list[dict[str, Any]]:
+    """The reports of the optimizer alone: those of `optimise` on the same step and device."""
+    config = _plain_config()
+    rewrite = config.graph_options.rewrite_options
+    rewrite.Clear()
+    for name in _PASSES:
+        if name in rewrite.DESCRIPTOR.fields_by_name:
+            setattr(rewrite, name, rewrite.OFF)
+    rewrite.memory_optimization = rewrite.NO_MEM_OPT
+    rewrite.disable_model_pruning = True
+    rewrite.disable_tfg_optimizer = True
+    rewrite.meta_optimizer_iterations = rewrite.ONE
+    rewrite.min_graph_nodes = -1
+    return _run(prepared.name, prepared.meta, prepared.cluster, config, options)
+
+
+# All passes that a RewriterConfig can switch off, by its fields' names; versions have not all.
+_PASSES = (
+    "layout_optimizer",
+    "constant_folding",
+    "shape_optimization",
+    "remapping",
+    "common_subgraph_elimination",
+    "arithmetic_optimization",
+    "dependency_optimization",
+    "loop_optimization",
+    "function_optimization",
+    "debug_stripper",
+    "scoped_allocator_optimization",
+    "pin_to_host_optimization",
+    "implementation_selector",
+    "auto_mixed_precision",
+    "auto_mixed_precision_mkl",
+    "auto_mixed_precision_onednn_bfloat16",
+    "auto_mixed_precision_cpu",
+    "use_plugin_optimizers",
+)
+
+
+def _placed(step: Step, place: str) -> Any:
+    """The step's graph as a MetaGraphDef, on a device."""
+    meta = _meta_graph.MetaGraphDef()
+    meta.graph_def.CopyFrom(step.graph)
+    for node in meta.graph_def.node:
+        node.device = place
+    for function in meta.graph_def.library.function:
+        for node in function.node_def:
+            node.device = ""
+    meta.collection_def["train_op"].node_list.value.extend(step.fetches)
+    return meta
+
+
+def _config(device: Device) -> Any:
+    """The configuration of a call on this device, without lms."""
+    config = _plain_config()
+    rewrite = config.graph_options.rewrite_options
+    rewrite.min_graph_nodes = -1
+    rewrite.disable_meta_optimizer = False
+    if device.kind == "GPU":
+        # As in a call (_tf_entry): the default also swaps, by its own estimate and through ops that
+        # only TensorFlow's GPU build has.
+        rewrite.memory_optimization = type(rewrite).SCHEDULING_HEURISTICS
+        # It puts transpositions at the ends of chains of convolutions, which changes no peak
+        # (ResNet-50: the same to the byte), and takes as long as all else without GPU kernels.
+        rewrite.layout_optimizer = type(rewrite).OFF
+    return config
+
+
+def _run(
+    name: str, meta: Any, cluster: Any, config: Any, options: Mapping[str, OptionValue]
+) -> list[dict[str, Any]]:
+    """The reports of lms, as the last of the configuration's passes."""
+    token = f"plan{next(_numbers)}"
+    try:
+        _optimised(
+            name, meta, cluster, Entry(as_entry({**options, "_planned": token})).merge(config)
+        )
+    except Exception:
+        _native.take_planned(token)
+        raise
+    return _native.take_planned(token)
+
+
+def _optimised(name: str, meta: Any, cluster: Any, config: Any) -> Any:
+    """The GraphDef that Grappler makes of it."""
+    try:
+        with _quiet():
+            return _tf_optimizer.OptimizeGraph(
+                config, meta, verbose=False, graph_id=name.encode(), cluster=cluster
+            )
+    except Exception as error:
+        raise ValueError(f"TensorFlow cannot read the graph of {name}: {error}") from error
+
+
+def _plain_config() -> Any:
+    """The user's configuration, without entries of ours."""
+    config = tf.compat.v1.ConfigProto()
+    config.CopyFrom(_context.context().config)
+    others = config.graph_options.rewrite_options.custom_optimizers
+    for index in reversed(range(len(others))):
+        if others[index].name == "LmsOptimizer":
+            del others[index]
+    return config
+
+
+def estimated_speeds(device: Device, dtype: str = "float32") -> tuple[float, float]:
+    """FLOP/s and bytes/s that Grappler's cost model takes this GPU to have."""
+    from tensorflow.python.grappler import _pywrap_tf_cluster
+
+    named = _properties.NamedDevice(name=_GPU, properties=properties_of(device, dtype))
+    gigaops = _pywrap_tf_cluster.TF_EstimatePerformance(named.SerializeToString())
+    return float(gigaops) * 1e9, named.properties.bandwidth * 1e3
