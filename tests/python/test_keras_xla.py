@@ -126,6 +126,40 @@ def test_a_compiled_part_is_left_alone_and_the_rest_rewritten():
     assert not any("PartitionedCall" in d["op_type"] for d in report.decisions)
 
 
+@pytest.mark.parametrize("kind", ["conv1d", "conv2d"])
+def test_convolutions_of_groups_are_known(kind):
+    """Keras has XLA compile them, each by itself: what they take is predicted, and nobody is told
+    to leave out what he has not asked for."""
+    layers = tf.keras.layers
+    if kind == "conv1d":
+        shape, make = (256, 24), lambda: layers.Conv1D(24, 5, groups=4, padding="same")
+    else:
+        shape, make = (24, 24, 24), lambda: layers.Conv2D(24, 3, groups=4, padding="same")
+    first = inner = tf.keras.Input(shape)
+    for _ in range(6):
+        inner = layers.ReLU()(make()(inner))
+    model = tf.keras.Model(first, layers.Dense(1)(layers.Flatten()(inner)))
+
+    @tf.function
+    def step(x):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean(model(x, training=True) ** 2)
+        return loss, tape.gradient(loss, model.trainable_variables)
+
+    x = tf.random.stateless_normal([16, *shape], [1, 2])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        lms.enable("1GiB")
+        step(x)
+        lms.memory.reset_peak()
+        before = lms.memory.bytes_in_use()
+        step(x)
+        taken = lms.memory.peak_bytes() - before
+    report = lms.reports()[-1]
+    assert report.status == "fits" and report.warnings == ()
+    assert report.peak_before_bytes - report.resident_bytes == pytest.approx(taken, rel=0.02)
+
+
 def test_a_whole_compiled_step_is_left_alone():
     layers, x = weights(), inputs()
 

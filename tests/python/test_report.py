@@ -8,6 +8,7 @@ import lms
 import pytest
 from helpers import make_step, reports_on
 from lms import _native
+from lms._base.format import format_bytes
 from lms._reports import report as _report
 
 MIB = 2**20
@@ -253,4 +254,4 @@ def test_a_report_cannot_be_changed():
     [(0, "0 B"), (1023, "1023 B"), (1536, "1.5 KiB"), (5 * 2**30, "5 GiB"), (2**50, "1024 TiB")],
 )
 def test_bytes(count, text):
-    assert _report.format_bytes(count) == text
+    assert format_bytes(count) == text

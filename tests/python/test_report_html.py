@@ -19,7 +19,7 @@ import pytest
 from html_reports import FATES, HOSTILE, ROLES, synthetic, unchanged
 from lms._reports import html_page as _report_html
 
-FILES = pathlib.Path(_report_html.__file__).parent / "_html"
+FILES = pathlib.Path(_report_html.__file__).parent / "page"
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 ARGUMENTS = ["--no-sandbox", "--disable-dev-shm-usage"]  # containers: root, and little of /dev/shm
 
@@ -89,7 +89,9 @@ def test_every_file_of_the_page_is_used_and_packed():
     project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
     (packed,) = re.findall(r"\[tool\.setuptools\.package-data\]\nlms = (\[[^\]]*\])", project)
     for path in FILES.iterdir():
-        assert any(fnmatch.fnmatch(f"_html/{path.name}", p) for p in json.loads(packed)), path.name
+        assert any(fnmatch.fnmatch(f"_reports/page/{path.name}", p) for p in json.loads(packed)), (
+            path.name
+        )
         if path.suffix != ".html":
             assert path.read_text(encoding="utf-8") in page, path.name
 

@@ -69,12 +69,12 @@ struct Options {
   int intra_op_threads = 0;          // from TensorFlow's configuration; 0: its default
   std::vector<SeenSize> seen_sizes;  // "_seen_sizes": what one function's call tells of itself
   std::vector<SeenValue> seen_values;  // "_seen_values": whole numbers that its first call was given
-  RecordedShapes recorded;           // "_recorded": what earlier steps have shown of its tensors
-  bool data_may_end = false;         // "_data_may_end": a step may fail as an iterator has no more elements
-  bool record_sizes = false;         // "_record_sizes": the next call can be planned with what this one shows
-  double observed_excess = 1;        // "_feedback": activations measured / predicted, under an earlier plan
-  std::string planned_again;         // the words that came with it; "": the first plan
-  std::string hints;                 // "_hints": what is said of a function's tensors by name (cc/tf/import/hints.h)
+  RecordedShapes recorded;             // "_recorded": what earlier steps have shown of its tensors
+  bool data_may_end = false;           // "_data_may_end": a step may fail as an iterator has no more elements
+  bool record_sizes = false;           // "_record_sizes": the next call can be planned with what this one shows
+  double observed_excess = 1;          // "_feedback": activations measured / predicted, under an earlier plan
+  std::string planned_again;           // the words that came with it; "": the first plan
+  std::string hints;                   // "_hints": what is said of a function's tensors by name (cc/tf/import/hints.h)
 };
 
 // Name, type, default and accepted values of one option, for messages and documents.

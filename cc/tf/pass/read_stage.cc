@@ -3,6 +3,7 @@
 #include "cc/core/base/fault_injection.h"
 #include "cc/core/base/words.h"
 #include "cc/tf/graph/hidden_wait.h"
+#include "cc/tf/graph/node_types.h"
 #include "cc/tf/pass/profile_choice.h"
 #include "cc/tf/predict/device_arena.h"
 
@@ -50,9 +51,10 @@ void NoteUnseenCalls(const DeviceContext& context, ReadStep* read) {
   read->warnings.push_back("of " + calls + ", lms sees nothing: what is held there is neither predicted nor lowered");
 }
 
-void NoteCompiled(const tensorflow::GraphDef& graph, ReadStep* read) {
-  for (const auto& node : graph.node()) {
+void NoteCompiled(const DeviceContext& context, ReadStep* read) {
+  for (const auto& node : context.item.graph.node()) {
     if (node.attr().count("_XlaMustCompile") == 0 || !node.attr().at("_XlaMustCompile").b()) continue;
+    if (DeviceType(node.device()) == "CPU" && context.facts.sizes.KnowsCompiled(node.name())) continue;
     read->warnings.push_back(node.name() +
                              " is compiled by XLA (jit_compile=True): lms rewrites nothing in it, "
                              "and knows little of what it takes while it runs");
@@ -91,7 +93,7 @@ ReadStep ReadGraph(const DeviceContext& context) {
   read.marks = HintMarks(context.item.graph, context.options.hints);
   NoteHiddenOps(read.imported, &read);
   NoteUnseenCalls(context, &read);
-  NoteCompiled(context.item.graph, &read);
+  NoteCompiled(context, &read);
   return read;
 }
 

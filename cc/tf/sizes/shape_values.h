@@ -74,7 +74,8 @@ class ShapeValues {
 
   // `properties` were inferred, with values of inputs, on the graph. All must outlive this.
   ShapeValues(const tensorflow::GraphDef& graph, const tensorflow::grappler::GraphProperties& properties,
-              int64_t assumed_dim, const Labels& labels, const RecordedShapes& recorded = {}, const SeenNumbers& seen = {});
+              int64_t assumed_dim, const Labels& labels, const RecordedShapes& recorded = {},
+              const SeenNumbers& seen = {});
 
   void Refine(const Deadline& deadline = Deadline());
   // The same with what is known of tensor lists; false, and nothing done, where these links are known already.
@@ -95,7 +96,7 @@ class ShapeValues {
     bool recorded = false;  // some are known from earlier steps
     bool told = false;      // they follow from what the first call was given, and rest on nothing else
     int results = 0;
-    int64_t elements = 0;   // of its largest result, as it was assumed; -1: of one not even the rank is known
+    int64_t elements = 0;  // of its largest result, as it was assumed; -1: of one not even the rank is known
   };
   std::vector<OpenNode> OpenNodes() const;
   // "Where:0 = 57 (earlier steps)": the recorded sizes that were needed.

@@ -227,10 +227,10 @@ absl::Status TensorSizes::Infer(const Deadline& deadline, const Watch& watch) {
   absl::Status status = InferShapes(properties_.get());
   if (!status.ok()) return status;
   deadline.Check();
-  values_ = dimensions_ == nullptr ? std::make_unique<ShapeValues>(item_.graph, *properties_, unknown_dim_, no_labels_)
-                                   : std::make_unique<ShapeValues>(item_.graph, *properties_, unknown_dim_,
-                                                                   dimensions_->open(), dimensions_->recorded(),
-                                                                   dimensions_->seen());
+  values_ = dimensions_ == nullptr
+                ? std::make_unique<ShapeValues>(item_.graph, *properties_, unknown_dim_, no_labels_)
+                : std::make_unique<ShapeValues>(item_.graph, *properties_, unknown_dim_, dimensions_->open(),
+                                                dimensions_->recorded(), dimensions_->seen());
   if (watch) watch(true);
   values_->Refine(deadline);
   if (watch) watch(false);
@@ -310,6 +310,14 @@ int64_t TensorSizes::WorkspaceOf(const tensorflow::NodeDef& node) const {
     ops.push_back({nodes_.at(name), BoundInputsOf(name), Bound(OutputsOf(name, &made), unknown_dim_)});
   }
   return CompiledWorkspace(ops);
+}
+
+bool TensorSizes::KnowsCompiled(const std::string& call) const {
+  const CallBody* body = BodyOf(call);
+  if (body == nullptr || !body->compiled) return false;
+  std::vector<const tensorflow::NodeDef*> ops;
+  for (const std::string& name : body->nodes) ops.push_back(nodes_.at(name));
+  return KnowsCompiledWorkspace(ops);
 }
 
 TensorSize TensorSizes::SizeOfOutput(const std::string& node, size_t port, const OpInfo::TensorProperties& made) const {

@@ -82,6 +82,9 @@ class TensorSizes {
   std::optional<int64_t> ScalarOf(const std::string& node, int port) const;
 
   // Ops that were evaluated to know sizes.
+  // Is all known of what a call takes that XLA compiles, on a CPU (workspace.h)?
+  bool KnowsCompiled(const std::string& call) const;
+
   int evaluations() const { return values_ == nullptr ? 0 : values_->evaluations(); }
 
   // Costs of all ops, for the devices of `cluster`, which may be null: estimates, or prices by what was measured where

@@ -2,9 +2,12 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <set>
 #include <string>
 #include <tuple>
 #include <unordered_map>
+
+#include "cc/tf/graph/op_traits.h"
 
 namespace lms {
 namespace {
@@ -136,6 +139,13 @@ int64_t Einsum(const SizedOp& op, const CpuKernels& kernels) {
          ProductBlocks(result.dtype(), ShapeOf(equation, op, matrices), kernels);
 }
 
+// Computes nothing: hands a tensor on, or tells its shape.
+bool ComputesNothing(const NodeDef& node) {
+  const std::string& op = node.op();
+  return op == "Const" || op == "NoOp" || op == "Shape" || op == "ShapeN" || IsVariableRead(op) ||
+         IsViewOfInput(node, 0);
+}
+
 }  // namespace
 
 bool HasWorkspace(const NodeDef& node) { return node.op() == "Einsum" || HasKernelWorkspace(node.op()); }
@@ -152,6 +162,17 @@ int64_t CompiledWorkspace(const std::vector<SizedOp>& body) {
     if (op.node->op() == "Conv2DBackpropFilter") bytes = std::max(bytes, FilterGradient(op, with_input_gradient));
   }
   return bytes;
+}
+
+bool KnowsCompiledWorkspace(const std::vector<const NodeDef*>& body) {
+  std::set<std::string> convolutions;
+  for (const NodeDef* node : body) {
+    if (ComputesNothing(*node)) continue;
+    const std::string& op = node->op();
+    const bool convolution = op == "Conv2D" || op == "Conv2DBackpropInput" || op == "Conv2DBackpropFilter";
+    if (!convolution || !convolutions.insert(op).second) return false;
+  }
+  return !convolutions.empty();
 }
 
 }  // namespace lms

@@ -24,6 +24,10 @@ int64_t OpWorkspace(const SizedOp& op, const CpuKernels& kernels);
 // Of a function that XLA compiled as one kernel.
 int64_t CompiledWorkspace(const std::vector<SizedOp>& body);
 
+// Is CompiledWorkspace() all that such a function takes on a CPU? So it is of convolutions of images, forward or
+// backward, with nothing else in the function.
+bool KnowsCompiledWorkspace(const std::vector<const tensorflow::NodeDef*>& body);
+
 }  // namespace lms
 
 #endif  // LMS_CC_TF_SIZES_WORKSPACE_H_

@@ -10,6 +10,7 @@ Relies on this:
   the name and the inputs, and asks `as_attrs()` on its way. What one call tells of its function
   (`_sizes`) is put aside there and taken up in `as_attrs()`.
 - `polymorphic_function.Function` keeps what the user asked about XLA in `_jit_compile`.
+- Keras calls the functions by which XLA computes convolutions of groups `_COMPILED_BY_KERAS`.
 """
 
 from __future__ import annotations
@@ -56,6 +57,9 @@ class _Local(threading.local):
 _local = _Local()
 _in_flight: collections.deque[None] = collections.deque()  # one entry for each call
 _warned_functions: weakref.WeakSet[Any] = weakref.WeakSet()
+# Convolutions of groups, of Keras 3 and Keras 2: nobody has asked for these to be compiled, and
+# what they take is known.
+_COMPILED_BY_KERAS = ("_conv_xla", "_jit_compiled_convolution_op")
 
 
 def _wrap_as_attrs(original: Any) -> Any:
@@ -168,7 +172,8 @@ def _wrap_function_call(original: Any) -> Any:
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
         with shielded("jit warning"):
             fail_if_injected("jit warning")
-            if self._jit_compile and active() is not None and self not in _warned_functions:
+            asked = self._jit_compile and self.name not in _COMPILED_BY_KERAS
+            if asked and active() is not None and self not in _warned_functions:
                 _warned_functions.add(self)
                 warn(
                     f"{self.name} is compiled by XLA (jit_compile=True): its body is invisible to "

@@ -54,7 +54,8 @@ _MOST_FUNCTIONS = 4096
 _MOST_NODES = 2000  # told of one function by name: the text goes with every call
 _MOST_DEPTH = 32  # of calls
 
-_OWN = os.path.dirname(os.path.abspath(__file__)) + os.sep
+# The package: its lines are none of the user's.
+_OWN = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _OTHERS = tuple(
     f"{os.sep}{package}{os.sep}" for package in ("tensorflow", "keras", "tf_keras", "autograph")
 )

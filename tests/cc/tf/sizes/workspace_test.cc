@@ -50,6 +50,28 @@ TEST(Workspace, XlaKeepsFiltersOfGroupsOfSeveralAsTheyAre) {
   EXPECT_EQ(CompiledWorkspace({}), 0);
 }
 
+bool Knows(const std::vector<std::string>& ops) {
+  std::vector<tensorflow::NodeDef> nodes(ops.size());
+  std::vector<const tensorflow::NodeDef*> body;
+  for (size_t i = 0; i < ops.size(); ++i) {
+    nodes[i].set_op(ops[i]);
+    body.push_back(&nodes[i]);
+  }
+  return KnowsCompiledWorkspace(body);
+}
+
+TEST(Workspace, ConvolutionsAloneAreKnownWhereXlaCompilesThem) {
+  EXPECT_TRUE(Knows({"Conv2D", "Identity"}));
+  EXPECT_TRUE(Knows({"ReadVariableOp", "ExpandDims", "Const", "Conv2D", "Squeeze", "Identity"}));
+  EXPECT_TRUE(Knows({"ShapeN", "Conv2DBackpropInput", "Conv2DBackpropFilter", "Identity", "Identity"}));
+  EXPECT_FALSE(Knows({}));
+  EXPECT_FALSE(Knows({"Identity"}));
+  EXPECT_FALSE(Knows({"Conv2D", "Relu"}));
+  EXPECT_FALSE(Knows({"Conv2D", "Conv2D"}));
+  EXPECT_FALSE(Knows({"Conv3D", "Identity"}));
+  EXPECT_FALSE(Knows({"MatMul"}));
+}
+
 int64_t Einsum(const std::string& equation, const std::vector<Dims>& inputs, const Dims& output) {
   tensorflow::NodeDef node;
   node.set_op("Einsum");
