@@ -15,7 +15,7 @@ from __future__ import annotations
 import ast
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -27,6 +27,21 @@ _MAY_IMPORT = re.compile(r"^May import: (nothing else|[\w, ]+)\.$", re.M)
 _FOR_ALL = ("_native", "memory")
 _PRIVATE = ("tensorflow.python", "tensorflow.core", "keras.src", "tf_keras.src")
 _TOUCHES_PRIVATE = "_tf"
+
+
+def _others(found: re.Match[str]) -> set[str]:
+    """The rooms that such a line names."""
+    text = found.group(1)
+    return set() if text == "nothing else" else set(text.split(", "))
+
+
+def _unknown(rooms: dict[str, set[str]], where: Callable[[str], str]) -> list[str]:
+    """A problem for each room that a line names and that is not there."""
+    return [
+        f"{where(name)}: no room {other}"
+        for name, others in rooms.items()
+        for other in sorted(others - rooms.keys())
+    ]
 
 
 def allowed(cc: Path) -> tuple[dict[str, set[str]], list[str]]:
@@ -43,11 +58,8 @@ def allowed(cc: Path) -> tuple[dict[str, set[str]], list[str]]:
         if found is None:
             problems.append(f"cc/{name}/README.md has no line 'May include: …'")
             continue
-        text = found.group(1)
-        rooms[name] = set() if text == "nothing else" else set(text.split(", "))
-    for name, others in rooms.items():
-        problems += [f"cc/{name}/README.md: no room {other}" for other in others - rooms.keys()]
-    return rooms, problems
+        rooms[name] = _others(found)
+    return rooms, problems + _unknown(rooms, lambda name: f"cc/{name}/README.md")
 
 
 def circle(rooms: dict[str, set[str]]) -> list[str]:
@@ -86,11 +98,8 @@ def python_rooms(package: Path) -> tuple[dict[str, set[str]], list[str]]:
         if found is None:
             problems.append(f"{package.name}/{name}/__init__.py has no line 'May import: …'")
             continue
-        text = found.group(1)
-        rooms[name] = set() if text == "nothing else" else set(text.split(", "))
-    for name, others in rooms.items():
-        problems += [f"{package.name}/{name}: no room {other}" for other in others - rooms.keys()]
-    return rooms, problems
+        rooms[name] = _others(found)
+    return rooms, problems + _unknown(rooms, lambda name: f"{package.name}/{name}/__init__.py")
 
 
 def imported(source: str) -> Iterator[str]:

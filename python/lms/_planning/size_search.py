@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import operator
 from collections.abc import Callable, Mapping
 
 UNPLANNED = ("skipped", "failed")
@@ -162,8 +163,12 @@ class Search:
 def _meets(points: list[tuple[float, float]], limit: float) -> float | None:
     """Where a line meets the limit, above 0: one through the nearest points on both sides of it,
     or, where there are none, through the two nearest to it."""
-    under = max((point for point in points if point[1] <= limit), key=_value, default=None)
-    over = min((point for point in points if point[1] > limit), key=_value, default=None)
+    under = max(
+        (point for point in points if point[1] <= limit), key=operator.itemgetter(1), default=None
+    )
+    over = min(
+        (point for point in points if point[1] > limit), key=operator.itemgetter(1), default=None
+    )
     near = sorted(points, key=lambda point: (abs(point[1] - limit), point[0]))[:2]
     if under is not None and over is not None:
         near = [under, over]
@@ -172,7 +177,3 @@ def _meets(points: list[tuple[float, float]], limit: float) -> float | None:
     (place, value), (other, other_value) = near
     guess = place + (limit - value) * (other - place) / (other_value - value)
     return guess if guess > 0 else None
-
-
-def _value(point: tuple[float, float]) -> float:
-    return point[1]

@@ -8,7 +8,7 @@ Relies on this:
   not initialised yet; settings that the user changes later are merged at the next call.
 - `context.Context.call_function` is what every eager call of a tf.function goes through; it has
   the name and the inputs, and asks `as_attrs()` on its way. What one call tells of its function
-  (`_sizes`) is put aside there and taken up in `as_attrs()`.
+  (`_learnt/sizes.py`) is put aside there and taken up in `as_attrs()`.
 - `polymorphic_function.Function` keeps what the user asked about XLA in `_jit_compile`.
 - Keras calls the functions by which XLA computes convolutions of groups `_COMPILED_BY_KERAS`.
 """

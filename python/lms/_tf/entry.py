@@ -42,12 +42,12 @@ def as_entry(options: Mapping[str, OptionValue]) -> RewriterConfig:
 class Told(NamedTuple):
     """What a call, or a session, tells the optimizer beside the entry: options that are internal.
 
-    seen_sizes, seen_values: of the arguments (_sizes.FunctionSizes). record_sizes: "yes" where the
+    seen_sizes, seen_values: of the arguments (sizes.FunctionSizes). record_sizes: "yes" where the
       next call can be planned with what this one shows of tensors whose sizes only the run decides.
       recorded: what earlier calls have shown of them (cc/tf/runtime/size_record.h). data_may_end:
-      "yes" where a call may find that no element is left (_sizes.FunctionSizes). feedback:
-      _feedback.Step.parameter. hints: _tf_hints.hints_text(). keep_random: Entry.keep_random().
-      session: _tf_sessions.
+      "yes" where a call may find that no element is left (sizes.FunctionSizes). feedback:
+      feedback.Step.parameter. hints: hints.hints_text(). keep_random: Entry.keep_random().
+      session: sessions.py.
     """
 
     seen_sizes: str = ""

@@ -206,7 +206,7 @@ def _config(device: Device) -> Any:
     rewrite.min_graph_nodes = -1
     rewrite.disable_meta_optimizer = False
     if device.kind == "GPU":
-        # As in a call (_tf_entry): the default also swaps, by its own estimate and through ops that
+        # As in a call (entry.py): the default also swaps, by its own estimate and through ops that
         # only TensorFlow's GPU build has.
         rewrite.memory_optimization = type(rewrite).SCHEDULING_HEURISTICS
         # It puts transpositions at the ends of chains of convolutions, which changes no peak

@@ -1,6 +1,6 @@
 """Training steps of Keras models, traced without a run, and models that are built unallocated.
 
-What Keras 3 and Keras 2 have in common stands here; `_tf_plan_keras_3` and `_tf_plan_keras_2` have
+What Keras 3 and Keras 2 have in common stands here; `plan_keras_3.py` and `plan_keras_2.py` have
 the same functions for what they do not. Relies on this: in both `train_step` is what fit() traces,
 and `_compile_config.config` has what compile() was given.
 """
