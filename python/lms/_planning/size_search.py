@@ -40,6 +40,8 @@ class Trial:
 _GROWTH = (1.25, 1.5, 2.0, 4.0)
 # How much larger it may be, where there is a line to go by.
 _STRIDE = 16.0
+# By so many guesses that did not halve what is left a line is followed before the middle is tried.
+_LINES = 2
 # Of the added time that is allowed, the share that is as good as all of it. Near the limit plans
 # of neighbouring sizes differ by as much, and no prediction of time is better.
 _ENOUGH = 0.98
@@ -49,9 +51,9 @@ _ENOUGH = 0.98
 class Search:
     """Bisection over sizes, aided by what each size is said to need.
 
-    What is needed is no straight line and has noise in it, so no guess is trusted twice: upwards
-    sizes grow by _GROWTH at least, and a guess that did not halve what is left is followed by the
-    middle. Sizes from 1 to a million are told apart to 2% by 25 trials at most.
+    What is needed is no straight line and has noise in it: upwards sizes grow by _GROWTH at least,
+    and _LINES guesses in a row that did not halve what is left are followed by the middle. Sizes
+    from 1 to a million are told apart to 2% by 25 trials at most.
 
     least, most, multiple: the sizes that are tried.
     precision: the share of the answer to which it is to be known; 0: exactly.
@@ -81,7 +83,7 @@ class Search:
         high: Trial | None = None
         size = self._rounded(max(first, self.least, 8))
         ratio = math.inf  # between the ends
-        trust = True
+        lines = 0  # guesses in a row that did not halve what is left
         while size not in trials:
             trial = trials[size] = try_size(size)
             if trial.fits:
@@ -97,8 +99,8 @@ class Search:
             if high.size - bottom <= self._close(bottom):
                 break
             before, ratio = ratio, high.size / max(bottom, 1)
-            trust = not trust or ratio <= math.sqrt(before)
-            guess = self._line(trials, budget) if trust else None
+            lines = 0 if ratio <= math.sqrt(before) or lines == _LINES else lines + 1
+            guess = self._line(trials, budget) if lines < _LINES else None
             size = self._between(bottom, high.size, guess)
         return (low.size if low else 0), tuple(trials[size] for size in sorted(trials))
 
