@@ -24,14 +24,16 @@ from lms import memory  # noqa: E402
 from lms._base.errors import OptionError  # noqa: E402
 from lms._control.calibrate import Calibration, calibrate  # noqa: E402
 from lms._control.hints import checkpoints, hint_layers, keep, recompute, swap  # noqa: E402
-from lms._control.latest import report  # noqa: E402
+from lms._control.latest import report, reports  # noqa: E402
 from lms._control.swap import SwapStatistics, swap_statistics  # noqa: E402
 from lms._control.switch import configure, disable, enable, enabled, rewriter_config  # noqa: E402
 from lms._control.verify import Difference, VerifyResult, verify  # noqa: E402
 from lms._loader import version as _version  # noqa: E402
 from lms._planning.max_size import LargestSize, Trial, max_batch_size, max_size  # noqa: E402
 from lms._planning.plan import plan  # noqa: E402
-from lms._reports.report import Report, clear_reports, load_report, reports  # noqa: E402
+from lms._reports.layers import LayerMemory  # noqa: E402
+from lms._reports.pareto import Pareto  # noqa: E402
+from lms._reports.report import Report, clear_reports, load_report  # noqa: E402
 from lms._settings.devices import Device, devices  # noqa: E402
 
 __version__ = _version()
@@ -41,7 +43,9 @@ __all__ = [
     "Device",
     "Difference",
     "LargestSize",
+    "LayerMemory",
     "OptionError",
+    "Pareto",
     "Report",
     "SwapStatistics",
     "Trial",

@@ -37,9 +37,10 @@ except (ImportError, AttributeError) as error:
 
 from lms import memory
 from lms._base.failure import fail_if_injected, shielded
+from lms._control import latest as _latest
 from lms._control import switch as _switch
-from lms._reports import report as _report
 from lms._reports import tensorboard as _tensorboard
+from lms._reports.report import Report
 from lms._tf.keras import when_keras_2
 from lms._tf.patch import Patch
 
@@ -127,7 +128,7 @@ class MemoryBudget(_Callback):
         self._meter = _Meter()
         self._seen = -1  # the latest report before this fit
         self._sequence = -1  # of the report on the training step
-        self.report: _report.Report | None = None
+        self.report: Report | None = None
         self.peaks: list[int] = []
 
     # ---- The time in which lms is on ----
@@ -299,16 +300,16 @@ def _variable_bytes(model: Any) -> int:
 
 
 def _latest_sequence() -> int:
-    return max((report.sequence for report in _report.reports()), default=-1)
+    return max((report.sequence for report in _latest.reports()), default=-1)
 
 
-def _report_since(seen: int, before: int) -> _report.Report | None:
+def _report_since(seen: int, before: int) -> Report | None:
     """The report on the training step: of those made since `seen`, else `before`, else any.
 
     A function that was planned before is not planned again for another fit. What trains goes before
     validation, which under a share ("60%") may be all that its own budget is too small for.
     """
-    everything = _report.reports()
+    everything = _latest.reports()
     trains = {}  # by function, where that is known
     for report in everything:
         known = _trains(report)
@@ -330,7 +331,7 @@ _trained: dict[int, bool] = {}  # by the report's number: reading details takes 
 _MOST_KNOWN = 4096
 
 
-def _trains(report: _report.Report) -> bool | None:
+def _trains(report: Report) -> bool | None:
     """Whether there is a backward pass in it; None where it has no details, or no longer."""
     if report.sequence not in _trained and report.details is not None:
         if len(_trained) >= _MOST_KNOWN:
@@ -340,7 +341,7 @@ def _trains(report: _report.Report) -> bool | None:
     return _trained.get(report.sequence)
 
 
-def _step_to_show(reports: list[_report.Report]) -> _report.Report | None:
+def _step_to_show(reports: list[Report]) -> Report | None:
     needed = [item for item in reports if item.status in ("rewritten", "infeasible", "failed")]
     if needed:
         return needed[-1]
@@ -348,7 +349,7 @@ def _step_to_show(reports: list[_report.Report]) -> _report.Report | None:
     return max(fits, key=lambda item: item.peak_before_bytes, default=None)
 
 
-def _write_report(report: _report.Report, path: pathlib.Path) -> None:
+def _write_report(report: Report, path: pathlib.Path) -> None:
     """What cannot be written is no reason to end a training that is done."""
     kind = path.suffix.lower()
     try:

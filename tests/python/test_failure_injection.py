@@ -179,6 +179,7 @@ CALL_PLACES = [
     "swap link",
     "hints",
     "sizes",
+    "variable names",
     "size check",
     "feedback",
     "feedback begin",

@@ -20,6 +20,7 @@ PLACES = (
     "swap link",
     "hints",
     "sizes",
+    "variable names",
     "size check",
     "feedback",
     "feedback begin",

@@ -1,14 +1,25 @@
-"""lms.report: the report to read first, or why there is none."""
+"""lms.reports and lms.report: all reports, and the one to read first, or why there is none."""
 
 from __future__ import annotations
 
+import functools
 import logging
 
+from lms import _native
 from lms._base.failure import shielded
-from lms._reports.report import Report, reports
+from lms._reports.report import Report, from_native
+from lms._tf import variables as _variables
 from lms._tf import why as _tf_why
 
 _log = logging.getLogger("lms")
+
+
+def reports() -> list[Report]:
+    """The latest reports of the process, oldest first; the oldest are dropped in time."""
+    return [
+        from_native(raw, functools.partial(_variables.names_of, raw["function"]))
+        for raw in _native.reports()
+    ]
 
 
 def report() -> Report | None:

@@ -12,8 +12,9 @@ import tensorflow as tf
 
 from lms import _native
 from lms._base.format import counted, render
+from lms._control import latest as _latest
 from lms._control import switch as _switch
-from lms._reports import report as _report
+from lms._reports.report import Report
 from lms._settings import options as _options
 from lms._tf import context as _tf_context
 from lms._tf import entry as _tf_entry
@@ -60,7 +61,7 @@ class VerifyResult:
     compared: int
     differences: tuple[Difference, ...]
     unrepeatable: tuple[str, ...]
-    report: _report.Report | None
+    report: Report | None
     notes: tuple[str, ...]
 
     def __bool__(self) -> bool:
@@ -264,10 +265,10 @@ def _difference(
     return make(int(x.size), int(a.size), float(gap.max()), float(relative.max()))
 
 
-def _new_report(seen: int, traced: Any) -> _report.Report | None:
+def _new_report(seen: int, traced: Any) -> Report | None:
     """The report on `traced` among those made since `seen` of them had been."""
     count = _native.report_count() - seen
-    new = _report.reports()[-count:] if count else []
+    new = _latest.reports()[-count:] if count else []
     name = traced.name if isinstance(traced.name, str) else traced.name.decode()
     own = [report for report in new if name == report.function]
     steps = [report for report in own or new if report.status != "skipped"]
@@ -275,9 +276,7 @@ def _new_report(seen: int, traced: Any) -> _report.Report | None:
     return chosen[-1] if chosen else None
 
 
-def _notes(
-    traced: Any, variables: dict[str, tf.Variable], report: _report.Report | None
-) -> Iterator[str]:
+def _notes(traced: Any, variables: dict[str, tf.Variable], report: Report | None) -> Iterator[str]:
     handles = {id(getattr(variable, "handle", None)) for variable in variables.values()}
     others = [
         captured

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import inspect
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -98,7 +99,7 @@ def planned(
     refuse_without_training(traced)
     told, automatic = _told(device, options, allocated)
     reports = _tf_plan.optimise(traced, device, told)
-    return _largest(reports, traced.name, device, automatic)
+    return _largest(reports, traced, device, automatic)
 
 
 def planned_again(
@@ -109,7 +110,7 @@ def planned_again(
     """The report that `planned` gives of a step that TensorFlow's passes have treated already."""
     told, automatic = _told(device, options, 0)
     reports = _tf_plan.optimise_prepared(prepared, told)
-    return _largest(reports, prepared.name, device, automatic)
+    return _largest(reports, prepared, device, automatic)
 
 
 def refuse_without_training(traced: _tf_graphs.Step) -> None:
@@ -142,13 +143,17 @@ def _told(
 
 
 def _largest(
-    reports: Sequence[Mapping[str, Any]], name: str, device: _devices.Device, automatic: bool
+    reports: Sequence[Mapping[str, Any]],
+    step: _tf_graphs.Step | _tf_plan.Prepared,
+    device: _devices.Device,
+    automatic: bool,
 ) -> Report:
     """The report of the device that has the most to hold."""
     if not reports:
-        raise RuntimeError(f"{name}: TensorFlow's graph optimizer did not get as far as lms")
+        raise RuntimeError(f"{step.name}: TensorFlow's graph optimizer did not get as far as lms")
     made = max(reports, key=lambda item: item["peak_before_bytes"])
-    report = dataclasses.replace(from_native(made), device=device.name)
+    report = from_native(made, functools.partial(dict, step.variables))
+    report = dataclasses.replace(report, device=device.name)
     if automatic:
         report = dataclasses.replace(report, budget=f"auto: what {device.name} has for a program")
     return report

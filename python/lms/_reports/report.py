@@ -4,28 +4,54 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from lms import _native
 from lms._base.format import render, show
 from lms._reports import as_json as _report_json
+from lms._reports import layers as _layers
 from lms._reports import text as _report_text
+from lms._reports.layers import LayerMemory
 
 if TYPE_CHECKING:
     from lms._reports.pareto import Pareto
 
 
+# What variables are called, by the names of the function's arguments: asked when it is needed.
+Names = Callable[[], Mapping[str, str]]
+
+
+def _named(strings: Sequence[str], names: Mapping[str, str]) -> list[str]:
+    """The strings of a report's details, with variables called by their own names."""
+    count = Counter(names.values())
+    named = []
+    for text in strings:
+        argument, colon, rest = text.partition(":0")
+        name = names.get(argument)
+        if name is None or (colon and rest and not rest.startswith(" ")):
+            named.append(text)
+        else:
+            # Two models may have variables of the same name.
+            named.append((name if count[name] == 1 else f"{name} ({argument})") + rest)
+    return named
+
+
 class _Details:
     """The details of a report, made into Python objects when they are first asked for."""
 
-    def __init__(self, source: Any) -> None:
-        """`source`: the details, None, or what the native library holds them by."""
-        self._source = source
+    def __init__(self, source: Any, names: Names | None = None) -> None:
+        """`source`: the details, None, or what the native library holds them by. `names`: what
+        variables are called, by the names of the function's arguments."""
+        self._source, self._names = source, names
 
     def get(self) -> Mapping[str, Any] | None:
         if self._source is not None and not isinstance(self._source, Mapping):
-            self._source = _native.report_details(self._source)
+            details = _native.report_details(self._source)
+            if details is not None and self._names is not None:
+                details["strings"] = _named(details["strings"], self._names())
+            self._source = details
         return self._source
 
     def __deepcopy__(self, memo: Any) -> _Details:
@@ -140,6 +166,20 @@ class Report:
         """
         return self._details.get()
 
+    def by_layer(self, depth: int | None = None) -> tuple[LayerMemory, ...]:
+        """Which layers hold the memory at the step's peak, stock and rewritten, largest first.
+
+        depth: how many parts of a layer's path are told apart: with 1, whole models and optimizers.
+          None: all of them.
+
+        A layer's activations, their gradients and its weights count as the layer's. Empty where
+        the report has no details. Raises ValueError where depth is below 1.
+        """
+        if depth is not None and depth < 1:
+            raise ValueError(f"depth={depth!r}: expected a whole number from 1 on, or None")
+        details = self.details
+        return () if details is None else _layers.by_layer(details, depth)
+
     def __str__(self) -> str:
         return _report_text.sentence(self)
 
@@ -230,18 +270,13 @@ def _write(path: str | os.PathLike[str] | None, text: str) -> str:
     return text
 
 
-def from_native(raw: Mapping[str, Any]) -> Report:
-    """A Report from the native library's mapping."""
+def from_native(raw: Mapping[str, Any], names: Names | None = None) -> Report:
+    """A Report from the native library's mapping. `names`: of its variables."""
     fields = [field.name for field in dataclasses.fields(Report) if field.name != "_details"]
     values = {name: raw[name] for name in fields}
     for name in ("sizes", "warnings", "other_devices", "decisions", "kept", "hints"):
         values[name] = tuple(values[name])
-    return Report(**values, _details=_Details(raw.get("details")))
-
-
-def reports() -> list[Report]:
-    """The latest reports of the process, oldest first; the oldest are dropped in time."""
-    return [from_native(raw) for raw in _native.reports()]
+    return Report(**values, _details=_Details(raw.get("details"), names))
 
 
 def load_report(path: str | os.PathLike[str]) -> Report:

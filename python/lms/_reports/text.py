@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from lms._base.format import counted, format_bytes
+from lms._reports.layers import by_layer
 
 if TYPE_CHECKING:
     from lms._reports.report import Report
@@ -67,6 +68,7 @@ def tables(report: Report) -> list[Any]:
         parts.append(_decision_table(report))
     if report.details is not None:
         parts.append(_peak_table(report, report.details))
+        parts.append(_layer_table(report.details))
     if report.kept:
         kept = table.Table(title="kept in memory", box=box.SIMPLE)
         kept.add_column("bytes", justify="right")
@@ -119,6 +121,29 @@ def _peak_table(report: Report, details: Mapping[str, Any]) -> Any:
     if len(rows) > _AT_PEAK:
         rest = sum(buffers["bytes"][row] for row in rows[_AT_PEAK:])
         result.add_row(format_bytes(rest), "", "", f"{len(rows) - _AT_PEAK} more")
+    return result
+
+
+def _layer_table(details: Mapping[str, Any]) -> Any:
+    from rich import box, table, text
+
+    rewritten = details["after"] is not None
+    result = table.Table(title="largest layers at the peak", box=box.SIMPLE)
+    result.add_column("stock" if rewritten else "bytes", justify="right")
+    if rewritten:
+        result.add_column("with lms", justify="right")
+    result.add_column("of which weights", justify="right")
+    result.add_column("layer", overflow="fold")
+    rows = by_layer(details)
+    for row in rows[:_AT_PEAK]:
+        sizes = [row.before_bytes, row.after_bytes] if rewritten else [row.before_bytes]
+        shown = [format_bytes(size) for size in (*sizes, row.weight_bytes)]
+        result.add_row(*shown, text.Text(row.layer))
+    if len(rows) > _AT_PEAK:
+        rest = rows[_AT_PEAK:]
+        sums = [sum(row.before_bytes for row in rest), sum(row.after_bytes for row in rest)]
+        sizes = [*(sums if rewritten else sums[:1]), sum(row.weight_bytes for row in rest)]
+        result.add_row(*map(format_bytes, sizes), f"{len(rest)} more")
     return result
 
 

@@ -9,7 +9,9 @@ from typing import Any
 import tensorflow as tf
 
 from lms import _native
+from lms._base.failure import fail_if_injected, shielded
 from lms._learnt import sizes as _sizes
+from lms._tf import variables as _variables
 from lms._tf.data import element_bytes, element_shapes, iterator_of, may_end, plain_shape
 from lms._tf.patch import lock, log
 
@@ -85,6 +87,9 @@ def _learn(context: Any, name: bytes, inputs: list[Any]) -> _sizes.FunctionSizes
         known.update(inputs)
         if not known.settle(inputs):
             known = None
+        with shielded("variable names"):
+            fail_if_injected("variable names")
+            _variables.note(name.decode(), zip((each.name for each in arguments), inputs))
     except Exception as error:
         log.warning("%s: the sizes of its arguments are not known: %s", name.decode(), error)
         known = None

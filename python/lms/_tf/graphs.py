@@ -20,17 +20,21 @@ from google.protobuf import text_format as _text_format
 from tensorflow.core.protobuf import saved_model_pb2 as _saved_model
 from tensorflow.python.framework import function_def_to_graph as _function_graph
 
+from lms._tf.variables import names_by_handle
+
 _ENDS = "lms_plan_ends"
 
 
 @dataclasses.dataclass
 class Step:
-    """A graph to be planned. `fetches`: names of nodes; `feeds`: of those that are given."""
+    """A graph to be planned. `fetches`: names of nodes; `feeds`: of those that are given;
+    `variables`: what those are called that have another name as nodes."""
 
     name: str
     graph: Any  # GraphDef
     fetches: list[str]
     feeds: list[str] = dataclasses.field(default_factory=list)
+    variables: dict[str, str] = dataclasses.field(default_factory=dict)
 
 
 # ---- where graphs come from ------------------------------------------------------------------
@@ -42,10 +46,12 @@ def of_function(concrete: Any) -> Step:
     definition = graph.as_graph_def()
     nodes = {node.name: node for node in definition.node}
     variables = {id(variable.handle): variable for variable in graph.variables}
+    captured = []
     for outer, inner in graph.captures:
         node = nodes[inner.op.name]
         variable = variables.get(id(outer))
         if variable is not None and inner.dtype == tf.resource:
+            captured.append((node.name, outer))
             _make_variable(node, variable.dtype.as_datatype_enum, variable.shape.as_proto())
     # In a call arguments come first: the executor's order begins with them.
     first = {tensor.op.name: number for number, tensor in enumerate(graph.inputs)}
@@ -53,7 +59,9 @@ def of_function(concrete: Any) -> Step:
     definition = _with_nodes(definition, ordered)
     fetches = [tensor.op.name for tensor in graph.outputs]
     _add_ends(definition, [operation.name for operation in graph.control_outputs])
-    return Step(_plain_name(concrete.name), definition, [*dict.fromkeys(fetches), _ENDS])
+    ends = [*dict.fromkeys(fetches), _ENDS]
+    names = names_by_handle(captured)
+    return Step(_plain_name(concrete.name), definition, ends, variables=names)
 
 
 def _with_nodes(definition: Any, nodes: Iterable[Any]) -> Any:

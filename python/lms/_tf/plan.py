@@ -121,6 +121,7 @@ class Prepared:
     name: str
     meta: Any  # MetaGraphDef
     cluster: Any
+    variables: Mapping[str, str]  # their names by those of their nodes
 
 
 def optimise(
@@ -142,7 +143,7 @@ def prepare(step: Step, device: Device) -> Prepared:
     cluster, place = _cluster_for(device, compute_type(step))
     meta = _placed(step, place)
     meta.graph_def.CopyFrom(_optimised(step.name, meta, cluster, _config(device)))
-    return Prepared(step.name, meta, cluster)
+    return Prepared(step.name, meta, cluster, step.variables)
 
 
 def optimise_prepared(
