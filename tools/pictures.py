@@ -5,12 +5,19 @@
 A small convolutional network is trained for a few steps: stock, and under several budgets. What is
 drawn comes from its reports and from the graphs and plans that lms writes (dump_graphs). The
 pictures have no background, and colours that can be read on white and on black.
+
+    .venv/bin/python tools/pictures.py page
+
+takes the README's picture of a report's page (docs/pictures/report-page.png): a plan of ResNet-50
+for a V100, in Chromium (apt-get install chromium).
 """
 
 from __future__ import annotations
 
 import os
 import shlex
+import shutil
+import sys
 import tempfile
 from collections import defaultdict
 from pathlib import Path
@@ -274,7 +281,40 @@ def turning_point(step: Step) -> int:
     return losses[0] + 1 if losses else len(step.names) // 2
 
 
+# ---- the page ----------------------------------------------------------------------------------
+
+
+def photograph_page() -> None:
+    import keras
+    import lms
+    from PIL import Image
+    from playwright.sync_api import sync_playwright
+
+    program = shutil.which("chromium")
+    if program is None:
+        raise SystemExit("Chromium is missing: apt-get install chromium")
+    model = keras.applications.ResNet50(weights=None)
+    model.compile("sgd", "sparse_categorical_crossentropy")
+    report = lms.plan(model, 64, device="V100-16GB", memory_budget="50%")
+    target = TARGET / "report-page.png"
+    with tempfile.TemporaryDirectory() as directory, sync_playwright() as playwright:
+        page = Path(directory) / "report.html"
+        report.to_html(page)
+        browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        view = browser.new_page(viewport={"width": 1100, "height": 880}, color_scheme="light")
+        view.goto(page.as_uri())
+        view.wait_for_timeout(2000)
+        view.screenshot(path=target)
+        browser.close()
+    with Image.open(target) as image:
+        image.convert("P", palette=Image.Palette.ADAPTIVE, colors=128).save(target, optimize=True)
+    print(f"{target}: {target.stat().st_size} bytes")
+
+
 def main() -> None:
+    if sys.argv[1:] == ["page"]:
+        photograph_page()
+        return
     with tempfile.TemporaryDirectory() as directory:
         report = train(BUDGET, directory)
         (graph,) = Path(directory).glob("*.lmsgraph")

@@ -48,7 +48,8 @@ __all__ = ["MemoryBudget", "TensorBoard"]
 
 _log = logging.getLogger("lms")
 _lock = threading.RLock()
-PEAK = "peak_bytes"
+PEAK = "peak_MiB"
+_MIB = 2**20
 _FORMS = (".html", ".json", ".txt", ".png", ".svg", ".pdf")
 
 
@@ -74,9 +75,9 @@ class MemoryBudget(_Callback):
     again, also where fit ends with an exception or by Ctrl-C. Models that were compiled or trained
     before are rewritten as well.
 
-    The measured peak of each epoch's training steps is added to the epoch's logs as "peak_bytes",
+    The measured peak of each epoch's training steps is added to the epoch's logs as "peak_MiB",
     where the progress bar, History and every callback after this one in the list sees it: put it
-    first. In bytes, what is resident included; what was allocated before lms began to count
+    first. In MiB, what is resident included; what was allocated before lms began to count
     (`lms.memory`) is put in as the size of the model's and the optimizer's variables. It resets
     `lms.memory`'s peak at each epoch.
 
@@ -198,7 +199,7 @@ class MemoryBudget(_Callback):
             if peak is not None:
                 self.peaks.append(peak)
                 if logs is not None:
-                    logs[PEAK] = peak
+                    logs[PEAK] = peak / _MIB
 
     def _finish(self) -> None:
         self.report = _report_since(self._seen, self._sequence)
@@ -250,7 +251,8 @@ class TensorBoard(_Callback):
         with shielded("keras callback"):
             fail_if_injected("keras callback")
             self._meter.pause()
-            peak = (logs or {}).get(PEAK, self._meter.peak)
+            of_budget = (logs or {}).get(PEAK)  # of the callback that stands before this one
+            peak = self._meter.peak if of_budget is None else round(of_budget * _MIB)
             if peak is not None:
                 self._writer.scalar("lms/measured_peak_bytes", peak, epoch)
             report = _report_since(self._seen, self._written[0] if self._written else -1)

@@ -120,7 +120,8 @@ def test_the_callback():
     history = make_model().fit(x, y, batch_size=512, epochs=2, verbose=0, callbacks=[budget])
     assert history.history["loss"] == stock
     assert budget.report.status == "rewritten"
-    assert history.history["peak_bytes"] == budget.peaks and min(budget.peaks) > 0
+    assert history.history["peak_MiB"] == [peak / 2**20 for peak in budget.peaks]
+    assert min(budget.peaks) > 0
 
     class Stop(tf_keras.callbacks.Callback):
         def on_train_batch_end(self, batch, logs=None):
@@ -254,9 +255,10 @@ def test_the_largest_batch():
     told = {"planner_seconds": 0.2, "device": small, "precision": 0.1}
     found = lms.max_batch_size(make_model, **told)
     same = lms.max_batch_size(lambda: make_model(keras), **told)
-    assert found.with_lms > found.without_lms > 0
-    assert abs(found.with_lms / same.with_lms - 1) < 0.1
-    # Of stock the bytes of a row: its largest batch goes in the steps of an allocator's chunks.
+    # An allocator's chunks go in steps, and which of two operations runs first is drawn: with lms
+    # 2,650 rows may fit in one plan and not in the next, so how many do is no fixed number.
+    assert all(size.with_lms > 1.5 * size.without_lms > 0 for size in (found, same))
+    # Of stock the bytes of a row are the same.
     rows = [
         (size.report.peak_before_bytes - size.report.resident_bytes) / size.with_lms
         for size in (found, same)
