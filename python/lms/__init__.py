@@ -23,6 +23,7 @@ _loader.load()
 from lms import memory  # noqa: E402
 from lms._base.errors import OptionError  # noqa: E402
 from lms._control.calibrate import Calibration, calibrate  # noqa: E402
+from lms._control.explain import explain  # noqa: E402
 from lms._control.hints import checkpoints, hint_layers, keep, recompute, swap  # noqa: E402
 from lms._control.latest import report, reports  # noqa: E402
 from lms._control.swap import SwapStatistics, swap_statistics  # noqa: E402
@@ -59,6 +60,7 @@ __all__ = [
     "disable",
     "enable",
     "enabled",
+    "explain",
     "hint_layers",
     "keep",
     "keras",

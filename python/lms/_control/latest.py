@@ -29,12 +29,18 @@ def report() -> Report | None:
     none did, the one about the function with the largest predicted peak, which is the training
     step in most programs. `reports()` has all of them.
     """
+    found = report_to_read()
+    if found is None:
+        _say_why_there_is_none()
+    return found
+
+
+def report_to_read() -> Report | None:
+    """The same, and nothing is logged."""
     latest = reports()
     needed = [item for item in latest if item.status in ("rewritten", "infeasible", "failed")]
     if needed:
         return needed[-1]
-    if not latest:
-        _say_why_there_is_none()
     return max(
         latest, key=lambda item: (item.status == "fits", item.peak_before_bytes), default=None
     )

@@ -1,0 +1,142 @@
+"""lms.explain: is it on, did it change the step, why not, and what to do next, in a paragraph."""
+
+from __future__ import annotations
+
+from lms._base.format import format_bytes
+from lms._control import latest as _latest
+from lms._control import switch as _switch
+from lms._reports.report import Report
+from lms._tf import why as _tf_why
+
+_LAYERS = 3
+_STILL_WITHIN = 1.02  # times the budget: the noise of a measurement
+
+
+def explain(report: Report | None = None) -> str:
+    """What lms did to the last training step, in plain words: `print(lms.explain())`.
+
+    report: the one to explain; by default lms.report(), which is that on the step that needed lms
+      last, or on the largest.
+
+    Returns a few sentences: whether lms is on, whether the step was changed and what it takes, why
+    it was left as it is, and what to do next. Raises nothing.
+    """
+    if report is None:
+        report = _latest.report_to_read()
+        if report is None:
+            return " ".join([_state(), *_without_report()])
+        return " ".join([_state(), *_of(report)])
+    return " ".join(_of(report))
+
+
+def _state() -> str:
+    options = _switch.current()
+    if options is None:
+        return "lms is off now."
+    return f"lms is on, with memory_budget={options.get('memory_budget', 'auto')!r}."
+
+
+def _without_report() -> list[str]:
+    reasons = _tf_why.reasons()
+    if not reasons:
+        return ["It has seen no training step yet: run one, and ask again."]
+    return ["It has seen no training step.", *(_sentence(reason) for reason in reasons)]
+
+
+def _of(report: Report) -> list[str]:
+    parts = {
+        "rewritten": _rewritten,
+        "fits": _fits,
+        "infeasible": _infeasible,
+        "skipped": _skipped,
+        "failed": _failed,
+    }[report.status](report)
+    if report.assumption:
+        parts.append(
+            f"All of this holds if {report.assumption}: set unknown_dim to the real size, or read "
+            "the report on the next call."
+        )
+    if report.status in ("rewritten", "fits", "infeasible"):
+        parts += _largest_layers(report)
+    parts += [_sentence(f"warning: {warning}") for warning in report.warnings]
+    return parts
+
+
+def _largest_layers(report: Report) -> list[str]:
+    held = [(layer.after_bytes, layer.layer) for layer in report.by_layer()]
+    largest = sorted(held, key=lambda item: (-item[0], item[1]))[:_LAYERS]
+    shown = [f"{layer} ({format_bytes(size)})" for size, layer in largest if size]
+    return [f"Most of the peak is held by {', '.join(shown)}."] if shown else []
+
+
+def _rewritten(report: Report) -> list[str]:
+    parts = [
+        f"The step {report.function} was changed to need less memory: its predicted peak is "
+        f"{format_bytes(report.peak_after_bytes)} instead of "
+        f"{format_bytes(report.peak_before_bytes)}, and the budget is "
+        f"{format_bytes(report.budget_bytes)}. It is predicted to take "
+        f"{report.predicted_time_overhead:.1%} more time."
+    ]
+    if report.measured_peak_bytes:
+        measured = format_bytes(report.measured_peak_bytes)
+        if report.measured_peak_bytes <= report.budget_bytes * _STILL_WITHIN:
+            parts.append(f"It really took {measured}, which is within the budget.")
+        else:
+            parts.append(
+                f"It really took {measured}, which is above the budget: the next call is planned "
+                "with a margin for that. If it stays so, ask for less."
+            )
+    parts.append(
+        "If memory still runs out, ask for less; if it costs too much time, ask for more "
+        "(lms.report().pareto() shows what each budget costs)."
+    )
+    return parts
+
+
+def _fits(report: Report) -> list[str]:
+    return [
+        f"The step {report.function} was left as it is, because it fits: its predicted peak is "
+        f"{format_bytes(report.peak_before_bytes)}, and the budget is "
+        f"{format_bytes(report.budget_bytes)}.",
+        "If memory runs out all the same, or to make room for a larger batch, ask for less, such "
+        'as memory_budget="60%" of what its activations take.',
+    ]
+
+
+def _infeasible(report: Report) -> list[str]:
+    parts = [
+        f"The step {report.function} was left as it is, because no plan fits: its predicted peak "
+        f"is {format_bytes(report.peak_after_bytes)}, and the budget is "
+        f"{format_bytes(report.budget_bytes)}."
+    ]
+    if report.min_budget_bytes:
+        parts.append(
+            f"The least budget that lms has a plan for is {format_bytes(report.min_budget_bytes)}: "
+            f"ask for that (memory_budget={report.min_budget_bytes}), or make the batch smaller."
+        )
+    else:
+        parts.append('Ask for memory_budget="min" to see how low it gets.')
+    if report.swap_note:
+        parts.append(_sentence(report.swap_note))
+    return parts
+
+
+def _skipped(report: Report) -> list[str]:
+    return [
+        f"The step {report.function} was left as it is.",
+        _sentence(report.reason),
+    ]
+
+
+def _failed(report: Report) -> list[str]:
+    return [
+        f"Something went wrong inside lms at the step {report.function} (stage "
+        f"{report.stage or 'unknown'}); training goes on with the step as it was.",
+        _sentence(report.reason),
+        "This is a fault of lms: please report it with the output of lms doctor --json.",
+    ]
+
+
+def _sentence(text: str) -> str:
+    text = text.rstrip(".")
+    return f"{text[:1].upper()}{text[1:]}." if text else ""

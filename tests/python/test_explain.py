@@ -1,0 +1,89 @@
+"""lms.explain: a paragraph that says where one stands, and what to do next."""
+
+import dataclasses
+import logging
+
+import lms
+import pytest
+import tensorflow as tf
+from helpers import make_step
+
+
+@pytest.fixture(autouse=True)
+def nothing_reported():
+    lms.disable()
+    lms.clear_reports()
+    yield
+    lms.disable()
+    lms.clear_reports()
+
+
+def test_off(caplog):
+    with caplog.at_level(logging.WARNING, "lms"):
+        text = lms.explain()
+    assert text.startswith("lms is off now. It has seen no training step.")
+    assert "call lms.enable() before the step." in text
+    assert not caplog.records  # it is said, not logged as well
+
+
+def test_on_without_a_step():
+    lms.enable("60%")
+    assert lms.explain().startswith("lms is on, with memory_budget='60%'. It has seen no training")
+
+
+def test_a_step_that_was_changed():
+    step, _ = make_step()
+    lms.enable("60%")
+    for _ in range(3):
+        step()
+    text = lms.explain()
+    report = lms.report()
+    assert f"The step {report.function} was changed to need less memory" in text
+    assert "It really took" in text and "within the budget" in text
+    assert "Most of the peak is held by" in text
+    assert "  " not in text
+    above = dataclasses.replace(report, measured_peak_bytes=2 * report.budget_bytes)
+    assert "above the budget" in lms.explain(above)
+
+
+def test_a_step_that_fits():
+    step, _ = make_step()
+    lms.enable("4GiB")
+    step()
+    assert "was left as it is, because it fits" in lms.explain()
+
+
+def test_a_budget_that_cannot_be_met():
+    step, _ = make_step()
+    lms.enable("200KiB")
+    step()
+    report = lms.report()
+    assert report.status == "infeasible"
+    text = lms.explain()
+    assert f"ask for that (memory_budget={report.min_budget_bytes})" in text
+    lms.enable(report.min_budget_bytes)
+    step()
+    assert lms.report().status == "rewritten"  # what it says is true
+
+
+def test_a_function_that_trains_nothing():
+    @tf.function
+    def forward(x):
+        return tf.reduce_sum(tf.tanh(x @ x) @ x)
+
+    lms.enable("60%")
+    forward(tf.ones([64, 64]))
+    (report,) = lms.reports()
+    assert report.status == "skipped"
+    text = lms.explain()
+    assert f"The step {report.function} was left as it is. {report.reason[0].upper()}" in text
+
+
+def test_what_went_wrong_inside():
+    step, _ = make_step()
+    lms.enable("60%")
+    step()
+    failed = dataclasses.replace(lms.report(), status="failed", reason="no luck", stage="plan")
+    text = lms.explain(failed)
+    assert "(stage plan); training goes on with the step as it was. No luck." in text
+    assert "lms doctor --json" in text
