@@ -498,6 +498,23 @@ def test_no_added_time_is_said_in_words(show):
     assert text(page, ".lead").endswith(" less), in the same time.")
 
 
+def test_layers_and_what_they_hold(show):
+    page = show(synthetic(200))
+    layers = json.loads(page.locator("#layers-data").inner_text())
+    assert len(layers) > 20
+    rows = page.locator("#layers tbody tr")
+    assert rows.count() == 20
+    assert rows.first.locator("th").inner_text().replace("\u200b", "") == layers[0]["layer"]
+    page.get_by_role("button", name=f"Show all {len(layers)} layers").click()
+    assert rows.count() == len(layers)
+    assert page.locator("#layers button").count() == 0
+    assert show(unchanged(20)).locator("#layers thead th").all_inner_texts() == [
+        "Layer",
+        "Size",
+        "Weights",
+    ]
+
+
 def test_hints_and_what_each_costs(show):
     hint = {"kind": "keep", "where": "layer block/a", "tensors": 3, "bytes": 5 * 2**20}
     hint.update(cost_us=-1500.0, peak_bytes=9 * 2**20, peak_without_bytes=8 * 2**20, not_followed=1)

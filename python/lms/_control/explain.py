@@ -51,11 +51,6 @@ def _of(report: Report) -> list[str]:
         "skipped": _skipped,
         "failed": _failed,
     }[report.status](report)
-    if report.assumption:
-        parts.append(
-            f"All of this holds if {report.assumption}: set unknown_dim to the real size, or read "
-            "the report on the next call."
-        )
     if report.status in ("rewritten", "fits", "infeasible"):
         parts += _largest_layers(report)
     parts += [_sentence(f"warning: {warning}") for warning in report.warnings]

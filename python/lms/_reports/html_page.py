@@ -9,6 +9,7 @@ policy allows no script but its own and no request at all.
 from __future__ import annotations
 
 import base64
+import dataclasses
 import hashlib
 import html
 import json
@@ -17,6 +18,8 @@ import pathlib
 import re
 from collections.abc import Mapping
 from typing import Any
+
+from lms._reports.layers import by_layer
 
 _SCRIPTS = (
     "format.js",
@@ -32,6 +35,7 @@ _SCRIPTS = (
     "grid.js",
     "buffers.js",
     "decisions.js",
+    "layers.js",
     "lists.js",
     "main.js",
 )
@@ -54,7 +58,7 @@ def _finite(value: Any) -> Any:
     return value
 
 
-def _embedded(report: Mapping[str, Any]) -> str:
+def _embedded(report: Any) -> str:
     """JSON that can stand in a script element: ASCII, and nothing that ends or opens a tag."""
     try:
         text = json.dumps(report, separators=(",", ":"), allow_nan=False)
@@ -63,6 +67,15 @@ def _embedded(report: Mapping[str, Any]) -> str:
     for character in "<>&":
         text = text.replace(character, f"\\u{ord(character):04x}")
     return text
+
+
+def _layers(details: Any) -> list[dict[str, Any]]:
+    """The layers of a report with details. Nothing where these are not as they should be: what the
+    page can show of them it shows."""
+    try:
+        return [dataclasses.asdict(layer) for layer in by_layer(details)] if details else []
+    except (IndexError, KeyError, TypeError, ValueError):
+        return []
 
 
 def _hash(text: str) -> str:
@@ -98,6 +111,7 @@ def render(report: Any) -> str:
         "style": style,
         "script": script,
         "data": _embedded(report),
+        "layers": _embedded(_layers(report.get("details"))),
     }
     # One pass: what has been put in is not looked at again.
     return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match.group(1)], _file("page.html"))

@@ -132,7 +132,7 @@ def _layer_table(details: Mapping[str, Any]) -> Any:
     result.add_column("stock" if rewritten else "bytes", justify="right")
     if rewritten:
         result.add_column("with lms", justify="right")
-    result.add_column("of which weights", justify="right")
+    result.add_column("weights", justify="right")
     result.add_column("layer", overflow="fold")
     rows = by_layer(details)
     for row in rows[:_AT_PEAK]:

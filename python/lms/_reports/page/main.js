@@ -42,6 +42,7 @@ function start() {
   };
   part("summary", () => showSummary(report));
   section("timeline", "Timeline", () => showTimeline(state));
+  section("layers", "Layers", () => showLayers(report, JSON.parse(document.getElementById("layers-data").textContent)));
   section("buffers", "Buffers", () => model.buffers && showBuffers(state));
   section("decisions", "Decisions", () => showDecisions(state));
   section("hints", "Hints", () => showHints(report));
