@@ -5,7 +5,7 @@
     model.fit(data, callbacks=[lms.keras.MemoryBudget("6GiB", report="step.html")])
 
 `MemoryBudget` enables lms for that fit alone and adds the measured peak to the logs of each epoch.
-`TensorBoard` writes predicted and measured peak and a picture of the step's memory for TensorBoard.
+`MemoryTensorBoard` writes predicted and measured peaks, and a picture of the step, for TensorBoard.
 
 Both are for models of Keras 3 and of Keras 2 (tf_keras) alike. Importing this module wraps their
 `fit`: one that is given a MemoryBudget runs inside of it, so that what was before is put back
@@ -21,6 +21,7 @@ import logging
 import os
 import pathlib
 import threading
+import warnings
 from types import TracebackType
 from typing import Any
 
@@ -37,6 +38,7 @@ except (ImportError, AttributeError) as error:
 
 from lms import memory
 from lms._base.failure import fail_if_injected, shielded
+from lms._control import explain as _explain
 from lms._control import latest as _latest
 from lms._control import switch as _switch
 from lms._reports import tensorboard as _tensorboard
@@ -44,7 +46,7 @@ from lms._reports.report import Report
 from lms._tf.keras import when_keras_2
 from lms._tf.patch import Patch
 
-__all__ = ["MemoryBudget", "TensorBoard"]
+__all__ = ["MemoryBudget", "MemoryTensorBoard"]
 
 _log = logging.getLogger("lms")
 _lock = threading.RLock()
@@ -107,7 +109,7 @@ class MemoryBudget(_Callback):
           memory_budget: as for lms.enable.
           report: a file that the report is written to when fit ends: .html (the interactive
             page), .json, .txt (the table), or .png, .svg, .pdf (the picture).
-          verbose: 0 says nothing; 1 prints the report in a paragraph when fit ends.
+          verbose: 0 says nothing; 1 prints a line about memory and time when fit ends.
           **options: the other options of lms.enable.
 
         Raises:
@@ -209,12 +211,12 @@ class MemoryBudget(_Callback):
             return
         self._sequence = self.report.sequence
         if self._verbose:
-            print(f"lms: {self.report}")
+            print(f"lms: {_explain.in_a_line(self.report)}")
         if self._path is not None:
             _write_report(self.report, self._path)
 
 
-class TensorBoard(_Callback):
+class MemoryTensorBoard(_Callback):
     """Writes what lms predicted and what was measured for TensorBoard, in log_dir/lms.
 
     Of each epoch: "lms/measured_peak_bytes", as MemoryBudget counts it (which is to come first in
@@ -402,3 +404,15 @@ def _watch_fit(model: Any) -> None:
 
 _watch_fit(keras.Model)
 when_keras_2(_watch_fit)
+
+
+def __getattr__(name: str) -> Any:
+    if name != "TensorBoard":
+        raise AttributeError(f"module 'lms.keras' has no attribute {name!r}")
+    warnings.warn(
+        "lms.keras.TensorBoard is called lms.keras.MemoryTensorBoard now; the old name, which is "
+        "that of Keras' own callback, will go",
+        DeprecationWarning,
+        stacklevel=2,
+    )
+    return MemoryTensorBoard

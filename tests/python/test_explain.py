@@ -7,6 +7,8 @@ import lms
 import pytest
 import tensorflow as tf
 from helpers import make_step
+from lms._base.format import format_bytes
+from lms._control.explain import in_a_line
 
 
 @pytest.fixture(autouse=True)
@@ -87,3 +89,21 @@ def test_what_went_wrong_inside():
     text = lms.explain(failed)
     assert "(stage plan); training goes on with the step as it was. No luck." in text
     assert "lms doctor --json" in text
+
+
+def test_a_line_at_the_end_of_a_fit():
+    step, _ = make_step()
+    lms.enable("60%")
+    for _ in range(2):
+        step()
+    report = lms.report()
+    line = in_a_line(report)
+    assert line.startswith(f"this fit took {format_bytes(report.measured_peak_bytes)} at its peak;")
+    assert f"lms added about {report.predicted_time_overhead:.1%} of time." in line
+    said = {
+        "fits": "nothing had to be changed",
+        "infeasible": "no plan fits",
+        "skipped": f"nothing was changed: {report.reason}",
+    }
+    for status, words in said.items():
+        assert words in in_a_line(dataclasses.replace(report, status=status)), status

@@ -135,7 +135,7 @@ def test_the_callback():
 def test_tensorboard(tmp_path):
     x, y = data()
     lms.enable("60%")
-    board = lms.keras.TensorBoard(tmp_path)
+    board = lms.keras.MemoryTensorBoard(tmp_path)
     make_model().fit(x, y, batch_size=512, epochs=2, verbose=0, callbacks=[board])
     assert list((tmp_path / "lms").iterdir())
 

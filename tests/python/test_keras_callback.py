@@ -17,6 +17,7 @@ import tensorflow as tf
 from keras_forms import BATCH, data, dense
 from lms import _native
 from lms._base import failure as _failure
+from lms._base.format import format_bytes
 from lms._control import switch as _switch
 from tensorflow.core.util import event_pb2
 from test_keras_xla import gpu  # noqa: F401 (a fixture)
@@ -249,7 +250,7 @@ def test_the_report_is_the_training_steps_not_that_of_validation(when, capsys, t
     train(model, budget, **({"epochs": 2} if when == "in the second fit" else validation))
     if when == "in the second fit":
         capsys.readouterr()
-        train(model, budget, lms.keras.TensorBoard(tmp_path), **validation)
+        train(model, budget, lms.keras.MemoryTensorBoard(tmp_path), **validation)
         (_, shown) = events(tmp_path)["lms/budget_bytes"][-1]
         assert tf.make_ndarray(shown.tensor) == np.float32(budget.report.budget_bytes)
     first, *others = (r for r in lms.reports() if "on_iterator" in r.function)
@@ -257,7 +258,8 @@ def test_the_report_is_the_training_steps_not_that_of_validation(when, capsys, t
     assert budget.report.sequence == first.sequence
     assert budget.report.status == "rewritten"
     said = [line for line in capsys.readouterr().out.splitlines() if line.startswith("lms: ")]
-    assert [first.function in line for line in said] == [True]
+    stock = format_bytes(first.peak_before_bytes)
+    assert [stock in line for line in said] == [True]
     written = json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))
     assert written["function"] == first.function
 
@@ -316,7 +318,7 @@ def events(directory):
 def test_tensorboard(tmp_path):
     pytest.importorskip("matplotlib")
     budget = lms.keras.MemoryBudget("60%", verbose=0)
-    train(make_model(), budget, lms.keras.TensorBoard(tmp_path), epochs=3)
+    train(make_model(), budget, lms.keras.MemoryTensorBoard(tmp_path), epochs=3)
     report, found = budget.report, events(tmp_path)
 
     def numbers(tag):
@@ -353,7 +355,7 @@ def test_tensorboard_alone_measures_what_enable_does(tmp_path, monkeypatch):
     lms.enable("60%")
     gc.collect()
     before = lms.memory.bytes_in_use()
-    train(make_model(), lms.keras.TensorBoard(tmp_path))
+    train(make_model(), lms.keras.MemoryTensorBoard(tmp_path))
     found = events(tmp_path)
     assert "lms/timeline" not in found
     ((_, peak),) = found["lms/measured_peak_bytes"]
@@ -361,3 +363,10 @@ def test_tensorboard_alone_measures_what_enable_does(tmp_path, monkeypatch):
     rise = float(tf.make_ndarray(peak.tensor)) - before
     assert 0 < rise - (report.peak_after_bytes - report.resident_bytes) < 2**19
     assert "lms/report" in found
+
+
+def test_the_old_name_of_the_callback_for_tensorboard():
+    with pytest.warns(DeprecationWarning, match="MemoryTensorBoard"):
+        assert lms.keras.TensorBoard is lms.keras.MemoryTensorBoard
+    with pytest.raises(AttributeError, match="Nothing"):
+        lms.keras.Nothing  # noqa: B018

@@ -29,6 +29,32 @@ def explain(report: Report | None = None) -> str:
     return " ".join(_of(report))
 
 
+def in_a_line(report: Report) -> str:
+    """What the step took, for people who read one line at the end of a fit."""
+    budget = f"The budget was {format_bytes(report.budget_bytes)}."
+    if report.status == "rewritten":
+        peak = report.measured_peak_bytes
+        took = "took" if peak else "is predicted to take"
+        return (
+            f"this fit {took} {format_bytes(peak or report.peak_after_bytes)} at its peak; stock "
+            f"TensorFlow is predicted to take {format_bytes(report.peak_before_bytes)}. {budget} "
+            f"lms added about {report.predicted_time_overhead:.1%} of time."
+        )
+    if report.status == "fits":
+        return (
+            f"nothing had to be changed: the step takes {format_bytes(report.peak_before_bytes)} "
+            f"at its peak. {budget}"
+        )
+    if report.status == "infeasible":
+        least = format_bytes(report.min_budget_bytes) if report.min_budget_bytes else "more"
+        return (
+            f"nothing was changed, because no plan fits: the step takes "
+            f"{format_bytes(report.peak_after_bytes)} at its peak. {budget} It takes {least} at "
+            "least. print(lms.explain()) says what to do."
+        )
+    return f"nothing was changed: {report.reason}"
+
+
 def _state() -> str:
     options = _switch.current()
     if options is None:
