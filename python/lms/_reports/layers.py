@@ -112,7 +112,7 @@ class _Layers:
         # without that scope, as those of keras.applications are.
         self._numbers: dict[str, Counter[str]] = {}
         self._models: set[str] = set()
-        for scopes in {_scopes_of(tensor)[:2] for tensor in tensors}:
+        for scopes in sorted({_scopes_of(tensor)[:2] for tensor in tensors}):
             if len(scopes) == 2:
                 self._look_at(*scopes)
 
