@@ -5,9 +5,11 @@ from __future__ import annotations
 import dataclasses
 
 import lms
+import numpy as np
 import pytest
 import tensorflow as tf
 from lms import _native
+from lms._base.format import parse_bytes
 from lms._planning import process_memory as _process_memory
 from lms._planning import size_trials as _size_trials
 from lms._planning.size_search import Search, Trial
@@ -183,13 +185,25 @@ def test_a_check_of_ones_own():
     assert found.checks["without_lms"][0] == (size, size <= 300)
 
 
+def test_bytes_are_read_alike_everywhere():
+    for given in (6_000_000_000, 6e9, np.int64(6_000_000_000), "6e9", "6GB", "6 GB", "6000000000"):
+        assert parse_bytes(given, "limit") == 6_000_000_000
+        lms.rewriter_config(memory_budget=given)
+    for given in (0, -1, 1.5, float("nan"), float("inf"), 2**63, "much", "", "-6GB"):
+        with pytest.raises(ValueError, match="limit="):
+            parse_bytes(given, "limit")
+    for given in (True, None, [1]):
+        with pytest.raises(TypeError, match="limit="):
+            parse_bytes(given, "limit")
+
+
 def test_bad_input():
     step = open_step([None, WIDTH])
     with pytest.raises(ValueError, match="nothing can vary"):
         lms.max_batch_size(open_step([8, WIDTH]), **QUICK)
     with pytest.raises(TypeError, match="give memory_limit"):
         lms.max_batch_size(step, memory_budget="1GiB")
-    with pytest.raises(ValueError, match="expected bytes or a text such as '2GiB'"):
+    with pytest.raises(ValueError, match='expected a number of bytes, or a text such as "2GiB"'):
         lms.max_batch_size(step, memory_limit="2 gigs", device=SMALL)
     with pytest.raises(ValueError, match="at_least=0"):
         lms.max_size(step, at_least=0)

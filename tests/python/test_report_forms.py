@@ -341,8 +341,8 @@ def test_budgets_of_ones_own(rewritten):
         ({"points": 1}, "points is 1; expected is a whole number from 2"),
         ({"seconds": 0}, "seconds is 0; expected"),
         ({"budgets": []}, "budgets is empty"),
-        ({"budgets": ["much"]}, "a budget is 'much'; expected are bytes, or text as \"6GiB\""),
-        ({"budgets": [-1]}, "a budget is -1"),
+        ({"budgets": ["much"]}, "budgets='much': expected a number of bytes, or a text such as"),
+        ({"budgets": [-1]}, "budgets=-1"),
     ],
 )
 def test_wrong_arguments_of_pareto_are_said(rewritten, arguments, expected):

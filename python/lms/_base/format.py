@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import io
+import numbers
 import sys
 from collections.abc import Iterable
 from typing import Any
+
+from lms import _native
 
 
 def format_bytes(count: float) -> str:
@@ -15,6 +18,27 @@ def format_bytes(count: float) -> str:
             return f"{count:.4g} {unit}"
         count /= 1024
     return f"{count:.4g} TiB"
+
+
+def parse_bytes(value: Any, name: str) -> int:
+    """A number of bytes from what a user gives: 6442450944, 6e9, "6GiB", "500 MB".
+
+    name: of the argument, for messages. Raises TypeError where it is neither a number nor text,
+    ValueError where it is no whole number of bytes above 0 that fits into 63 bits.
+    """
+    expected = 'expected a number of bytes, or a text such as "2GiB"'
+    count: int | None
+    if isinstance(value, str):
+        count = _native.parse_bytes(value)
+    elif isinstance(value, numbers.Integral) and not isinstance(value, bool):
+        count = int(value)
+    elif isinstance(value, numbers.Real) and not isinstance(value, bool):
+        count = int(float(value)) if float(value).is_integer() else None
+    else:
+        raise TypeError(f"{name}={value!r}: {expected}")
+    if count is None or not 0 < count < 2**63:
+        raise ValueError(f"{name}={value!r}: {expected}")
+    return count
 
 
 def counted(count: int, noun: str, plural: str = "") -> str:

@@ -10,8 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from lms import _native
-from lms._base.format import format_bytes, render
+from lms._base.format import format_bytes, parse_bytes, render
 from lms._planning import process_memory as _process_memory
 from lms._planning.size_search import Search, Trial
 from lms._planning.size_trials import Sizes
@@ -252,7 +251,7 @@ def _found(
     options: Mapping[str, Any],
 ) -> LargestSize:
     begin = time.perf_counter()
-    limit = _bytes(memory_limit)
+    limit = None if memory_limit is None else parse_bytes(memory_limit, "memory_limit")
     own = fill = 0.0
     budget = limit if limit is not None else target.budget_bytes
     if limit is not None and target.kind == "CPU":
@@ -348,19 +347,6 @@ def _refuse_where_none_was_planned(trials: Mapping[str, tuple[Trial, ...]]) -> N
         least = min(made, key=lambda trial: trial.size)
         sizes = ", ".join(str(size) for size in sorted({trial.size for trial in made}))
         raise ValueError(f"no size can be planned ({sizes} were tried): {least.reason}")
-
-
-def _bytes(limit: str | int | None) -> int | None:
-    if limit is None:
-        return None
-    if isinstance(limit, bool) or not isinstance(limit, (str, int)):
-        raise TypeError(f"memory_limit={limit!r}: expected bytes or a text such as '2GiB'")
-    value = limit if isinstance(limit, int) else _native.parse_bytes(limit)
-    if value is None:
-        raise ValueError(f"memory_limit={limit!r}: expected bytes or a text such as '2GiB'")
-    if value <= 0:
-        raise ValueError(f"memory_limit={limit!r}: must be above 0")
-    return value
 
 
 __all__ = ["LargestSize", "Trial", "max_batch_size", "max_size"]

@@ -8,13 +8,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from lms import _native
-from lms._base.format import format_bytes, render, show
+from lms._base.format import format_bytes, parse_bytes, render, show
 
 if TYPE_CHECKING:
     from lms._reports.report import Report
-
-_UNITS = {"": 1, "B": 1, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40}
-_UNITS.update({"KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12})
 
 
 @dataclasses.dataclass(frozen=True)
@@ -108,7 +105,7 @@ def plan(
         raise ValueError(f"points is {points!r}; expected is a whole number from 2 to 1000")
     if not isinstance(seconds, (int, float)) or not 0 < seconds <= 86400:
         raise ValueError(f"seconds is {seconds!r}; expected is a number from 0 to 86400")
-    asked = [_bytes(budget) for budget in budgets] if budgets is not None else []
+    asked = [parse_bytes(budget, "budgets") for budget in budgets or ()]
     if budgets is not None and not asked:
         raise ValueError("budgets is empty; leave it out to have them chosen")
     found = _native.plan_for_budgets(report.sequence, asked, points, float(seconds))
@@ -125,20 +122,3 @@ def plan(
         resident_bytes=found["resident_bytes"],
         budget_bytes=report.budget_bytes,
     )
-
-
-def _bytes(budget: int | str) -> int:
-    """Bytes of a number or of text as "6GiB"."""
-    if isinstance(budget, int) and not isinstance(budget, bool) and 0 < budget < 2**63:
-        return budget
-    if isinstance(budget, str):
-        text = budget.strip().replace(" ", "").upper()
-        number = text.rstrip("BKMGTI")
-        unit = text[len(number) :]
-        try:
-            value = float(number) * _UNITS[unit]
-        except (KeyError, ValueError):
-            value = 0.0
-        if 1 <= value < 2**63:
-            return int(value)
-    raise ValueError(f'a budget is {budget!r}; expected are bytes, or text as "6GiB"')
