@@ -24,7 +24,7 @@ def test_off(caplog):
     with caplog.at_level(logging.WARNING, "lms"):
         text = lms.explain()
     assert text.startswith("lms is off now. It has seen no training step.")
-    assert "call lms.enable() before the step." in text
+    assert "lms is not enabled: call lms.enable() before the step." in text
     assert not caplog.records  # it is said, not logged as well
 
 
@@ -44,6 +44,8 @@ def test_a_step_that_was_changed():
     assert "It really took" in text and "within the budget" in text
     assert "Most of the peak is held by" in text
     assert "  " not in text
+    lms.disable()
+    assert lms.explain().startswith("lms is off now; it was on when the step ran. The step")
     above = dataclasses.replace(report, measured_peak_bytes=2 * report.budget_bytes)
     assert "above the budget" in lms.explain(above)
 

@@ -176,7 +176,7 @@ def test_nested_layers() -> None:
         "gpt/block_1/norm": 1,
         "gpt/block_1/attention/softmax": 1,
         "gpt/block_1/add": 1,
-        "(other)": 1,
+        "IteratorGetNext": 1,
         "(inputs)": 1,
     }
 
@@ -201,5 +201,7 @@ def test_scopes_where_nothing_is_known_of_layers() -> None:
             "encoder/block/MatMul:0": "activation",
             "gradients/encoder/block/MatMul_grad/MatMul:0": "gradient",
             "decoder/MatMul:0": "activation",
+            "relu0:0": "activation",
+            "gradients/relu0_grad/ReluGrad:0": "gradient",
         }
-    ) == {"encoder/block": 1, "encoder/block/MatMul": 1, "decoder": 1, "(variables)": 1}
+    ) == {"encoder/block": 1, "encoder/block/MatMul": 1, "decoder": 1, "relu0": 2, "(variables)": 1}

@@ -25,7 +25,7 @@ def explain(report: Report | None = None) -> str:
         report = _latest.report_to_read()
         if report is None:
             return " ".join([_state(), *_without_report()])
-        return " ".join([_state(), *_of(report)])
+        return " ".join([_state(about_a_step=True), *_of(report)])
     return " ".join(_of(report))
 
 
@@ -42,23 +42,24 @@ def in_a_line(report: Report) -> str:
         )
     if report.status == "fits":
         return (
-            f"nothing had to be changed: the step takes {format_bytes(report.peak_before_bytes)} "
-            f"at its peak. {budget}"
+            f"nothing had to be changed: the step is predicted to take "
+            f"{format_bytes(report.peak_before_bytes)} at its peak. {budget}"
         )
     if report.status == "infeasible":
-        least = format_bytes(report.min_budget_bytes) if report.min_budget_bytes else "more"
+        least = format_bytes(report.min_budget_bytes) if report.min_budget_bytes else "none"
         return (
-            f"nothing was changed, because no plan fits: the step takes "
-            f"{format_bytes(report.peak_after_bytes)} at its peak. {budget} It takes {least} at "
-            "least. print(lms.explain()) says what to do."
+            f"nothing was changed, because no plan fits: the step is predicted to take "
+            f"{format_bytes(report.peak_after_bytes)} at its peak. {budget} lms has a plan for "
+            f"{least}. print(lms.explain()) says what to do."
         )
     return f"nothing was changed: {report.reason}"
 
 
-def _state() -> str:
+def _state(about_a_step: bool = False) -> str:
     options = _switch.current()
     if options is None:
-        return "lms is off now."
+        was = "; it was on when the step ran" if about_a_step else ""
+        return f"lms is off now{was}."
     return f"lms is on, with memory_budget={options.get('memory_budget', 'auto')!r}."
 
 
@@ -84,7 +85,11 @@ def _of(report: Report) -> list[str]:
 
 
 def _largest_layers(report: Report) -> list[str]:
-    held = [(layer.after_bytes, layer.layer) for layer in report.by_layer()]
+    held = [
+        (layer.after_bytes, layer.layer)
+        for layer in report.by_layer()
+        if not layer.layer.startswith("(")
+    ]
     largest = sorted(held, key=lambda item: (-item[0], item[1]))[:_LAYERS]
     shown = [f"{layer} ({format_bytes(size)})" for size, layer in largest if size]
     return [f"Most of the peak is held by {', '.join(shown)}."] if shown else []
@@ -160,4 +165,6 @@ def _failed(report: Report) -> list[str]:
 
 def _sentence(text: str) -> str:
     text = text.rstrip(".")
+    if text.startswith("lms "):
+        return f"{text}."
     return f"{text[:1].upper()}{text[1:]}." if text else ""

@@ -91,12 +91,12 @@ class VerifyResult:
         return "\n".join([self._headline(), *middle, *self._remarks()]) + "\n"
 
     def _headline(self) -> str:
-        status = f'"{self.report.status}" by lms' if self.report else "not seen by lms"
+        status = f"lms: {self.report.status}" if self.report else "lms has not seen the function"
         if self.ok:
-            return f"equal: {self.compared} outputs and variables (the function was {status})"
+            return f"equal: {self.compared} outputs and variables ({status})"
         return (
             f"DIFFERENT: {len(self.differences)} of {self.compared} outputs and variables "
-            f"(the function was {status})"
+            f"({status})"
         )
 
     def _remarks(self) -> list[str]:

@@ -132,6 +132,8 @@ class _Layers:
         if role == "weight":
             return _path_of(name)
         scopes = _scopes_of(name)
+        if not scopes and role not in _WITHOUT:
+            return (name.partition(":")[0],)  # an operation in no scope stands for itself
         if not self._known:
             return scopes
         outer = scopes[0] if scopes else ""
@@ -164,5 +166,6 @@ def _path_of(weight: str) -> Path:
 
 
 def _scopes_of(tensor: str) -> Path:
+    """The scopes that a tensor's operation is in, or whose gradient it computes."""
     parts = _OF_GRADIENTS.sub("", _CALL.sub("", tensor)).split("/")
     return tuple(_GRADIENT.sub("", part) for part in parts[:-1])
