@@ -22,7 +22,7 @@ def test_a_training_step_is_equal_and_its_variables_are_put_back():
     for weight, value in zip(weights, before):
         assert weight.numpy().tobytes() == value.tobytes()
     assert "equal: 9 outputs and variables" in str(result)
-    assert '(lms: rewritten)' in result.table()
+    assert "(lms: rewritten)" in result.table()
 
 
 def test_a_second_time_is_planned_anew():
@@ -175,7 +175,9 @@ def test_a_function_that_lms_never_saw_is_not_passed_off_as_verified(monkeypatch
     monkeypatch.setattr(_native, "report_count", lambda: 0)
     result = lms.verify(make_step(layers=1)[0])
     assert result.report is None
-    assert "lms has not seen the function" in str(result) and any("XLA" in note for note in result.notes)
+    assert "lms has not seen the function" in str(result) and any(
+        "XLA" in note for note in result.notes
+    )
 
 
 @pytest.mark.parametrize(
