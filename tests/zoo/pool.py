@@ -76,7 +76,9 @@ class _Child:
         status = self.process.returncode
         if self.ended or status != 0 or not self.out.exists():
             lines = self.log.read_text(errors="replace").strip().splitlines()
-            said = f": {lines[-1][:300]}" if lines and not self.ended else ""
+            # The last line of TensorFlow's errors names the function, and not what went wrong.
+            errors = [line for line in lines if "Error" in line or "OOM" in line]
+            said = f": {(errors or lines)[-1][:300]}" if lines and not self.ended else ""
             row["error"] = self.ended or f"the process ended with status {status}{said}"
         else:
             row.update(json.loads(self.out.read_text()))
