@@ -46,11 +46,10 @@ def in_a_line(report: Report) -> str:
             f"{format_bytes(report.peak_before_bytes)} at its peak. {budget}"
         )
     if report.status == "infeasible":
-        least = format_bytes(report.min_budget_bytes) if report.min_budget_bytes else "none"
         return (
             f"nothing was changed, because no plan fits: the step is predicted to take "
-            f"{format_bytes(report.peak_after_bytes)} at its peak. {budget} lms has a plan for "
-            f"{least}. print(lms.explain()) says what to do."
+            f"{format_bytes(report.peak_after_bytes)} at its peak. {budget} print(lms.explain()) "
+            "says what to do."
         )
     return f"nothing was changed: {report.reason}"
 

@@ -28,7 +28,7 @@ _OF_GRADIENTS = re.compile(r"(?:^|(?<=/))(?:gradient_tape|gradients)(?:_\d+)?(?:
 _GRADIENT = re.compile(r"_grad$")
 _NUMBER = re.compile(r"_\d+$")
 
-Path = tuple[str, ...]
+Scopes = tuple[str, ...]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -103,7 +103,7 @@ class _Layers:
 
     def __init__(self, weights: Iterable[str], tensors: Iterable[str]):
         # All that are known, and all that they are in; () is what all are in.
-        self._known: set[Path] = set()
+        self._known: set[Scopes] = set()
         for weight in weights:
             path = _path_of(weight)
             self._known.update(path[: end + 1] for end in range(len(path)))
@@ -127,7 +127,7 @@ class _Layers:
             number = scope[len(layer[-1]) :]
             self._numbers.setdefault(outer, Counter())[number] += 1
 
-    def of(self, name: str, role: str) -> Path:
+    def of(self, name: str, role: str) -> Scopes:
         """The layer of a tensor or weight; () if it has none."""
         if role == "weight":
             return _path_of(name)
@@ -139,7 +139,7 @@ class _Layers:
         outer = scopes[0] if scopes else ""
         if outer in self._models:
             scopes = scopes[1:]
-        path: Path = ()
+        path: Scopes = ()
         for scope in scopes:
             found = self._below(path, scope)
             if found is None:
@@ -148,7 +148,7 @@ class _Layers:
             path = found
         return path
 
-    def _below(self, path: Path, scope: str) -> Path | None:
+    def _below(self, path: Scopes, scope: str) -> Scopes | None:
         """The known layer that a scope in `path` stands for."""
         for name in (scope, _NUMBER.sub("", scope)):
             if (*path, name) in self._known:
@@ -161,11 +161,11 @@ class _Layers:
         return scope.removesuffix(numbers.most_common(1)[0][0]) if numbers else scope
 
 
-def _path_of(weight: str) -> Path:
+def _path_of(weight: str) -> Scopes:
     return tuple(weight.partition(" (")[0].split("/"))[:-1]
 
 
-def _scopes_of(tensor: str) -> Path:
+def _scopes_of(tensor: str) -> Scopes:
     """The scopes that a tensor's operation is in, or whose gradient it computes."""
     parts = _OF_GRADIENTS.sub("", _CALL.sub("", tensor)).split("/")
     return tuple(_GRADIENT.sub("", part) for part in parts[:-1])

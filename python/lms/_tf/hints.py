@@ -11,8 +11,6 @@ Relies on this:
 - Keras puts the ops of a layer into a name scope of its name, within that of the model. The scopes
   get numbers where a name was used before, so that those of one model may look like another's:
   what variables are read in them tells, which go along as the numbers of the call's inputs.
-- A variable of Keras 3 has its tf.Variable in `_value`. A function is called with the very tensor
-  that is a variable's `handle`, of variables of a strategy with that of each of their `values`.
 """
 
 from __future__ import annotations
@@ -31,6 +29,7 @@ from tensorflow.python.util import tf_stack as _tf_stack
 
 from lms._base.failure import fail_if_injected, shielded
 from lms._tf.data import iterator_of
+from lms._tf.variables import handles_of
 
 ATTRIBUTE = "_lms_hint"
 
@@ -264,13 +263,7 @@ def _models_text(context: Any, name: bytes, inputs: Sequence[Any], bodies: dict[
 
 def _handles(model: Any) -> set[int]:
     """The ids of the tensors that functions are given for a model's variables."""
-    found = set()
-    for variable in model.variables:
-        value = getattr(variable, "_value", variable)
-        parts = getattr(value, "values", None)
-        for part in parts if isinstance(parts, (list, tuple)) else (value,):
-            found.add(id(getattr(part, "handle", part)))
-    return found
+    return {id(handle) for variable in model.variables for handle in handles_of(variable)}
 
 
 def _scopes(context: Any, name: str, bodies: dict[str, _Body]) -> set[str]:

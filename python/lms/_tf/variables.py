@@ -65,6 +65,14 @@ def names_of(function: str) -> Mapping[str, str]:
     return names
 
 
+def handles_of(variable: Any) -> list[Any]:
+    """The tensors that functions are given for a variable of Keras, TensorFlow or a strategy."""
+    value = getattr(variable, "_value", variable)
+    parts = getattr(value, "values", None)
+    several = parts if isinstance(parts, (list, tuple)) else (value,)
+    return [getattr(part, "handle", part) for part in several]
+
+
 def names_by_handle(handles: Sequence[tuple[str, Any]]) -> dict[str, str]:
     """The names of the variables that have these handles, by what the handles are called."""
     wanted: dict[int, list[tuple[str, Any]]] = {}
@@ -86,12 +94,10 @@ def _all_variables() -> Iterator[tuple[Any, str]]:
     objects = [item for item in gc.get_objects() if type(item) in of_keras | of_tensorflow]
     for variable in objects:
         if type(variable) in of_tensorflow:
-            yield getattr(variable, "handle", None), str(variable.name).removesuffix(":0")
+            yield from ((each, variable.name.removesuffix(":0")) for each in handles_of(variable))
     for variable in objects:
         if type(variable) in of_keras:
-            value = getattr(variable, "_value", None)
-            for part in getattr(value, "values", None) or (value,):
-                yield getattr(part, "handle", None), str(variable.path)
+            yield from ((each, variable.path) for each in handles_of(variable))
 
 
 def _with_subclasses(of: Any) -> set[Any]:
