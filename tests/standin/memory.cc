@@ -31,9 +31,10 @@ Blocks& All() {
   return *blocks;
 }
 
+// Shared, as a process's limits on its own data (RLIMIT_DATA) say nothing of a card's memory.
 void* Map(int64_t bytes, int protection, int file) {
-  const int flags = file >= 0 ? MAP_SHARED : MAP_PRIVATE | MAP_ANONYMOUS;
-  void* const address = mmap(nullptr, bytes, protection, flags | MAP_NORESERVE, file, 0);
+  const int flags = MAP_SHARED | MAP_NORESERVE | (file >= 0 ? 0 : MAP_ANONYMOUS);
+  void* const address = mmap(nullptr, bytes, protection, flags, file, 0);
   return address == MAP_FAILED ? nullptr : address;
 }
 

@@ -1,13 +1,14 @@
 """Every model of keras.applications, and those that people write: same bits, budget met?
 
 ./run zoo [--others | --gpu] [--models REGEX] [--quick] [--shard I/N] [--jobs N] [--resume]
-          [--write] [--seconds S] [--memory GIB] [--table]
+          [--write] [--seconds S] [--memory GIB] [--table] [--place DIR]
 
 Each model runs in a process of its own with one thread of each kind: three steps of stock
 TensorFlow, then with the budgets "70%" and "min" (zoo/child.py says how). Rows are added to
 build/zoo/rows.jsonl as they come, what the processes say to build/zoo/logs. After an interruption
 --resume goes on: models whose row is there are left out unless lms or the model has changed since.
 --table measures nothing and shows the rows that there are; --write puts them into docs/zoo.md.
+--place keeps rows and logs in another folder.
 
 --others: programs with models that nobody of this project wrote for it, or as tutorials have them,
 run as their users do, with libraries of their own in build/zoo-others/venv; budgets "60%", "min"
@@ -26,6 +27,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import dataclasses
 import datetime
 import json
 import os
@@ -172,10 +174,13 @@ def main() -> int:
     parser.add_argument(
         "--write", action="store_true", help="the page in docs, of all rows there are"
     )
+    parser.add_argument("--place", type=pathlib.Path, help="of rows and logs")
     parser.add_argument("--child", help=argparse.SUPPRESS)
     parser.add_argument("--out", help=argparse.SUPPRESS)
     args = parser.parse_args()
     kind = kinds.OTHERS if args.others else kinds.GPU if args.gpu else kinds.OWN
+    if args.place:
+        kind = dataclasses.replace(kind, place=args.place)
     if args.child:
         run_child(kind, args.child, args.out)
         return 0
