@@ -1,9 +1,11 @@
-"""Builds the Python package: setuptools for the Python files, CMake for the native module.
+"""Builds the Python package: setuptools for the Python files, CMake for the native library.
 
-The native module is compiled for one TensorFlow: the one of the environment that the package is
-installed into. Everything else about the package is in pyproject.toml.
+The library is compiled for one TensorFlow: the one of the environment that the package is
+installed into. A wheel for several TensorFlow versions and Pythons is put together of what was
+compiled before (./run wheels). Everything else about the package is in pyproject.toml.
 
 Environment variables:
+  LMS_PREBUILT    a directory with libraries (_lib) and modules (_native*.so): nothing is compiled
   LMS_BUILD_DIR   a CMake build directory to use and keep; by default a fresh one is made each time
   LMS_JOBS        how many compilers run at once (default: CMAKE_BUILD_PARALLEL_LEVEL, else as
                   many as there are processors, and 1.5 GB of free memory for each)
@@ -21,11 +23,13 @@ import sys
 from pathlib import Path
 
 from setuptools import Extension, setup
+from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build import build
 from setuptools.command.build_ext import build_ext
 from setuptools.errors import SetupError
 
 ROOT = Path(__file__).resolve().parent
+PREBUILT = os.environ.get("LMS_PREBUILT", "")
 GB_PER_COMPILER = 1.5  # what a source that includes TensorFlow takes
 
 NO_TENSORFLOW = """
@@ -114,11 +118,14 @@ class Build(build):
 
 
 class BuildWithCMake(build_ext):
-    """Makes lms/_native and lms/_build_info.py, in the build tree or (editable) in the sources."""
+    """Makes lms/_native and lms/_lib, in the build tree or (editable) in the sources."""
 
     def run(self) -> None:
         inplace = self.inplace or getattr(self, "editable_mode", False)
         output = ROOT / "python" / "lms" if inplace else Path(self.build_lib).resolve() / "lms"
+        if PREBUILT:
+            shutil.copytree(PREBUILT, output, dirs_exist_ok=True)
+            return
         environment = target_environment()
         if "LMS_BUILD_DIR" in os.environ:
             directory = Path(os.environ["LMS_BUILD_DIR"]).resolve()
@@ -154,9 +161,17 @@ class BuildWithCMake(build_ext):
         return [self.get_ext_fullpath("lms._native")]
 
 
+class Wheel(bdist_wheel):
+    """Says of one that has modules for several Pythons that it is for all of them."""
+
+    def get_tag(self) -> tuple[str, str, str]:
+        python, abi, platform = super().get_tag()
+        return ("py3", "none", platform) if PREBUILT else (python, abi, platform)
+
+
 setup(
     version=version(),
     # The sources are CMake's business; this says that the wheel is for one Python and platform.
     ext_modules=[Extension("lms._native", sources=[])],
-    cmdclass={"build": Build, "build_ext": BuildWithCMake},
+    cmdclass={"build": Build, "build_ext": BuildWithCMake, "bdist_wheel": Wheel},
 )

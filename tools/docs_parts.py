@@ -305,7 +305,7 @@ def messages() -> list[Message]:
     for title, patterns, _ in GROUPS:
         for pattern in patterns:
             for path in sorted(ROOT.glob(pattern)):
-                if path in taken or path.name in ("_build_info.py", "swap_ops.cc"):
+                if path in taken or path.name == "swap_ops.cc":
                     continue
                 taken.add(path)
                 source = path.read_text(encoding="utf-8")

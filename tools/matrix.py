@@ -24,8 +24,8 @@ ROOT = Path(__file__).resolve().parent.parent
 FACTS = """
 import json, platform
 import keras
-from lms import _build_info
-facts = dict(_build_info.FACTS)
+from lms import _native
+facts = dict(_native.build_facts())
 facts.update(python=platform.python_version(), keras=keras.__version__)
 print("FACTS " + json.dumps(facts))
 """

@@ -1,4 +1,6 @@
-// The Python module lms._native: a thin door to the library. Only bytes, numbers, strings and containers of them cross.
+// The Python module lms._native: a thin door to the library, which is loaded before. Only bytes, numbers, strings and
+// containers of them cross, and nothing of TensorFlow is included: it works with any TensorFlow that there is a library
+// for.
 //
 // Importing it registers the optimizer with TensorFlow (once per process, whoever comes first).
 
@@ -29,33 +31,20 @@
 #include "cc/core/spill/spill_store.h"
 #include "cc/core/system/system_memory.h"
 #include "cc/tf/pass/budget.h"
-#include "cc/tf/pass/optimizer.h"
+#include "cc/tf/pass/library.h"
 #include "cc/tf/pass/step_pareto.h"
 #include "cc/tf/pass/swap_choice.h"
-#include "cc/tf/pass/time_ops.h"
+#include "cc/tf/pass/timed_store.h"
+#include "cc/tf/runtime/host_bytes.h"
 #include "cc/tf/runtime/memory_counter.h"
 #include "cc/tf/runtime/size_record.h"
-#include "cc/tf/runtime/swap_handle.h"
 #include "cc/tf/stock/kept_state.h"
-#include "lms_build_facts.h"
-#if LMS_TF_VERSION_NUMBER >= 2018
-#include "absl/base/log_severity.h"
-#include "absl/log/globals.h"
-#endif
 
 namespace py = pybind11;
 
 namespace {
 
 using py::literals::operator""_a;
-
-std::map<std::string, std::string> BuildFacts() {
-  return {{"lms_version", LMS_VERSION},
-          {"tensorflow_version", LMS_TF_VERSION},
-          {"compiler", LMS_COMPILER},
-          {"cxx11_abi", LMS_CXX11_ABI},
-          {"python_version", LMS_PYTHON_VERSION}};
-}
 
 std::vector<std::map<std::string, std::string>> OptionSpecs() {
   std::vector<std::map<std::string, std::string>> specs;
@@ -186,19 +175,6 @@ py::object PlanForBudgets(int64_t sequence, const std::vector<int64_t>& budgets,
     rows.append(py::make_tuple(point.budget_bytes, point.peak_bytes, point.overhead, point.feasible));
   }
   return py::dict("points"_a = rows, "peak_bytes"_a = table.peak_bytes, "resident_bytes"_a = table.resident_bytes);
-}
-
-// The least severity (0: info, 1: warning, 2: error) of what TensorFlow logs from now on; returns what it was, and -1
-// where TensorFlow cannot be told.
-int SetLeastLogged(int severity) {
-#if LMS_TF_VERSION_NUMBER >= 2018
-  const int before = static_cast<int>(absl::MinLogLevel());
-  absl::SetMinLogLevel(static_cast<absl::LogSeverityAtLeast>(severity));
-  return before;
-#else
-  static_cast<void>(severity);
-  return -1;
-#endif
 }
 
 // What the optimizer noted of the functions that it optimised with this `time_ops`.
@@ -357,10 +333,10 @@ py::dict MeasureSpill(const std::string& directory, int64_t bytes) {
 }  // namespace
 
 PYBIND11_MODULE(_native, m) {
-  static const bool registered = lms::RegisterOptimizer();
+  lms::IsTheOneRegistered();
   m.doc() = "The native part of lms: the Grappler optimizer LmsOptimizer, its reports and the memory counter.";
-  m.def("build_facts", &BuildFacts);
-  m.def("registration", [] { return registered ? "registered" : "duplicate"; });
+  m.def("build_facts", &lms::BuildFacts);
+  m.def("registration", [] { return lms::IsTheOneRegistered() ? "registered" : "duplicate"; });
   m.def("option_specs", &OptionSpecs);
   m.def("check_options", &CheckOptions, py::arg("options"));
   m.def("parse_bytes", &lms::ParseBytes, py::arg("text"));
@@ -373,7 +349,7 @@ PYBIND11_MODULE(_native, m) {
   m.def(
       "take_planned", [](const std::string& name) { return ToDicts(lms::PlannedReports::Global().Take(name)); },
       py::arg("name"));
-  m.def("set_least_logged", &SetLeastLogged, py::arg("severity"));
+  m.def("set_least_logged", &lms::SetLeastLogged, py::arg("severity"));
   m.def("available_memory", [] {
     const lms::MemoryAvailable available = lms::AvailableMemory();
     return std::make_pair(available.bytes, available.bound);

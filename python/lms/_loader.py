@@ -1,17 +1,23 @@
 """Loads the native library, or says why it must not be loaded.
 
+There is one library for each TensorFlow minor version that lms was built for, in `_lib`, and one
+small module, `_native`, for each Python. The library for the TensorFlow that is installed is
+loaded first, as any shared library; the module asks for it by a name that all of them share.
+
 A library built for another TensorFlow minor version may load without an error and fail later
 in ways that are hard to trace. So the facts that were written beside it when it was built
-(`_build_info.FACTS`) are compared with what is installed *before* it is loaded. Each
+(`_lib/lms-tf*.json`) are compared with what is installed *before* it is loaded. Each
 mismatch raises an ImportError with what it was built for, what was found, and the command
 that repairs it.
 """
 
 from __future__ import annotations
 
+import ctypes
 import importlib
 import importlib.machinery
 import importlib.metadata
+import json
 import logging
 import pathlib
 import re
@@ -21,6 +27,7 @@ from collections.abc import Mapping
 from typing import Any
 
 _PACKAGE_DIR = pathlib.Path(__file__).resolve().parent
+_LIBRARIES = _PACKAGE_DIR / "_lib"
 _log = logging.getLogger("lms")
 
 
@@ -65,17 +72,23 @@ def _load() -> None:
             "lms needs TensorFlow, and none is installed in this environment.\n"
             "  fix:   " + _pip("install tensorflow") + "  (then build lms again for it)"
         ) from error
-    facts = _facts()
+    built = libraries()
+    if not built:
+        raise ImportError(_missing_text("its native library was never built (nothing in _lib)"))
     found = found_facts(tf)
-    problems = mismatches(facts, found)
+    facts = built.get(_minor(found["tensorflow_version"]))
+    problems = mismatches(facts, found) if facts else _no_library(built, found)
     if problems:
         raise ImportError(_mismatch_text(problems))
-    library = _library()
-    if library is None:
-        raise ImportError(_missing_text("its native library (_native*.so) is missing"))
+    assert facts is not None  # else there is a problem
+    library = _LIBRARIES / f"liblms-tf{_minor(facts['tensorflow_version'])}.so"
+    for path in (library, _module()):
+        if not path.exists():
+            raise ImportError(_missing_text(f"its native library ({path.name}) is missing"))
     try:
+        ctypes.CDLL(str(library))
         native = importlib.import_module("lms._native")
-    except ImportError as error:
+    except (ImportError, OSError) as error:
         raise ImportError(
             f"lms' native library {library} cannot be loaded: {error}\n"
             f"  built for: {_show(facts)}\n  found:     {_show(found)}\n  fix:       {_fix()}"
@@ -104,7 +117,6 @@ def found_facts(tf: Any) -> dict[str, str]:
     found = {
         "tensorflow_version": str(tf.__version__),
         "cxx11_abi": str(int(tf.sysconfig.CXX11_ABI_FLAG)),
-        "python_version": f"{sys.version_info.major}.{sys.version_info.minor}",
     }
     installed = _installed_version()
     if installed is not None:
@@ -115,19 +127,15 @@ def found_facts(tf: Any) -> dict[str, str]:
 def mismatches(facts: Mapping[str, str], found: Mapping[str, str]) -> list[tuple[str, str, str]]:
     """(fact, built for, found) of each fact that forbids loading; empty when all is well.
 
-    TensorFlow and Python must agree in major.minor, the C++ ABI and lms' own version
-    exactly. The compiler is no reason to refuse: g++ builds work with TensorFlow's wheels,
-    which clang built.
+    TensorFlow must agree in major.minor, the C++ ABI and lms' own version exactly. The compiler
+    is no reason to refuse: g++ builds work with TensorFlow's wheels, which clang built.
     """
     problems = []
-    for key in ("lms_version", "tensorflow_version", "python_version", "cxx11_abi"):
+    for key in ("lms_version", "tensorflow_version", "cxx11_abi"):
         if key not in found:
             continue
         built, here = facts.get(key, "unknown"), found[key]
-        if key in ("tensorflow_version", "python_version"):
-            same = _minor(built) == _minor(here)
-        else:
-            same = built == here
+        same = _minor(built) == _minor(here) if key == "tensorflow_version" else built == here
         if not same:
             problems.append((key, built, here))
     return problems
@@ -135,25 +143,30 @@ def mismatches(facts: Mapping[str, str], found: Mapping[str, str]) -> list[tuple
 
 def version() -> str:
     """The version of this package."""
-    return _facts()["lms_version"]
+    return next(iter(libraries().values()))["lms_version"]
 
 
-def _facts() -> dict[str, str]:
-    try:
-        module = importlib.import_module("lms._build_info")
-    except ModuleNotFoundError as error:
-        raise ImportError(
-            _missing_text("its native library was never built (no _build_info.py)")
-        ) from error
-    return {key: str(value) for key, value in module.FACTS.items()}
+def libraries() -> dict[str, dict[str, str]]:
+    """What each library that there is was built from and for, by TensorFlow's minor version."""
+    found = {}
+    for path in sorted(_LIBRARIES.glob("lms-tf*.json")):
+        facts = {key: str(value) for key, value in json.loads(path.read_text("utf-8")).items()}
+        found[_minor(facts["tensorflow_version"])] = facts
+    return found
 
 
-def _library() -> pathlib.Path | None:
-    for suffix in importlib.machinery.EXTENSION_SUFFIXES:
-        path = _PACKAGE_DIR / f"_native{suffix}"
-        if path.exists():
-            return path
-    return None
+def _no_library(
+    built: Mapping[str, Mapping[str, str]], found: Mapping[str, str]
+) -> list[tuple[str, str, str]]:
+    versions = " and ".join(facts["tensorflow_version"] for facts in built.values())
+    return [("tensorflow_version", versions, found["tensorflow_version"])]
+
+
+def _module() -> pathlib.Path:
+    """The module for this Python; a name for it where there is none."""
+    suffixes = importlib.machinery.EXTENSION_SUFFIXES
+    paths = [_PACKAGE_DIR / f"_native{suffix}" for suffix in suffixes]
+    return next((path for path in paths if path.exists()), paths[0])
 
 
 def _installed_version() -> str | None:
@@ -170,7 +183,6 @@ def _installed_version() -> str | None:
 _NAMES = {
     "lms_version": "lms",
     "tensorflow_version": "TensorFlow",
-    "python_version": "Python",
     "cxx11_abi": "C++11 ABI",
     "compiler": "compiler",
 }

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import importlib.machinery
 import importlib.metadata
 import importlib.util
+import json
 import os
 import pathlib
-import runpy
+import re
 import sys
 from types import ModuleType
 
@@ -37,14 +39,28 @@ def package_directory() -> pathlib.Path | None:
     return pathlib.Path(next(iter(spec.submodule_search_locations)))
 
 
-def build_facts() -> dict[str, str]:
-    """What lms' native library was built from and for; empty where it was never built."""
+def libraries() -> dict[str, dict[str, str]]:
+    """What each of lms' native libraries was built from and for, by TensorFlow's minor version."""
     directory = package_directory()
-    path = None if directory is None else directory / "_build_info.py"
-    if path is None or not path.exists():
-        return {}
-    facts = runpy.run_path(str(path)).get("FACTS", {})
-    return {str(key): str(value) for key, value in facts.items()}
+    found = {}
+    for path in sorted(directory.glob("_lib/lms-tf*.json")) if directory else ():
+        facts = {key: str(value) for key, value in json.loads(path.read_text("utf-8")).items()}
+        found[minor(facts["tensorflow_version"])] = facts
+    return found
+
+
+def has_module() -> bool:
+    """Is there a native module for this Python?"""
+    directory = package_directory()
+    suffixes = importlib.machinery.EXTENSION_SUFFIXES
+    return directory is not None and any(
+        (directory / f"_native{suffix}").exists() for suffix in suffixes
+    )
+
+
+def minor(version: str) -> str:
+    match = re.match(r"\d+\.\d+", version)
+    return match.group() if match else version
 
 
 def installed(*names: str) -> tuple[str, str] | None:
@@ -58,10 +74,11 @@ def installed(*names: str) -> tuple[str, str] | None:
 
 
 def version_line() -> str:
-    facts = build_facts()
-    if not facts:
+    built = list(libraries().values())
+    if not built:
         return "lms (not built)"
-    return f"lms {facts['lms_version']}, built for TensorFlow {facts['tensorflow_version']}"
+    versions = ", ".join(facts["tensorflow_version"] for facts in built)
+    return f"lms {built[0]['lms_version']}, built for TensorFlow {versions}"
 
 
 def load_lms() -> ModuleType:

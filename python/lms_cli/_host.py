@@ -16,7 +16,14 @@ import time
 from collections.abc import Iterator, Mapping
 
 from lms_cli._checks import OK, PROBLEM, WARNING, Check
-from lms_cli._facts import TENSORFLOW_NAMES, build_facts, installed, package_directory
+from lms_cli._facts import (
+    TENSORFLOW_NAMES,
+    has_module,
+    installed,
+    libraries,
+    minor,
+    package_directory,
+)
 from lms_cli._text import bytes_in_words
 
 _GIB = 2**30
@@ -41,16 +48,17 @@ def version_checks() -> Iterator[Check]:
     group = "versions"
     here = f"{sys.version_info.major}.{sys.version_info.minor}"
     yield Check(group, "Python", OK, f"{platform.python_version()} ({sys.executable})")
-    facts, directory = build_facts(), package_directory()
+    built, directory = libraries(), package_directory()
     tensorflow = installed(*TENSORFLOW_NAMES)
-    if not facts:
+    if not built:
         where = f"in {directory}" if directory else "on Python's path"
         yield Check(
             *(group, "lms", PROBLEM, f"no built lms {where}"),
             f"{sys.executable} -m pip install <directory of lms' sources>, TensorFlow first",
         )
     else:
-        yield Check(group, "lms", OK, f"{facts['lms_version']} ({directory})")
+        lms_version = next(iter(built.values()))["lms_version"]
+        yield Check(group, "lms", OK, f"{lms_version} ({directory})")
     if tensorflow is None:
         yield Check(
             *(group, "TensorFlow", PROBLEM, "not installed in this environment"),
@@ -66,34 +74,24 @@ def version_checks() -> Iterator[Check]:
             OK if found else WARNING,
             found[1] if found else "not installed",
         )
-    if not facts:
+    if not built:
         return
+    versions = ", ".join(facts["tensorflow_version"] for facts in built.values())
+    facts = built.get(minor(tensorflow[1]) if tensorflow else next(iter(built)))
     wrong = []
-    if tensorflow and _minor(tensorflow[1]) != _minor(facts.get("tensorflow_version", "")):
-        wrong.append(f"TensorFlow {facts.get('tensorflow_version')}, found {tensorflow[1]}")
-    if facts.get("python_version") != here:
-        wrong.append(f"Python {facts.get('python_version')}, found {here}")
-    built = ", ".join(
-        f"{name} {facts.get(key, 'unknown')}"
-        for name, key in (
-            ("TensorFlow", "tensorflow_version"),
-            ("Python", "python_version"),
-            ("C++11 ABI", "cxx11_abi"),
-        )
-    )
-    if wrong:
+    if facts is None and tensorflow:
+        wrong.append(f"TensorFlow {versions}, found {tensorflow[1]}")
+    if not has_module():
+        wrong.append(f"not for Python {here}")
+    if wrong or facts is None:
         yield Check(
             *(group, "built for", PROBLEM, "; ".join(wrong)),
             f"build lms again: {sys.executable} -m pip install --force-reinstall --no-deps "
             "--no-cache-dir <directory of lms' sources>",
         )
     else:
-        yield Check(group, "built for", OK, f"{built}, compiled by {facts.get('compiler')}")
-
-
-def _minor(version: str) -> str:
-    match = re.match(r"\d+\.\d+", version)
-    return match.group() if match else version
+        text = f"TensorFlow {versions}, Python {here}, C++11 ABI {facts['cxx11_abi']}"
+        yield Check(group, "built for", OK, f"{text}, compiled by {facts['compiler']}")
 
 
 # ---- Memory ----

@@ -12,7 +12,7 @@ import time
 
 import pytest
 from helpers import PACKAGE
-from lms import _build_info
+from lms import _native
 from lms_cli import _host
 from patience import HANGS
 from test_loading import copy_package
@@ -43,7 +43,7 @@ def test_all_is_well_here(tmp_path):
     status, data, _ = run("doctor", LMS_PROFILE_DIR=str(tmp_path))
     assert status == 0, data
     assert data["ok"] is True and data["problems"] == 0
-    assert found(data, "TensorFlow")["text"].startswith(_build_info.FACTS["tensorflow_version"])
+    assert found(data, "TensorFlow")["text"].startswith(_native.build_facts()["tensorflow_version"])
     assert found(data, "LmsOptimizer")["status"] == "ok"
     assert found(data, "Grappler")["status"] == "ok"
     peak = found(data, "its measured peak")

@@ -1,26 +1,28 @@
 """Loading: what does not fit is named before it is loaded."""
 
+import json
 import shutil
 import sys
 
 import pytest
 from helpers import PACKAGE, run_python
-from lms import _build_info, _loader
+from lms import _loader
 
 pytestmark = pytest.mark.slow
 
-FACTS = dict(_build_info.FACTS)
+((MINOR, FACTS),) = _loader.libraries().items()
+LIBRARY = PACKAGE / "_lib" / f"liblms-tf{MINOR}.so"
 
 
-def copy_package(target, facts=None, library=True):
-    """A copy of the package whose build facts differ, or whose library is missing."""
+def copy_package(target, facts=None, without=""):
+    """A copy of the package whose build facts differ, or that lacks files like `without`."""
     copy = target / "lms"
-    shutil.copytree(PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__", "_native*.so"))
-    if library:
-        for path in PACKAGE.glob("_native*.so"):
-            (copy / path.name).symlink_to(path)
-    if facts is not None:
-        (copy / "_build_info.py").write_text(f"FACTS = { ({**FACTS, **facts})!r}\n")
+    shutil.copytree(PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__", "*.so", "lms-tf*"))
+    for path in (*PACKAGE.glob("_native*.so"), LIBRARY):
+        if not (without and path.match(without)):
+            (copy / path.relative_to(PACKAGE)).symlink_to(path)
+    facts = {**FACTS, **(facts or {})}
+    (copy / "_lib" / f"lms-tf{facts['tensorflow_version']}.json").write_text(json.dumps(facts))
     return target
 
 
@@ -35,10 +37,10 @@ except ImportError as error:
 
 
 def test_facts_that_agree():
-    found = {key: FACTS[key] for key in ("tensorflow_version", "python_version", "cxx11_abi")}
+    found = {key: FACTS[key] for key in ("tensorflow_version", "cxx11_abi")}
     assert _loader.mismatches(FACTS, found) == []
-    built = {**FACTS, "tensorflow_version": "2.18.0", "python_version": "3.11"}
-    same_minor = {**found, "tensorflow_version": "2.18.1", "python_version": "3.11"}
+    built = {**FACTS, "tensorflow_version": "2.18.0"}
+    same_minor = {**found, "tensorflow_version": "2.18.1"}
     assert _loader.mismatches(built, same_minor) == []
 
 
@@ -47,7 +49,6 @@ def test_facts_that_agree():
     [
         ("tensorflow_version", "2.16.2", "2.18.0"),
         ("tensorflow_version", "2.2.0", "2.21.0"),
-        ("python_version", "3.9", "3.12"),
         ("cxx11_abi", "0", "1"),
         ("lms_version", "0.1.0", "0.2.0"),
     ],
@@ -61,29 +62,56 @@ def test_the_found_facts_are_those_of_this_process():
 
     found = _loader.found_facts(tf)
     assert found["tensorflow_version"] == tf.__version__
-    assert found["python_version"] == "{}.{}".format(*sys.version_info)
 
 
 def test_a_library_built_for_another_tensorflow(tmp_path):
     facts = {"tensorflow_version": "2.13.1", "cxx11_abi": "0"}
     status, output = run_python(IMPORT, copy_package(tmp_path, facts))
     assert status == 0, output
-    assert "built for: TensorFlow 2.13.1, C++11 ABI 0" in output
+    assert "built for: TensorFlow 2.13.1\n" in output
     assert f"found:     TensorFlow {FACTS['tensorflow_version'].rsplit('.', 1)[0]}" in output
     assert f"fix:       {sys.executable} -m pip install" in output
     assert "loaded: False" in output
 
 
-def test_a_missing_library(tmp_path):
-    status, output = run_python(IMPORT, copy_package(tmp_path, library=False))
+def test_a_library_of_another_abi(tmp_path):
+    status, output = run_python(IMPORT, copy_package(tmp_path, {"cxx11_abi": "0"}))
     assert status == 0, output
-    assert (
-        "ImportError: lms cannot be imported: its native library (_native*.so) is missing" in output
-    )
+    assert "built for: C++11 ABI 0\n  found:     C++11 ABI 1" in output
+    assert "loaded: False" in output
+
+
+@pytest.mark.parametrize("what", ["_native*.so", "liblms-tf*.so"])
+def test_a_missing_library(tmp_path, what):
+    """The module for this Python, or the library."""
+    status, output = run_python(IMPORT, copy_package(tmp_path, without=what))
+    assert status == 0, output
+    assert "ImportError: lms cannot be imported: its native library (" in output
+    assert ".so) is missing" in output
     assert f"fix: {sys.executable} -m pip install" in output
-    (tmp_path / "lms" / "_build_info.py").unlink()
+
+
+def test_a_library_that_was_never_built(tmp_path):
+    copy_package(tmp_path)
+    shutil.rmtree(tmp_path / "lms" / "_lib")
     status, output = run_python(IMPORT, tmp_path)
+    assert status == 0, output
     assert "was never built" in output and f"{sys.executable} -m pip install" in output
+
+
+def test_libraries_for_several_versions(tmp_path):
+    """The one that fits is taken; where none does, all are named."""
+    copy = copy_package(tmp_path)
+    other = {**FACTS, "tensorflow_version": "2.13.1"}
+    place = copy / "lms" / "_lib"
+    (place / "lms-tf2.13.json").write_text(json.dumps(other))
+    (place / "liblms-tf2.13.so").write_bytes(b"no library")
+    status, output = run_python("import lms; print(lms.report(), lms.__version__)", copy)
+    assert status == 0 and output.strip().endswith(f"None {FACTS['lms_version']}"), output
+    for path in place.glob(f"lms-tf{MINOR}*.json"):
+        path.write_text(json.dumps({**FACTS, "tensorflow_version": "2.14.0"}))
+    status, output = run_python(IMPORT, copy)
+    assert "built for: TensorFlow 2.13.1 and 2.14.0\n" in output
 
 
 def test_a_library_of_another_build_than_its_facts(tmp_path):
@@ -95,9 +123,9 @@ def test_a_library_of_another_build_than_its_facts(tmp_path):
 
 def test_a_library_that_cannot_be_loaded(tmp_path):
     copy = copy_package(tmp_path)
-    for path in (copy / "lms").glob("_native*.so"):
-        path.unlink()
-        path.write_bytes(b"no library")
+    library = copy / "lms" / "_lib" / LIBRARY.name
+    library.unlink()
+    library.write_bytes(b"no library")
     status, output = run_python(IMPORT, copy)
     assert status == 0, output
     assert "cannot be loaded" in output and "built for: " in output and "fix: " in output
@@ -110,13 +138,23 @@ def test_no_tensorflow(tmp_path):
     assert "needs TensorFlow" in output and "-m pip install tensorflow" in output
 
 
-def test_a_second_copy_in_one_process_is_said_and_not_fatal(tmp_path):
-    (library,) = PACKAGE.glob("_native*.so")
-    copy = shutil.copy(library, tmp_path / library.name)
+@pytest.mark.parametrize("version", ["another", "the same"])
+def test_a_second_copy_in_one_process_is_said_and_not_fatal(tmp_path, version):
+    """Of another version it works by itself; of the same one, it is the same library."""
+    (module,) = PACKAGE.glob("_native*.so")
+    ours, copies = FACTS["lms_version"], {}
+    for path in (LIBRARY, module):
+        other = ours[:-1] + "x" if version == "another" else ours
+        binary = path.read_bytes().replace(
+            f"liblms-{ours}.so".encode(), f"liblms-{other}.so".encode()
+        )
+        copies[path] = tmp_path / path.name
+        copies[path].write_bytes(binary)
     code = f"""
-import importlib.util, warnings
+import ctypes, importlib.util, warnings
 import tensorflow as tf
-spec = importlib.util.spec_from_file_location("another_copy._native", {str(copy)!r})
+ctypes.CDLL({str(copies[LIBRARY])!r})
+spec = importlib.util.spec_from_file_location("another_copy._native", {str(copies[module])!r})
 first = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(first)
 with warnings.catch_warnings(record=True) as caught:
@@ -129,8 +167,11 @@ print(len(first.reports()) > 0, len(lms.reports()))
 """
     status, output = run_python(code)
     assert status == 0, output
-    assert "registered ['another copy of lms has registered LmsOptimizer" in output
-    assert "[0. 0.]\nTrue 0" in output
+    if version == "another":
+        assert "registered ['another copy of lms has registered LmsOptimizer" in output
+        assert "[0. 0.]\nTrue 0" in output
+    else:
+        assert "registered []\n[0. 0.]\nTrue " in output and "True 0" not in output
 
 
 @pytest.mark.parametrize("missing", ["jax", "keras"])

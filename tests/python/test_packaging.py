@@ -15,7 +15,7 @@ import tarfile
 import lms
 import pytest
 import setuptools
-from lms import _build_info, _native
+from lms import _loader, _native
 
 pytestmark = pytest.mark.slow
 
@@ -31,7 +31,9 @@ def test_the_version_is_the_one_of_cmakelists() -> None:
     text = (ROOT / "CMakeLists.txt").read_text(encoding="utf-8")
     (version,) = re.findall(r"^project\(lms VERSION ([0-9.]+)", text, re.MULTILINE)
     assert lms.__version__ == version
-    assert _build_info.FACTS["lms_version"] == version
+    ((minor, facts),) = _loader.libraries().items()
+    assert facts["lms_version"] == version
+    assert facts["tensorflow_version"].startswith(minor)
     assert "VERSION" not in (ROOT / "pyproject.toml").read_text(encoding="utf-8")
 
 
@@ -43,27 +45,52 @@ def test_the_command_is_installed_under_its_name() -> None:
 
 
 def test_both_copies_of_the_build_facts_are_the_same() -> None:
-    assert _native.build_facts() == _build_info.FACTS
-    assert all(_build_info.FACTS.values())
+    (facts,) = _loader.libraries().values()
+    assert _native.build_facts() == facts
+    assert all(facts.values())
 
 
-def test_the_library_needs_no_path_of_the_machine_that_built_it() -> None:
-    (library,) = pathlib.Path(_native.__file__).parent.glob("_native*.so")
+PACKAGE = pathlib.Path(_native.__file__).parent
+# What a file of those must say of itself: where it looks for others, and two that it needs.
+BINARIES = {
+    "_lib/liblms-tf*.so": (["$ORIGIN/../../tensorflow"], "libtensorflow_framework.so.2"),
+    "_native*.so": ([], f"liblms-{lms.__version__}.so"),
+}
+
+
+@pytest.mark.parametrize("pattern", BINARIES)
+def test_the_library_needs_no_path_of_the_machine_that_built_it(pattern: str) -> None:
+    (library,) = PACKAGE.glob(pattern)
     dynamic = _run("readelf", "-d", library)
     assert dynamic.returncode == 0, dynamic.stderr
     paths = re.findall(r"\((?:RUNPATH|RPATH)\).*\[(.*)\]", dynamic.stdout)
-    assert paths == ["$ORIGIN/../tensorflow"]
     needed = re.findall(r"\(NEEDED\).*\[(.*)\]", dynamic.stdout)
-    assert "libtensorflow_framework.so.2" in needed
+    assert paths == BINARIES[pattern][0]
+    assert BINARIES[pattern][1] in needed
     assert not [name for name in needed if "/" in name or "tensorflow_cc" in name]
+    if pattern.startswith("_native"):  # one for all TensorFlow versions
+        assert not [name for name in needed if "tensorflow" in name]
 
 
-def test_the_library_exports_its_init_function_and_nothing_else_of_ours() -> None:
-    (library,) = pathlib.Path(_native.__file__).parent.glob("_native*.so")
+def _exported(pattern: str) -> list[str]:
+    (library,) = PACKAGE.glob(pattern)
     symbols = _run("nm", "--dynamic", "--defined-only", "--demangle", library)
     assert symbols.returncode == 0, symbols.stderr
-    assert " T PyInit__native" in symbols.stdout
-    assert not re.findall(r"^\S+ \S (?:.* for )?lms::.*$", symbols.stdout, re.MULTILINE)
+    return [line.split(maxsplit=2)[2] for line in symbols.stdout.splitlines()]
+
+
+def test_the_module_exports_its_init_function_and_nothing_of_ours() -> None:
+    exported = _exported("_native*.so")
+    assert "PyInit__native" in exported
+    assert not [name for name in exported if re.match(r"(.* for )?lms::", name)]
+
+
+def test_the_library_exports_what_is_ours_and_nothing_else() -> None:
+    """Symbols of TensorFlow or of the standard library could take the place of others'."""
+    others = [
+        n for n in _exported("_lib/*.so") if not re.match(r"((typeinfo|guard).* for )?lms::", n)
+    ]
+    assert others == []
 
 
 def test_the_sdist_holds_what_the_build_needs_and_no_results_of_one(
@@ -90,10 +117,8 @@ def test_the_sdist_holds_what_the_build_needs_and_no_results_of_one(
     ):
         for pattern in patterns:
             needed |= {str(path.relative_to(ROOT)) for path in (ROOT / top).rglob(pattern)}
-    needed -= {"python/lms/_build_info.py"}
     assert needed - held == set()
-    assert "python/lms/_build_info.py" not in held
-    assert not [name for name in held if name.endswith((".so", ".pyc"))]
+    assert not [name for name in held if name.endswith((".so", ".pyc")) or "/_lib/" in name]
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@
 #include "cc/core/system/system_memory.h"
 #include "cc/tf/predict/device_arena.h"
 #include "tensorflow/core/framework/allocator.h"
+#include "tensorflow/core/grappler/clusters/cluster.h"
 
 namespace lms {
 namespace {

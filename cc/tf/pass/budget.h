@@ -15,7 +15,10 @@
 #include <string>
 
 #include "cc/core/options/options.h"
-#include "tensorflow/core/grappler/clusters/cluster.h"
+
+namespace tensorflow::grappler {
+class Cluster;
+}  // namespace tensorflow::grappler
 
 namespace lms {
 

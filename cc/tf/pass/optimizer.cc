@@ -23,7 +23,6 @@
 #include "cc/tf/stock/kept_state.h"
 #include "cc/tf/stock/sum_order.h"
 #include "tensorflow/core/framework/attr_value.pb.h"
-#include "tensorflow/core/grappler/optimizers/custom_graph_optimizer_registry.h"
 #include "tensorflow/core/platform/logging.h"
 #include "tensorflow/core/protobuf/rewriter_config.pb.h"
 #include "tensorflow/core/util/env_var.h"
@@ -378,13 +377,6 @@ absl::Status LmsOptimizer::Time(grappler::Cluster* cluster, const grappler::Grap
   std::deque<Report> reports;
   const bool changed = Act(cluster, item, optimized_graph, &reports);
   return TimeOps(options_, cluster, item, changed, optimized_graph);
-}
-
-bool RegisterOptimizer() {
-  const std::vector<std::string> registered = grappler::CustomGraphOptimizerRegistry::GetRegisteredOptimizers();
-  if (std::find(registered.begin(), registered.end(), kOptimizerName) != registered.end()) return false;
-  grappler::CustomGraphOptimizerRegistry::RegisterOptimizerOrDie([]() { return new LmsOptimizer; }, kOptimizerName);
-  return true;
 }
 
 }  // namespace lms

@@ -64,9 +64,6 @@ class LmsOptimizer : public tensorflow::grappler::CustomGraphOptimizer {
 OptionMap OptionsFromConfig(const tensorflow::RewriterConfig_CustomGraphOptimizer& config,
                             std::vector<std::string>* problems);
 
-// Registers the optimizer, unless another copy of the library has done so in this process: returns false then.
-bool RegisterOptimizer();
-
 }  // namespace lms
 
 #endif  // LMS_CC_TF_PASS_OPTIMIZER_H_

@@ -24,6 +24,7 @@
 #include "tensorflow/core/common_runtime/device.h"
 #include "tensorflow/core/common_runtime/device_set.h"
 #include "tensorflow/core/framework/allocator.h"
+#include "tensorflow/core/grappler/clusters/cluster.h"
 #include "tensorflow/core/grappler/clusters/utils.h"
 #include "tensorflow/core/util/device_name_utils.h"
 

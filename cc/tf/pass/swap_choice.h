@@ -21,7 +21,10 @@
 #include "cc/core/profile/link_file.h"
 #include "cc/core/report/report.h"
 #include "cc/core/system/directory_facts.h"
-#include "tensorflow/core/grappler/clusters/cluster.h"
+
+namespace tensorflow::grappler {
+class Cluster;
+}  // namespace tensorflow::grappler
 
 namespace lms {
 

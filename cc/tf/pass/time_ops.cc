@@ -9,6 +9,7 @@
 #include "cc/tf/graph/op_traits.h"
 #include "cc/tf/import/import.h"
 #include "cc/tf/pass/profile_choice.h"
+#include "cc/tf/pass/timed_store.h"
 #include "cc/tf/sizes/dimensions.h"
 #include "cc/tf/sizes/tensor_sizes.h"
 #include "tensorflow/core/framework/function.h"
@@ -100,25 +101,6 @@ absl::Status Chain(const Options& options, grappler::Cluster* cluster, grappler:
 }
 
 }  // namespace
-
-TimedStore& TimedStore::Global() {
-  static auto* const store = new TimedStore;
-  return *store;
-}
-
-void TimedStore::Add(const std::string& name, TimedFunction function) {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  functions_[name].push_back(std::move(function));
-}
-
-std::vector<TimedFunction> TimedStore::Take(const std::string& name) {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  const auto found = functions_.find(name);
-  if (found == functions_.end()) return {};
-  std::vector<TimedFunction> functions = std::move(found->second);
-  functions_.erase(found);
-  return functions;
-}
 
 absl::Status TimeOps(const Options& options, grappler::Cluster* cluster, const grappler::GrapplerItem& item,
                      bool rewritten, tensorflow::GraphDef* graph) {

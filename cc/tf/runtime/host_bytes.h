@@ -1,5 +1,4 @@
-// Pinned memory that swapped tensors take in this process: counted, and bounded where a swap says by how much. And how
-// swaps allocate it, and the device's.
+// Pinned memory that swapped tensors take in this process: counted, and bounded where a swap says by how much.
 //
 // Thread-safety: InUse, Peak and ResetPeak, and different objects.
 
@@ -7,9 +6,6 @@
 #define LMS_CC_TF_RUNTIME_HOST_BYTES_H_
 
 #include <cstdint>
-#include <functional>
-
-#include "tensorflow/core/framework/op_kernel.h"
 
 namespace lms {
 
@@ -44,25 +40,6 @@ class HostBytes {
   int64_t bytes_ = 0;
   bool left_to_copy_ = false;
 };
-
-// What an op says that cannot take another `bytes` below `limit`, swap_host_limit.
-absl::Status HostBytesExceeded(const tensorflow::OpKernelContext& context, int64_t bytes, int64_t limit);
-
-// Memory of the op's device, or of the host. `wait`: for some seconds where there is none at the moment, as other ops
-// do.
-absl::Status Allocate(tensorflow::OpKernelContext* context, tensorflow::DataType dtype,
-                      const tensorflow::TensorShape& shape, tensorflow::AllocatorAttributes where, bool wait,
-                      tensorflow::Tensor* tensor);
-
-// The same of pinned memory; the error names what to set.
-absl::Status AllocatePinned(tensorflow::OpKernelContext* context, tensorflow::DataType dtype,
-                            const tensorflow::TensorShape& shape, bool wait, tensorflow::Tensor* tensor);
-
-// Calls `allocate` at once, and where that is ResourceExhausted once more in a thread of its own, where it may wait:
-// the executor's thread goes on, with ops that free memory. `ready` is called last, here or there, with what came of
-// it.
-void AllocateBehind(const std::function<absl::Status(bool wait)>& allocate,
-                    std::function<void(const absl::Status&)> ready);
 
 }  // namespace lms
 

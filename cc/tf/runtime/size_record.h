@@ -16,7 +16,10 @@
 #include <vector>
 
 #include "cc/core/report/report.h"
-#include "tensorflow/core/framework/graph.pb.h"
+
+namespace tensorflow {
+class GraphDef;
+}  // namespace tensorflow
 
 namespace lms {
 

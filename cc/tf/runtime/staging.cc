@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "cc/core/system/system_memory.h"
+#include "cc/tf/runtime/swap_memory.h"
 #include "tensorflow/core/framework/types.h"
 
 namespace lms {

@@ -8,6 +8,7 @@
 #include "cc/tf/runtime/staging.h"
 #include "cc/tf/runtime/stream_copy.h"
 #include "cc/tf/runtime/swap_handle.h"
+#include "cc/tf/runtime/swap_memory.h"
 #include "tensorflow/core/common_runtime/device.h"
 #include "tensorflow/core/framework/cancellation.h"
 #include "tensorflow/core/platform/env.h"

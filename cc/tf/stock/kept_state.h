@@ -13,7 +13,9 @@
 
 #include <string>
 
-#include "tensorflow/core/framework/graph.pb.h"
+namespace tensorflow {
+class GraphDef;
+}  // namespace tensorflow
 
 namespace lms {
 

@@ -9,6 +9,7 @@
 
 #include "cc/core/report/report_store.h"
 #include "cc/tf/pass/optimizer.h"
+#include "cc/tf/pass/timed_store.h"
 #include "tensorflow/core/protobuf/rewriter_config.pb.h"
 #include "tests/cc/tf/graph_builder.h"
 
