@@ -5,6 +5,9 @@ Each folder of cc/core and cc/tf has a README.md that says what lives there, and
 includes another room, a room without such a line, and lines that lead round in a circle are
 errors. cc/cli and cc/python stand above and may include all.
 
+Bazel's BUILD files of these folders, and third_party/bazel/rooms.bzl, are made of these lines;
+--write makes them anew.
+
 The folders of python/lms say so in the docstring of their __init__.py, in a line "May import:
 _base, _tf.". Modules beside them stand above; _native and memory, which need no room, may be
 imported by all. Private modules of TensorFlow and Keras are for python/lms/_tf alone.
@@ -15,7 +18,7 @@ from __future__ import annotations
 import ast
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -88,6 +91,41 @@ def wrong_includes(cc: Path, rooms: dict[str, set[str]]) -> Iterator[str]:
                     yield f"{path} includes cc/{other}, which cc/{name} may not"
 
 
+def bazel_files(cc: Path, rooms: dict[str, set[str]]) -> dict[Path, str]:
+    """What Bazel is to read of the rooms, by file."""
+
+    def labels(names: Iterable[str], indent: str) -> str:
+        return "".join(f'{indent}"//{cc.name}/{name}",\n' for name in sorted(names))
+
+    files = {}
+    for name, others in rooms.items():
+        lines = ['load("//third_party/bazel:lms.bzl", "lms_room")\n\nlms_room(\n']
+        lines.append(f'    name = "{Path(name).name}",\n')
+        if name.startswith("tf/"):
+            lines.append("    tensorflow = True,\n")
+        if others:
+            lines.append(f"    deps = [\n{labels(others, ' ' * 8)}    ],\n")
+        files[cc / name / "BUILD.bazel"] = "".join(lines) + ")\n"
+    lists = ['"""All rooms, for what is made of all of them. Made by tools/rooms.py --write."""\n']
+    for title, part in (("CORE", "core/"), ("TENSORFLOW", "tf/")):
+        names = [name for name in rooms if name.startswith(part)]
+        lists.append(f"\n{title} = [\n{labels(names, ' ' * 4)}]\n")
+    files[cc.parent / "third_party" / "bazel" / "rooms.bzl"] = "".join(lists)
+    return files
+
+
+def check_bazel(cc: Path) -> list[str]:
+    """The files of Bazel that are not as the rooms are, a line each."""
+    wrong = [
+        path.relative_to(cc.parent)
+        for path, text in bazel_files(cc, allowed(cc)[0]).items()
+        if not path.exists() or path.read_text(encoding="utf-8") != text
+    ]
+    return [
+        f"{path} is not as the rooms are: tools/rooms.py --write makes it anew" for path in wrong
+    ]
+
+
 def python_rooms(package: Path) -> tuple[dict[str, set[str]], list[str]]:
     """What each folder of the package may import, and problems of their docstrings."""
     rooms: dict[str, set[str]] = {}
@@ -154,7 +192,11 @@ def check(cc: Path) -> list[str]:
 
 
 def main() -> int:
-    problems = check(ROOT / "cc") + check_python(ROOT / "python" / "lms")
+    cc = ROOT / "cc"
+    if sys.argv[1:] == ["--write"]:
+        for path, text in bazel_files(cc, allowed(cc)[0]).items():
+            path.write_text(text, encoding="utf-8")
+    problems = check(cc) + check_bazel(cc) + check_python(ROOT / "python" / "lms")
     for problem in problems:
         print(problem)
     return 1 if problems else 0

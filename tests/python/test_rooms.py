@@ -33,6 +33,16 @@ def test_our_own():
     assert rooms.check(ROOT / "cc") == []
 
 
+def test_bazel_knows_the_same_rooms(cc):
+    assert rooms.check_bazel(ROOT / "cc") == []
+    allow(cc / "core" / "graph", "core/base")
+    bazel = cc.parent / "third_party" / "bazel"
+    bazel.mkdir(parents=True)
+    shutil.copy(ROOT / "third_party" / "bazel" / "rooms.bzl", bazel)
+    (problem,) = rooms.check_bazel(cc)
+    assert problem.startswith("cc/core/graph/BUILD.bazel is not as the rooms are")
+
+
 def test_an_include_that_points_up(cc):
     add(cc / "core" / "graph" / "plan.h", '#include "cc/core/search/planner.h"')
     (problem,) = rooms.check(cc)

@@ -1,0 +1,3 @@
+#!/bin/sh
+echo "bazel coverage is not offered here" >&2
+exit 1
