@@ -3,24 +3,20 @@
 Use `./run matrix [X.Y.Z ...]`. Everything is kept under build/matrix/<minor version>/: the virtual
 environment (made once), the CMake build directory and log.txt. The table shows which of install,
 build and tests/smoke.py worked; the exit status is 1 when a step failed for a listed version.
-
-To add a TensorFlow version, add its latest patch release to VERSIONS.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import subprocess
 import sys
 import time
-from pathlib import Path
 
-VERSIONS = ("2.15.1", "2.16.2", "2.17.1", "2.18.1", "2.19.1", "2.20.0", "2.21.0")
+from environments import ROOT, SUPPORTED, Failure, Log, minor_of, print_table
+
+VERSIONS = ("2.15.1", *SUPPORTED)  # the first: with Keras 2, tried and not promised
 BUILD_TOOLS = ("cmake>=3.22", "ninja", "pybind11>=2.11", "setuptools>=77", "wheel", "rich>=12")
 
-ROOT = Path(__file__).resolve().parent.parent
 FACTS = """
 import json, platform
 import keras
@@ -31,40 +27,14 @@ print("FACTS " + json.dumps(facts))
 """
 
 
-class Failure(Exception):
-    """A step that did not work; the message is short, the log has the rest."""
-
-
 class Environment:
     """One TensorFlow version in its own directory."""
 
     def __init__(self, tensorflow: str) -> None:
         self.tensorflow = tensorflow
-        self.directory = ROOT / "build" / "matrix" / ".".join(tensorflow.split(".")[:2])
+        self.directory = ROOT / "build" / "matrix" / minor_of(tensorflow)
         self.python = self.directory / "venv" / "bin" / "python"
-        self.log = self.directory / "log.txt"
-
-    def call(self, step: str, *command: object, **variables: str) -> str:
-        """Runs a command outside the source tree; returns its output, raises Failure."""
-        print(f"    {self.tensorflow}: {step}", flush=True)
-        environment = dict(
-            os.environ, TF_CPP_MIN_LOG_LEVEL="2", CUDA_VISIBLE_DEVICES="", **variables
-        )
-        environment.pop("PYTHONPATH", None)
-        result = subprocess.run(
-            [str(word) for word in command],
-            cwd=self.directory,
-            env=environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            check=False,
-        )
-        with self.log.open("a") as log:
-            log.write(f"\n==> {step}: {' '.join(map(str, command))}\n{result.stdout}")
-        if result.returncode:
-            raise Failure(f"{step} failed")
-        return result.stdout
+        self.call = Log(self.directory, tensorflow).call
 
     def install(self) -> None:
         """Makes the virtual environment, unless an earlier run finished making the same one."""
@@ -99,8 +69,6 @@ class Environment:
 def try_version(tensorflow: str) -> tuple[bool, list[str]]:
     """Everything for one version: whether all of it worked, and its line of the table."""
     environment = Environment(tensorflow)
-    environment.directory.mkdir(parents=True, exist_ok=True)
-    environment.log.write_text("")
     facts: dict[str, str] = {}
     built, seconds, smoke = "no", "", ""
     works = False
@@ -113,7 +81,7 @@ def try_version(tensorflow: str) -> tuple[bool, list[str]]:
         smoke = environment.smoke()
         works = True
     except Failure as failure:
-        smoke = f"{failure}: see {environment.log.relative_to(ROOT)}"
+        smoke = str(failure)
     names = ("python", "keras", "compiler")
     return works, [tensorflow, *(facts.get(name, "") for name in names), built, seconds, smoke]
 
@@ -122,12 +90,8 @@ def main() -> int:
     versions = sys.argv[1:] or VERSIONS
     print(f"==> {len(versions)} TensorFlow versions, logs in build/matrix/*/log.txt", flush=True)
     results = [try_version(version) for version in versions]
-    rows = [["TensorFlow", "Python", "Keras", "compiler", "built", "seconds", "smoke test"]]
-    rows += [row for _, row in results]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    print()
-    for row in rows:
-        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip())
+    titles = ["TensorFlow", "Python", "Keras", "compiler", "built", "seconds", "smoke test"]
+    print_table([titles, *(row for _, row in results)])
     return 0 if all(works for works, _ in results) else 1
 
 
