@@ -148,10 +148,10 @@ def imported(source: str) -> Iterator[str]:
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
             yield from (f"{node.module}.{alias.name}" for alias in node.names)
         elif isinstance(node, ast.Call) and node.args:
-            # importlib.import_module("keras.src.backend")
+            # importlib.import_module("keras.src.backend"), private_module("tensorflow.python...")
             called = getattr(node.func, "attr", getattr(node.func, "id", ""))
             name = node.args[0]
-            if called == "import_module" and isinstance(name, ast.Constant):
+            if called in ("import_module", "private_module") and isinstance(name, ast.Constant):
                 yield str(name.value)
 
 

@@ -92,11 +92,23 @@ def _registered(lms: Any, seconds: float) -> Iterator[Check]:
             f"{state}: another copy of lms is loaded in this process, and does the work",
             "install lms in one place only",
         )
+    yield from _private_names()
     try:
         lms.memory.reset_peak()
         yield Check("optimizer", "memory counter", OK, f"{lms.memory.bytes_in_use()} bytes in use")
     except RuntimeError as error:
         yield Check("optimizer", "memory counter", WARNING, str(error), "peaks are not measured")
+
+
+def _private_names() -> Iterator[Check]:
+    from lms._tf import private
+
+    gone = [str(private.MissingNameError(name)) for name in private.missing()]
+    if gone:
+        text = "; ".join(gone)
+        yield Check("versions", "private names", WARNING, text, "look for a newer version of lms")
+    else:
+        yield Check("versions", "private names", OK, f"all {len(private.LOST)} that lms uses")
 
 
 def _tensorflow_checks(tf: Any) -> Iterator[Check]:

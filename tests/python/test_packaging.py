@@ -37,6 +37,16 @@ def test_the_version_is_the_one_of_cmakelists() -> None:
     assert "VERSION" not in (ROOT / "pyproject.toml").read_text(encoding="utf-8")
 
 
+def test_versions_are_those_that_are_tried() -> None:
+    environments = runpy.run_path(str(ROOT / "tools" / "environments.py"))
+    minors = [version.split(".")[:2] for version in environments["SUPPORTED"]]
+    (oldest, newest) = (minors[0], minors[-1])
+    bounds = f">={'.'.join(oldest)},<{newest[0]}.{int(newest[1]) + 1}"
+    text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    assert re.findall(r'"tensorflow(?:-cpu)?([<>=].*?)"', text) == [bounds, bounds]
+    assert f"tensorflow-cpu=={environments['SUPPORTED'][-1]}" in (ROOT / "run").read_text("utf-8")
+
+
 def test_the_command_is_installed_under_its_name() -> None:
     text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
     ((name, module, function),) = re.findall(r'^(\w+) = "(\w+):(\w+)"$', text, re.MULTILINE)

@@ -21,8 +21,7 @@ import threading
 import weakref
 from typing import Any
 
-from tensorflow.python.eager import context as _context
-from tensorflow.python.eager.polymorphic_function import polymorphic_function as _function
+import tensorflow as tf
 
 from lms import _native
 from lms._base.failure import fail_if_injected, shielded
@@ -32,8 +31,12 @@ from lms._tf.arguments import batch_bytes, open_sizes, update_sizes
 from lms._tf.entry import Entry, Told
 from lms._tf.hints import hints_text
 from lms._tf.patch import Patch, warn
+from lms._tf.private import private_module
 from lms._tf.sessions import SESSION_PATCH
 from lms._tf.state import active
+
+_context = private_module("tensorflow.python.eager.context")
+_function = private_module("tensorflow.python.eager.polymorphic_function.polymorphic_function")
 
 
 class _Call:
@@ -74,7 +77,7 @@ def _wrap_as_attrs(original: Any) -> Any:
             # into the caller's graph, and neither disable() nor a saved model must find our entry
             # there. (The price: a body marked _noinline is not seen.)
             silenced = self.config_proto_serialized is None
-            if entry is None or silenced or not _context.executing_eagerly():
+            if entry is None or silenced or not tf.executing_eagerly():
                 return attrs
             merged = entry.merge_serialized(attrs["config_proto"], told)
             return {**attrs, "config_proto": merged}
@@ -186,8 +189,8 @@ def _wrap_function_call(original: Any) -> Any:
 
 
 PATCHES = (
-    Patch(_context.FunctionCallOptions, "as_attrs", _wrap_as_attrs),
-    Patch(_context.Context, "call_function", _wrap_call_function),
+    Patch(_context, "as_attrs", _wrap_as_attrs, "FunctionCallOptions"),
+    Patch(_context, "call_function", _wrap_call_function, "Context"),
     SESSION_PATCH,
-    Patch(_function.Function, "__call__", _wrap_function_call),
+    Patch(_function, "__call__", _wrap_function_call, "Function"),
 )

@@ -8,13 +8,14 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 
-from tensorflow.python.eager import context as _context
-
 from lms._tf.calls import PATCHES
 from lms._tf.entry import Entry
 from lms._tf.keras import update_models, watch_keras
 from lms._tf.patch import lock
+from lms._tf.private import private_module, say_missing
 from lms._tf.state import local, process_entry, set_process_entry
+
+_context = private_module("tensorflow.python.eager.context")
 
 _users = 0
 
@@ -32,6 +33,8 @@ def _count_user(change: int) -> None:
 
 def set_entry(entry: Entry | None) -> None:
     """From now on every call and every new session carries `entry`; None: as without lms."""
+    if entry is not None:
+        say_missing()
     with lock:
         change = (entry is not None) - (process_entry() is not None)
         set_process_entry(entry)

@@ -14,17 +14,17 @@ import weakref
 from typing import Any
 
 import tensorflow as tf
-from tensorflow.python.data.ops import dataset_ops as _dataset_ops
-from tensorflow.python.data.ops import iterator_ops as _iterator_ops
-from tensorflow.python.data.ops import multi_device_iterator_ops as _multi_device
-from tensorflow.python.data.util import structure as _structure
-from tensorflow.python.eager import context as _context
-from tensorflow.python.framework import function_def_to_graph as _function_def_to_graph
-from tensorflow.python.framework import tensor_util as _tensor_util
 
 from lms._base.failure import fail_if_injected, shielded
 from lms._learnt import sizes as _sizes
 from lms._tf.patch import Patch
+from lms._tf.private import private_module
+
+_dataset_ops = private_module("tensorflow.python.data.ops.dataset_ops")
+_iterator_ops = private_module("tensorflow.python.data.ops.iterator_ops")
+_multi_device = private_module("tensorflow.python.data.ops.multi_device_iterator_ops")
+_structure = private_module("tensorflow.python.data.util.structure")
+_function_def_to_graph = private_module("tensorflow.python.framework.function_def_to_graph")
 
 _MOST_STAGES = 64  # of a dataset, that are looked at
 _SMALL = 1024  # bytes that say nothing: many things are of such a size
@@ -36,7 +36,7 @@ def _wrap_create_iterator(original: Any) -> Any:
         original(self, dataset)
         with shielded("iterator"):
             fail_if_injected("iterator")
-            if _context.executing_eagerly():
+            if tf.executing_eagerly():
                 # A function is handed the resource; this leads back to the dataset.
                 self._iterator_resource._lms_iterator = weakref.ref(self)
 
@@ -155,7 +155,7 @@ def _stage_of(dataset: Any) -> _sizes.Stage:
     if name in ("_BatchDataset", "_ParallelBatchDataset"):
         return _sizes.Stage("batch", inputs, size=_rows(dataset._batch_size, inputs[0]))
     if name == "_PaddedBatchDataset":
-        padded = [_tensor_util.constant_value(s) for s in tf.nest.flatten(dataset._padded_shapes)]
+        padded = [tf.get_static_value(s) for s in tf.nest.flatten(dataset._padded_shapes)]
         inner: list[_sizes.Shape] = [
             None if s is None else [None if n < 0 else int(n) for n in s] for s in padded
         ]
@@ -163,7 +163,7 @@ def _stage_of(dataset: Any) -> _sizes.Stage:
             "batch", inputs, size=_rows(dataset._batch_size, inputs[0]), inner=inner
         )
     if name == "_RebatchDataset":
-        sizes = _tensor_util.constant_value(dataset._batch_sizes)
+        sizes = tf.get_static_value(dataset._batch_sizes)
         largest = None if sizes is None or not sizes.size else int(sizes.max())
         return _sizes.Stage("rebatch", inputs, size=largest)
     if name == "_UnbatchDataset":
@@ -182,10 +182,10 @@ def _stage_of(dataset: Any) -> _sizes.Stage:
 
 def _rows(batch_size: Any, rows: Any) -> int | None:
     """The size of a dataset's largest batch."""
-    size = _tensor_util.constant_value(batch_size)
+    size = tf.get_static_value(batch_size)
     if size is None:
         return None
-    asked = _context.executing_eagerly() and hasattr(rows, "cardinality")
+    asked = tf.executing_eagerly() and hasattr(rows, "cardinality")
     count = int(rows.cardinality()) if asked else -1  # in a graph it would be another node
     return min(int(size), count) if count >= 0 else int(size)
 
@@ -204,5 +204,5 @@ def _infer_shapes(function: Any, inputs: list[_sizes.Shape]) -> list[_sizes.Shap
     return [plain_shape(tensor.shape) for tensor in graph.outputs]
 
 
-Patch(_iterator_ops.OwnedIterator, "_create_iterator", _wrap_create_iterator).put()
-Patch(_multi_device.OwnedMultiDeviceIterator, "__init__", _wrap_multi_device).put()
+Patch(_iterator_ops, "_create_iterator", _wrap_create_iterator, "OwnedIterator").put()
+Patch(_multi_device, "__init__", _wrap_multi_device, "OwnedMultiDeviceIterator").put()

@@ -17,10 +17,12 @@ from typing import Any
 
 import tensorflow as tf
 from google.protobuf import text_format as _text_format
-from tensorflow.core.protobuf import saved_model_pb2 as _saved_model
-from tensorflow.python.framework import function_def_to_graph as _function_graph
 
+from lms._tf.private import private_module
 from lms._tf.variables import names_by_handle
+
+_saved_model = private_module("tensorflow.core.protobuf.saved_model_pb2")
+_function_graph = private_module("tensorflow.python.framework.function_def_to_graph")
 
 _ENDS = "lms_plan_ends"
 

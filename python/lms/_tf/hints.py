@@ -24,12 +24,13 @@ from collections.abc import Sequence
 from typing import Any
 
 import tensorflow as tf
-from tensorflow.core.framework import attr_value_pb2 as _attr_value
-from tensorflow.python.util import tf_stack as _tf_stack
 
 from lms._base.failure import fail_if_injected, shielded
 from lms._tf.data import iterator_of
+from lms._tf.private import private_module
 from lms._tf.variables import handles_of
+
+_tf_stack = private_module("tensorflow.python.util.tf_stack")
 
 ATTRIBUTE = "_lms_hint"
 
@@ -98,7 +99,7 @@ def _put(op: Any, frame: str, inner: bool) -> None:
         if known is not None:
             frame = f"{known};{frame}" if inner else f"{frame};{known}"
         frames[op.name] = frame
-        op._set_attr(ATTRIBUTE, _attr_value.AttrValue(s=frame.encode()))
+        op._set_attr(ATTRIBUTE, tf.compat.v1.AttrValue(s=frame.encode()))
 
 
 def mark(tensors: Any, kind: str, form: str, what: str) -> None:

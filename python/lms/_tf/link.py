@@ -11,11 +11,13 @@ import threading
 from collections.abc import Mapping
 
 import tensorflow as tf
-from tensorflow.python.eager import context as _context
-from tensorflow.python.eager import execute as _execute
-from tensorflow.python.framework import op_def_registry as _op_def_registry
 
 from lms import _native
+from lms._tf.private import private_module
+
+_context = private_module("tensorflow.python.eager.context")
+_execute = private_module("tensorflow.python.eager.execute")
+_op_def_registry = private_module("tensorflow.python.framework.op_def_registry")
 
 _log = logging.getLogger("lms")
 _lock = threading.Lock()

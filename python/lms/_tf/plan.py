@@ -21,17 +21,19 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import tensorflow as tf
-from tensorflow.core.protobuf import device_properties_pb2 as _properties
-from tensorflow.core.protobuf import meta_graph_pb2 as _meta_graph
-from tensorflow.python.eager import context as _context
-from tensorflow.python.grappler import cluster as _cluster
-from tensorflow.python.grappler import tf_optimizer as _tf_optimizer
 
 from lms import _native
 from lms._settings.devices import Device
 from lms._settings.options import OptionValue
 from lms._tf.entry import Entry, as_entry
 from lms._tf.graphs import Step, compute_type
+from lms._tf.private import private_module
+
+_properties = private_module("tensorflow.core.protobuf.device_properties_pb2")
+_context = private_module("tensorflow.python.eager.context")
+_cluster = private_module("tensorflow.python.grappler.cluster")
+_tf_optimizer = private_module("tensorflow.python.grappler.tf_optimizer")
+_pywrap_tf_cluster = private_module("tensorflow.python.grappler._pywrap_tf_cluster")
 
 _PREFIX = "/job:localhost/replica:0/task:0/device:"
 _CPU = _PREFIX + "CPU:0"
@@ -189,7 +191,7 @@ _PASSES = (
 
 def _placed(step: Step, place: str) -> Any:
     """The step's graph as a MetaGraphDef, on a device."""
-    meta = _meta_graph.MetaGraphDef()
+    meta = tf.compat.v1.MetaGraphDef()
     meta.graph_def.CopyFrom(step.graph)
     for node in meta.graph_def.node:
         node.device = place
@@ -255,8 +257,6 @@ def _plain_config() -> Any:
 
 def estimated_speeds(device: Device, dtype: str = "float32") -> tuple[float, float]:
     """FLOP/s and bytes/s that Grappler's cost model takes this GPU to have."""
-    from tensorflow.python.grappler import _pywrap_tf_cluster
-
     named = _properties.NamedDevice(name=_GPU, properties=properties_of(device, dtype))
     gigaops = _pywrap_tf_cluster.TF_EstimatePerformance(named.SerializeToString())
     return float(gigaops) * 1e9, named.properties.bandwidth * 1e3

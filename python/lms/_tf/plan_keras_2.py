@@ -18,10 +18,12 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
-from tensorflow.python.framework import func_graph as _func_graph
-from tensorflow.python.ops import resource_variable_ops as _resources
 
 from lms._tf.keras import KERAS_2
+from lms._tf.private import private_module
+
+_func_graph = private_module("tensorflow.python.framework.func_graph")
+_resources = private_module("tensorflow.python.ops.resource_variable_ops")
 
 PREFIX = "tf_keras."
 

@@ -24,10 +24,12 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
-from tensorflow.python.ops import resource_variable_ops as _resources
 
 from lms._tf.keras import KERAS_2
 from lms._tf.patch import Patch
+from lms._tf.private import private_module
+
+_resources = private_module("tensorflow.python.ops.resource_variable_ops")
 
 _keras: Any = None
 _backend: Any = None

@@ -9,8 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import tensorflow as tf
-from tensorflow.python.profiler.internal import _pywrap_profiler
 from tensorflow.tsl.profiler.protobuf import trace_events_pb2 as _trace_events
+
+from lms._tf.private import private_module
+
+_pywrap_profiler = private_module("tensorflow.python.profiler.internal._pywrap_profiler")
 
 
 def traced(call: Callable[[], float]) -> tuple[float, list[tuple[str, float]]]:

@@ -23,11 +23,6 @@ import weakref
 from typing import Any
 
 import tensorflow as tf
-from tensorflow.python.client import pywrap_tf_session as _tf_session
-from tensorflow.python.client import session as _session
-from tensorflow.python.data.ops import dataset_ops as _dataset_ops
-from tensorflow.python.data.ops import iterator_ops as _iterator_ops
-from tensorflow.python.eager import context as _context
 
 from lms import _native
 from lms._base.failure import fail_if_injected, shielded
@@ -35,7 +30,14 @@ from lms._tf.data import dataset_shapes
 from lms._tf.entry import Told
 from lms._tf.hints import layers_text
 from lms._tf.patch import Patch, lock, log, warn
+from lms._tf.private import private_module
 from lms._tf.state import active
+
+_tf_session = private_module("tensorflow.python.client.pywrap_tf_session")
+_session = private_module("tensorflow.python.client.session")
+_dataset_ops = private_module("tensorflow.python.data.ops.dataset_ops")
+_iterator_ops = private_module("tensorflow.python.data.ops.iterator_ops")
+_context = private_module("tensorflow.python.eager.context")
 
 _numbers = itertools.count()
 # By graph: of iterators, by the names of their operations, the largest sizes of their elements.
@@ -147,7 +149,7 @@ def _note_sizes(session: Any, feeds: Any) -> None:
 
 
 def _note_iterator(resource: Any, dataset: Any) -> None:
-    if _context.executing_eagerly() or not hasattr(resource, "graph"):
+    if tf.executing_eagerly() or not hasattr(resource, "graph"):
         return
     with shielded("iterator"):
         fail_if_injected("iterator")
@@ -180,9 +182,9 @@ def _wrap_make_initializer(original: Any) -> Any:
     return make_initializer
 
 
-SESSION_PATCH = Patch(_session.BaseSession, "__init__", _wrap_init)
-_extending = Patch(_session.BaseSession, "_extend_graph", _wrap_extend_graph)
-_running = Patch(_session.BaseSession, "_do_run", _wrap_do_run)
+SESSION_PATCH = Patch(_session, "__init__", _wrap_init, "BaseSession")
+_extending = Patch(_session, "_extend_graph", _wrap_extend_graph, "BaseSession")
+_running = Patch(_session, "_do_run", _wrap_do_run, "BaseSession")
 for _name in ("_make_one_shot_iterator", "_make_initializable_iterator"):
-    Patch(_dataset_ops.DatasetV1, _name, _wrap_make_iterator).put()
-Patch(_iterator_ops.Iterator, "make_initializer", _wrap_make_initializer).put()
+    Patch(_dataset_ops, _name, _wrap_make_iterator, "DatasetV1").put()
+Patch(_iterator_ops, "make_initializer", _wrap_make_initializer, "Iterator").put()

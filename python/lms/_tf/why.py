@@ -9,9 +9,11 @@ from __future__ import annotations
 from typing import Any
 
 import tensorflow as tf
-from tensorflow.python.eager import context as _context
 
+from lms._tf.private import private_module
 from lms._tf.state import active
+
+_context = private_module("tensorflow.python.eager.context")
 
 _LEAST_NODES = 4
 
