@@ -35,6 +35,11 @@ LOGS = ROOT / "build" / "elsewhere"
 BUILD = ROOT / "build" / "dev"
 _WORKER_BYTES = 3 << 29  # of a process that tests
 CGROUPS = Path("/sys/fs/cgroup")
+_ALL = str(1 << 28)  # bytes that a test prints
+# What GoogleTest prints of a program, of a test that has ended, and of one that is skipped.
+_GTEST = re.compile(r"^\[==========\] Running", re.M)
+_GTEST_TEST = re.compile(r"^\[ +(OK|FAILED) +\] (.+) \(\d+ ms\)$", re.M)
+_GTEST_SKIPPED = re.compile(r": Skipped\n(.*)\n\n\[  SKIPPED \]")
 
 
 @dataclasses.dataclass
@@ -211,6 +216,7 @@ def _commands(
         [
             *(str(bin_ / "ctest"), "--test-dir", str(out / "ctest"), "--output-on-failure"),
             *("-j", str(one.workers), "--output-junit", str(out / "cc.xml")),
+            *("--test-output-size-passed", _ALL, "--test-output-size-failed", _ALL),
         ],
         out / "cc.xml",
     )
@@ -228,10 +234,25 @@ def _commands(
 
 
 def read_results(path: Path, result: Result) -> None:
-    """Adds what a file of results in JUnit's format says."""
+    """Adds what a file of results in JUnit's format says.
+
+    What ctest ran may be a part of a GoogleTest program: its tests are then read off what it said.
+    """
     for case in ElementTree.parse(path).getroot().iter("testcase"):
         name = f"{case.get('classname') or ''}::{case.get('name')}"
         skipped = case.find("skipped")
+        if _GTEST.search(said := case.findtext("system-out") or ""):
+            ended = [found.groups() for found in _GTEST_TEST.finditer(said)]
+            failed = [f"{name}: {test}" for how, test in ended if how == "FAILED"]
+            if case.find("failure") is not None and not failed:
+                failed = [name]  # it crashed
+            result.failed += len(failed)
+            result.failures += failed
+            result.passed += sum(how == "OK" for how, _ in ended)
+            for why in _GTEST_SKIPPED.findall(said):
+                result.skipped += 1
+                result.reasons[why] = result.reasons.get(why, 0) + 1
+            continue
         if case.find("failure") is not None or case.find("error") is not None:
             result.failed += 1
             result.failures.append(name)
@@ -398,10 +419,6 @@ def main() -> int:
     unknown = [name for name in names if name not in ROUNDS]
     if unknown or not names:
         parser.error(f"--rounds knows {', '.join(ROUNDS)}, not {', '.join(unknown) or 'none'}")
-    # ctest asks the programs for their tests where they are newer: once, as who may write there.
-    subprocess.run(
-        [ROOT / ".venv/bin/ctest", "--test-dir", BUILD, "-N"], check=True, capture_output=True
-    )
     rounds = [Round(name, ROUNDS[name], args.without) for name in names]
     results: list[Result] = []
     with _progress() as tell:

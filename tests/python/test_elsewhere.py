@@ -113,6 +113,36 @@ def test_results_are_counted(elsewhere: Any, tmp_path: Path) -> None:
     assert result.reasons == {"no disk": 1, "no reason given": 1}
 
 
+def test_tests_of_a_part_of_a_program_are_counted_one_by_one(
+    elsewhere: Any, tmp_path: Path
+) -> None:
+    said = """[==========] Running 4 tests from 1 test suite.
+[       OK ] One.Works (3 ms)
+cc/two.cc:7: Skipped
+needs oneDNN
+
+[  SKIPPED ] One.IsSkipped (0 ms)
+[  FAILED  ] One.Fails, where GetParam() = 3 (1 ms)
+[  FAILED  ] 1 test, listed below:
+[  FAILED  ] One.Fails, where GetParam() = 3
+"""
+    crashed = "[==========] Running 2 tests from 1 test suite.\n[       OK ] Two.Works (3 ms)\n"
+    file = tmp_path / "results.xml"
+    file.write_text(
+        f"""<testsuite>
+        <testcase name="tf.0"><failure/><system-out>{said}</system-out></testcase>
+        <testcase name="tf.1"><failure/><system-out>{crashed}</system-out></testcase>
+        <testcase name="tf.Fuzz"><system-out>all well</system-out></testcase>
+        </testsuite>""",
+        encoding="utf-8",
+    )
+    result = elsewhere.Result("1", "C++")
+    elsewhere.read_results(file, result)
+    assert (result.passed, result.failed, result.skipped) == (3, 2, 1)
+    assert result.failures == ["::tf.0: One.Fails, where GetParam() = 3", "::tf.1"]
+    assert result.reasons == {"needs oneDNN": 1}
+
+
 def run_tool(*words: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, str(TOOLS / "elsewhere.py"), *words]
     return subprocess.run(command, capture_output=True, text=True, timeout=HANGS, check=False)

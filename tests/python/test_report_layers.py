@@ -16,12 +16,12 @@ from lms._reports.layers import by_layer
 layers = keras.layers
 
 
-def fitted(model: Any) -> lms.Report:
+def fitted(model: Any, budget: str = "60%") -> lms.Report:
     """The report on the training step of a model with ten classes."""
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     model.compile(keras.optimizers.Adam(name="adam"), loss)
     x = np.random.default_rng(0).random((16, 32, 32, 3), dtype="float32")
-    with lms.enabled("60%"):
+    with lms.enabled(budget):
         model.fit(x, np.arange(16) % 10, batch_size=8, verbose=0)
         report = lms.report()
     assert report is not None and report.details is not None
@@ -107,7 +107,7 @@ def test_plans_name_variables_too() -> None:
 
 
 def test_layers_add_up_to_the_peak() -> None:
-    report = fitted(convolutions("sums"))
+    report = fitted(convolutions("sums"), "min")  # 60% is too little without oneDNN
     details = report.details
     assert details is not None and details["omitted"]["buffers"] == 0
     for found in (report.by_layer(), report.by_layer(1), report.by_layer(2)):
