@@ -70,7 +70,7 @@ def _load() -> None:
             raise
         raise ImportError(
             "lms needs TensorFlow, and none is installed in this environment.\n"
-            "  fix:   " + _pip("install tensorflow") + "  (then build lms again for it)"
+            f"  fix:   {_pip('install tensorflow')}  ({_built_for()})"
         ) from error
     built = libraries()
     if not built:
@@ -153,6 +153,11 @@ def libraries() -> dict[str, dict[str, str]]:
         facts = {key: str(value) for key, value in json.loads(path.read_text("utf-8")).items()}
         found[_minor(facts["tensorflow_version"])] = facts
     return found
+
+
+def _built_for() -> str:
+    versions = [facts["tensorflow_version"] for facts in libraries().values()]
+    return f"lms is built for {', '.join(versions)}" if versions else "then build lms for it"
 
 
 def _no_library(
