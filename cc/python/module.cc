@@ -66,7 +66,7 @@ py::object DetailsHandle(const lms::Report& report) {
   py::capsule handle(held.get(), kDetailsName, [](PyObject* capsule) {
     delete static_cast<SharedDetails*>(PyCapsule_GetPointer(capsule, kDetailsName));
   });
-  static_cast<void>(held.release());  // the capsule has it
+  [[maybe_unused]] const SharedDetails* const owned_by_handle = held.release();
   return std::move(handle);
 }
 
