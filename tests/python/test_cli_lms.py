@@ -88,12 +88,9 @@ def test_help_needs_no_tensorflow():
     assert done.returncode == 0, done.stderr
     for text in ("exit status:", "examples:", "--max-batch", "--perfetto", "--no-self-test"):
         assert text in done.stdout
-    version = done.stdout.splitlines()[-1]
-    assert (
-        version
-        == f"lms {lms.__version__}, built for TensorFlow "
-        + (lms._loader._facts()["tensorflow_version"])
-    )
+    (facts,) = lms._loader.libraries().values()
+    built = f"built for TensorFlow {facts['tensorflow_version']}"
+    assert done.stdout.splitlines()[-1] == f"lms {lms.__version__}, {built}"
 
 
 def test_the_documented_statuses_are_those_of_the_help():
