@@ -7,8 +7,8 @@
 For each TensorFlow version the library is compiled in an environment of its own (those of ./run
 matrix), for each Python one small module. They are stripped and put together into
 dist/tf_lms-*.whl, with the oldest platform tag that auditwheel finds true for it. Compiling goes on
-where it was interrupted; what has not changed is not compiled again. The same commit gives the same
-wheel, byte for byte.
+where it was interrupted; what has not changed is not compiled again. On one machine the same commit
+gives the same wheel, byte for byte.
 
 Then the wheel is installed into fresh environments, without a compiler in reach: one for each
 TensorFlow version, one for each other Python, and one without TensorFlow. The exit status is 1

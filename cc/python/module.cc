@@ -34,7 +34,7 @@
 #include "cc/tf/pass/library.h"
 #include "cc/tf/pass/step_pareto.h"
 #include "cc/tf/pass/swap_choice.h"
-#include "cc/tf/pass/timed_store.h"
+#include "cc/tf/pass/timed_functions.h"
 #include "cc/tf/runtime/host_bytes.h"
 #include "cc/tf/runtime/memory_counter.h"
 #include "cc/tf/runtime/size_record.h"
@@ -180,7 +180,7 @@ py::object PlanForBudgets(int64_t sequence, const std::vector<int64_t>& budgets,
 // What the optimizer noted of the functions that it optimised with this `time_ops`.
 py::list TakeTimed(const std::string& name) {
   py::list functions;
-  for (const lms::TimedFunction& timed : lms::TimedStore::Global().Take(name)) {
+  for (const lms::TimedFunction& timed : lms::TimedFunctions().Take(name)) {
     py::list ops;
     for (const lms::TimedOp& op : timed.ops) {
       ops.append(py::make_tuple(op.name, op.key, op.estimated_us, op.always));
@@ -347,7 +347,7 @@ PYBIND11_MODULE(_native, m) {
         py::arg("seconds"));
   m.def("clear_reports", [] { lms::ReportStore::Global().Clear(); });
   m.def(
-      "take_planned", [](const std::string& name) { return ToDicts(lms::PlannedReports::Global().Take(name)); },
+      "take_planned", [](const std::string& name) { return ToDicts(lms::PlannedReports().Take(name)); },
       py::arg("name"));
   m.def("set_least_logged", &lms::SetLeastLogged, py::arg("severity"));
   m.def("available_memory", [] {

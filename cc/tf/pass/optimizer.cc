@@ -348,7 +348,7 @@ bool LmsOptimizer::RecordSizes(const grappler::GrapplerItem& item, const std::de
 void LmsOptimizer::Tell(Report report) const {
   if (!planned_.empty()) {
     try {
-      PlannedReports::Global().Add(planned_, std::move(report));
+      PlannedReports().Add(planned_, std::move(report));
     } catch (...) {  // NOLINT(bugprone-empty-catch): lms.plan() says that there is none
     }
     return;

@@ -9,7 +9,7 @@
 #include "cc/tf/graph/op_traits.h"
 #include "cc/tf/import/import.h"
 #include "cc/tf/pass/profile_choice.h"
-#include "cc/tf/pass/timed_store.h"
+#include "cc/tf/pass/timed_functions.h"
 #include "cc/tf/sizes/dimensions.h"
 #include "cc/tf/sizes/tensor_sizes.h"
 #include "tensorflow/core/framework/function.h"
@@ -113,7 +113,7 @@ absl::Status TimeOps(const Options& options, grappler::Cluster* cluster, const g
     const absl::Status status = Chain(options, cluster, &chain, &timed);
     timed.problem = std::string(status.message());
     chained = status.ok();
-    TimedStore::Global().Add(options.time_ops, std::move(timed));
+    TimedFunctions().Add(options.time_ops, std::move(timed));
     if (chained) graph->Swap(&chain.graph);
   } catch (const std::exception&) {
     chained = false;  // lms.calibrate() says that it was not told of the function

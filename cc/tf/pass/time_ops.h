@@ -2,7 +2,7 @@
 //
 // All ops outside loops and branches are chained by control edges, in the order assumed for the step, so that nothing
 // runs beside anything else; nothing else changes. Ops of constants alone stay free, as TensorFlow folds them after
-// Grappler and a control edge would prevent that. What was noted is kept until Python takes it (timed_store.h).
+// Grappler and a control edge would prevent that. What was noted is kept until Python takes it (timed_functions.h).
 
 #ifndef LMS_CC_TF_PASS_TIME_OPS_H_
 #define LMS_CC_TF_PASS_TIME_OPS_H_

@@ -88,8 +88,9 @@ _hidden: set[str] = set()  # by tests
 _said: set[str] = set()
 
 
-class MissingNameError(AttributeError):
-    """A private name that this TensorFlow does not have."""
+class MissingNameError(RuntimeError):
+    """A private name that this TensorFlow does not have: no mistake of who asks, as an
+    AttributeError would be taken for."""
 
     def __init__(self, name: str):
         lost = LOST.get(name, "what needs it does not work")
@@ -118,6 +119,8 @@ class _Module:
         self._name = name
 
     def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):  # what Python asks of any object
+            raise AttributeError(name)
         return resolve(f"{self._name}:{name}")
 
     def of(self, owner: str, name: str) -> Any:

@@ -19,7 +19,7 @@
 #include "cc/tf/pass/library.h"
 #include "cc/tf/pass/profile_choice.h"
 #include "cc/tf/pass/time_ops.h"
-#include "cc/tf/pass/timed_store.h"
+#include "cc/tf/pass/timed_functions.h"
 #include "tensorflow/core/grappler/optimizers/custom_graph_optimizer_registry.h"
 #include "tensorflow/core/protobuf/rewriter_config.pb.h"
 #include "tests/cc/tf/graph_builder.h"
@@ -401,7 +401,7 @@ std::string ProfileOf(const GrapplerItem& item, double us, const std::string& na
   options.time_ops = "profile";
   GraphDef graph;
   EXPECT_TRUE(TimeOps(options, nullptr, item, false, &graph).ok());
-  const std::vector<TimedFunction> timed = TimedStore::Global().Take("profile");
+  const std::vector<TimedFunction> timed = TimedFunctions().Take("profile");
   std::map<std::string, ProfileEntry> entries;
   for (const TimedOp& op : timed.at(0).ops) entries[op.key] = {us, op.estimated_us, 5};
   const std::string path = (std::filesystem::path(::testing::TempDir()) / name).string();

@@ -9,7 +9,7 @@
 
 #include "cc/core/report/report_store.h"
 #include "cc/tf/pass/optimizer.h"
-#include "cc/tf/pass/timed_store.h"
+#include "cc/tf/pass/timed_functions.h"
 #include "tensorflow/core/protobuf/rewriter_config.pb.h"
 #include "tests/cc/tf/graph_builder.h"
 
@@ -48,12 +48,12 @@ TEST(TimeOpsTest, ChainsAllOpsInOneOrderAndNotesTheirKeys) {
   const GrapplerItem item = testing::TrainChain(3);
   tensorflow::GraphDef graph;
   ASSERT_TRUE(TimeOps(Timing(), nullptr, item, false, &graph).ok());
-  std::vector<TimedFunction> timed = TimedStore::Global().Take("test");
+  std::vector<TimedFunction> timed = TimedFunctions().Take("test");
   ASSERT_EQ(timed.size(), 1U);
   EXPECT_EQ(timed[0].problem, "");
   EXPECT_EQ(timed[0].function, "step");
   EXPECT_EQ(timed[0].place.device.rfind("CPU ", 0), 0U);
-  EXPECT_TRUE(TimedStore::Global().Take("test").empty());
+  EXPECT_TRUE(TimedFunctions().Take("test").empty());
   // All but x and the axes of the sum.
   const std::vector<std::string> chain = ChainOf(graph);
   EXPECT_EQ(static_cast<int>(chain.size()), item.graph.node_size() - 2);
@@ -82,7 +82,7 @@ TEST(TimeOpsTest, LoopsAndWhatIsFoldedStayFree) {
   tensorflow::GraphDef graph;
   ASSERT_TRUE(TimeOps(Timing(), nullptr, b.item(), false, &graph).ok());
   EXPECT_EQ(ChainOf(graph), (std::vector<std::string>{"sum", "after"}));
-  const std::vector<TimedFunction> timed = TimedStore::Global().Take("test");
+  const std::vector<TimedFunction> timed = TimedFunctions().Take("test");
   for (const TimedOp& op : timed.at(0).ops) {
     const bool free = op.name == "folded" || op.name == "body";
     if (free || op.name == "sum" || op.name == "after" || op.name == "a") {
@@ -100,7 +100,7 @@ TEST(TimeOpsTest, AStepThatMayWaitForOthersIsLeftAlone) {
   tensorflow::GraphDef graph;
   EXPECT_TRUE(absl::IsAborted(TimeOps(Timing(), nullptr, b.item(), false, &graph)));
   EXPECT_EQ(graph.node_size(), 0);
-  const std::vector<TimedFunction> timed = TimedStore::Global().Take("test");
+  const std::vector<TimedFunction> timed = TimedFunctions().Take("test");
   ASSERT_EQ(timed.size(), 1U);
   EXPECT_NE(timed[0].problem.find("may wait"), std::string::npos) << timed[0].problem;
 }
@@ -120,7 +120,7 @@ TEST(TimeOpsTest, TheOptimizerChainsTheRewrittenGraphAndAddsNoReport) {
   EXPECT_TRUE(absl::IsAborted(optimizer.Optimize(nullptr, item, &graph)));
   ASSERT_TRUE(optimizer.Optimize(nullptr, item, &graph).ok());
   EXPECT_TRUE(ReportStore::Global().All().empty());
-  const std::vector<TimedFunction> timed = TimedStore::Global().Take("test");
+  const std::vector<TimedFunction> timed = TimedFunctions().Take("test");
   ASSERT_EQ(timed.size(), 1U);
   EXPECT_EQ(timed[0].problem, "");
   std::map<std::string, std::string> keys;

@@ -1,13 +1,12 @@
 // What the optimizer noted of functions whose ops lms.calibrate() times (time_ops.h), until Python takes it.
 
-#ifndef LMS_CC_TF_PASS_TIMED_STORE_H_
-#define LMS_CC_TF_PASS_TIMED_STORE_H_
+#ifndef LMS_CC_TF_PASS_TIMED_FUNCTIONS_H_
+#define LMS_CC_TF_PASS_TIMED_FUNCTIONS_H_
 
-#include <map>
-#include <mutex>
 #include <string>
 #include <vector>
 
+#include "cc/core/base/named_lists.h"
 #include "cc/core/profile/profile.h"
 
 namespace lms {
@@ -26,18 +25,9 @@ struct TimedFunction {
   std::vector<TimedOp> ops;  // that run, those in loops and branches included
 };
 
-// By the name that the option `time_ops` gives. Safe to use from several threads.
-class TimedStore {
- public:
-  static TimedStore& Global();
-  void Add(const std::string& name, TimedFunction function);
-  std::vector<TimedFunction> Take(const std::string& name);  // and forgets them
-
- private:
-  std::mutex mutex_;
-  std::map<std::string, std::vector<TimedFunction>> functions_;
-};
+// By the name that the option `time_ops` gives.
+NamedLists<TimedFunction>& TimedFunctions();
 
 }  // namespace lms
 
-#endif  // LMS_CC_TF_PASS_TIMED_STORE_H_
+#endif  // LMS_CC_TF_PASS_TIMED_FUNCTIONS_H_
