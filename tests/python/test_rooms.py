@@ -1,7 +1,9 @@
 """tools/rooms.py: includes and imports between the folders of cc/ and python/lms point one way."""
 
+import importlib.machinery
 import pathlib
 import shutil
+import sys
 
 import pytest
 from helpers import load_file
@@ -31,6 +33,18 @@ def allow(room, more):
 
 def test_our_own():
     assert rooms.check(ROOT / "cc") == []
+
+
+def test_no_file_beside_the_package_hides_an_installed_module():
+    """Tests put these folders at the front of sys.path, and their children inherit it."""
+    folders = ["tools", "benchmarks", "tests", "tests/python", "tests/standin"]
+    path = [place for place in sys.path if pathlib.Path(place or ".").resolve() != ROOT]
+    own = {ROOT / folder for folder in folders}
+    others = [place for place in path if pathlib.Path(place) not in own]
+    for folder in folders:
+        for file in (ROOT / folder).glob("*.py"):
+            found = importlib.machinery.PathFinder.find_spec(file.stem, others)
+            assert found is None, f"{file} hides {found.origin}"
 
 
 def test_bazel_knows_the_same_rooms(cc):
