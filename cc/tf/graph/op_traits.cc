@@ -29,18 +29,25 @@ const Names& Views() {
 // forward_input_or_allocate_output, for the first output.
 const Names& Forwarders() {
   static const auto* const names = new Names{
-      // one input
-      "Abs", "Ceil", "Cos", "Elu", "Erf", "Erfc", "Exp", "Expm1", "Floor", "Inv", "Invert", "LeakyRelu", "Log", "Log1p",
-      "LogSoftmax", "LogicalNot", "Neg", "Reciprocal", "Relu", "Relu6", "Rint", "Round", "Rsqrt", "Selu", "Sigmoid",
-      "Sign", "Sin", "Softmax", "Softplus", "Softsign", "Sqrt", "Square", "Tan", "Tanh", "ClipByValue", "BiasAdd",
+      // one input that is as large
+      "Abs", "Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "BesselI0", "BesselI0e", "BesselI1", "BesselI1e",
+      "BesselJ0", "BesselJ1", "BesselK0", "BesselK0e", "BesselK1", "BesselK1e", "BesselY0", "BesselY1", "BiasAdd",
+      "Ceil", "Cholesky", "ClipByValue", "Cos", "Cosh", "Dawsn", "Digamma", "Elu", "Erf", "Erfc", "Erfinv", "Exp",
+      "Expint", "Expm1", "FakeQuantWithMinMaxArgs", "Floor", "FresnelCos", "FresnelSin", "Inv", "Invert", "LeakyRelu",
+      "Lgamma", "Log", "Log1p", "LogSoftmax", "LogicalNot", "Lu", "MatrixBandPart", "MatrixInverse", "MatrixSetDiag",
+      "MatrixSetDiagV2", "MatrixSetDiagV3", "MatrixSquareRoot", "Ndtri", "Neg", "OnesLike", "Reciprocal", "Relu",
+      "Relu6", "Rint", "Round", "Rsqrt", "Selu", "Sigmoid", "Sign", "Sin", "Sinh", "Softmax", "Softplus", "Softsign",
+      "Spence", "Sqrt", "Square", "Tan", "Tanh", "TensorStridedSliceUpdate", "ZerosLike",
       // where nothing is reduced: every axis has size 1, or there is none
       "All", "Any", "Max", "Mean", "Min", "Prod", "Sum",
       // two or more
-      "Add", "AddV2", "AddN", "AccumulateNV2", "Div", "DivNoNan", "EluGrad", "FloorDiv", "FloorMod", "LeakyReluGrad",
-      "Maximum", "Minimum", "Mul", "MulNoNan", "Pow", "RealDiv", "ReciprocalGrad", "Relu6Grad", "ReluGrad", "RsqrtGrad",
-      "Select", "SelectV2", "SeluGrad", "SigmoidGrad", "SoftmaxCrossEntropyWithLogits",
-      "SparseSoftmaxCrossEntropyWithLogits", "_UnaryOpsComposition", "SoftplusGrad", "SoftsignGrad", "SqrtGrad",
-      "SquaredDifference", "Sub", "TanhGrad", "Xdivy", "Xlogy"};
+      "AccumulateNV2", "Add", "AddN", "AddV2", "Atan2", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "CholeskyGrad", "Div",
+      "DivNoNan", "EluGrad", "FakeQuantWithMinMaxArgsGradient", "FloorDiv", "FloorMod", "Igamma", "IgammaGradA",
+      "Igammac", "InvGrad", "LeakyReluGrad", "LeftShift", "Maximum", "Minimum", "Mod", "Mul", "MulNoNan", "NextAfter",
+      "Polygamma", "Pow", "RandomGammaGrad", "RealDiv", "ReciprocalGrad", "Relu6Grad", "ReluGrad", "RightShift",
+      "RsqrtGrad", "Select", "SelectV2", "SeluGrad", "SigmoidGrad", "SoftmaxCrossEntropyWithLogits", "SoftplusGrad",
+      "SoftsignGrad", "SparseSoftmaxCrossEntropyWithLogits", "SqrtGrad", "SquaredDifference", "Sub", "TanhGrad",
+      "TruncateDiv", "TruncateMod", "Xdivy", "Xlogy", "Zeta", "_UnaryOpsComposition"};
   return *names;
 }
 

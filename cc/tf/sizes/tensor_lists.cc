@@ -17,6 +17,7 @@ namespace lms {
 namespace {
 
 constexpr int kMostDepth = 64;
+constexpr int kMostPasses = 8;  // over all loops: as deep as their bounds hang on each other
 // A list of more bytes is none that could be run, and could not be added up.
 constexpr int64_t kMostBytes = int64_t{1} << 43;
 
@@ -97,24 +98,31 @@ int64_t TensorLists::ConstantOf(TensorRef tensor, int depth) const {
 }
 
 void TensorLists::FindTrips() {
+  // A loop's bound may be the counter of another one: a gradient goes round as often as what it is the gradient of.
   trips_.assign(index_.frames(), -1);
-  for (int f = 1; f < index_.frames(); ++f) {
-    // The conditions of the loop that are a counter below a constant; it ends with the first of them.
-    std::vector<int> pending;
-    if (index_.frame(f).loop_cond >= 0) pending.push_back(index_.frame(f).loop_cond);
-    for (size_t next = 0; next < pending.size() && pending.size() < kMostDepth; ++next) {
-      const int node = pending[next];
-      const std::string& op = graph_.node(node).op();
-      if (op == "LoopCond" || op == "LogicalAnd" || op == "Identity") {
-        for (const TensorRef& input : index_[node].inputs) pending.push_back(input.node);
-      } else if (op == "Less" && index_[node].inputs.size() == 2) {
-        const int counter = index_[node].inputs[0].node;
-        if (graph_.node(counter).op() != "Merge" || !loops_.Changes(counter)) continue;
-        const int64_t start = ConstantOf(index_[counter].inputs[0], 0);
-        const int64_t bound = ConstantOf(index_[node].inputs[1], 0);
-        if (start != 0 || bound < 0) continue;
-        trips_[f] = trips_[f] < 0 ? bound : std::min(trips_[f], bound);
-      }
+  std::vector<int64_t> before;
+  for (int passes = 0; passes < kMostPasses && trips_ != before; ++passes) {
+    before = trips_;
+    for (int f = 1; f < index_.frames(); ++f) FindTrips(f);
+  }
+}
+
+void TensorLists::FindTrips(int f) {
+  // The conditions of the loop that are a counter below a constant; it ends with the first of them.
+  std::vector<int> pending;
+  if (index_.frame(f).loop_cond >= 0) pending.push_back(index_.frame(f).loop_cond);
+  for (size_t next = 0; next < pending.size() && pending.size() < kMostDepth; ++next) {
+    const int node = pending[next];
+    const std::string& op = graph_.node(node).op();
+    if (op == "LoopCond" || op == "LogicalAnd" || op == "Identity") {
+      for (const TensorRef& input : index_[node].inputs) pending.push_back(input.node);
+    } else if (op == "Less" && index_[node].inputs.size() == 2) {
+      const int counter = index_[node].inputs[0].node;
+      if (graph_.node(counter).op() != "Merge" || !loops_.Changes(counter)) continue;
+      const int64_t start = ConstantOf(index_[counter].inputs[0], 0);
+      const int64_t bound = ConstantOf(index_[node].inputs[1], 0);
+      if (start != 0 || bound < 0) continue;
+      trips_[f] = trips_[f] < 0 ? bound : std::min(trips_[f], bound);
     }
   }
 }

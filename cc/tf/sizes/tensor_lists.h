@@ -79,6 +79,7 @@ class TensorLists {
   bool HandsOn(int node, size_t input) const;
   void FindLists();
   void FindTrips();
+  void FindTrips(int frame);
   int64_t ConstantOf(TensorRef tensor, int depth) const;
   Source SourceOf(TensorRef tensor) const;
   void AddElements();

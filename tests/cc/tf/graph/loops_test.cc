@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <tuple>
 
 #include "cc/tf/sizes/tensor_lists.h"
@@ -108,6 +109,36 @@ TEST(TensorLists, AListTakesItsElementsTimesTheRoundsOfItsLoop) {
   EXPECT_EQ(step.Buffer("push").bytes, kRounds * kTile);
   EXPECT_EQ(step.Buffer("list").bytes, 0);
   EXPECT_EQ(step.imported().hidden_ops, 0);
+}
+
+TEST(TensorLists, ALoopMayGoRoundAsOftenAsAnotherOneInAnyOrderOfTheGraph) {
+  LoopBuilder b;
+  const auto enter = [&b](const std::string& name, const std::string& value, bool constant) {
+    b.Add(name, "Enter", {value},
+          {OfType(tensorflow::DT_INT32), testing::Text("frame_name", "second"), testing::Bool("is_constant", constant),
+           testing::Int("parallel_iterations", testing::kParallel)});
+  };
+  enter("j_enter", "zero", false);
+  enter("one_in2", "one", true);
+  enter("bound", "i_exit", true);
+  b.Add("j_merge", "Merge", {"j_enter", "j_next"}, {OfType(tensorflow::DT_INT32), testing::Int("N", 2)});
+  b.Add("j_less", "Less", {"j_merge", "bound"}, {OfType(tensorflow::DT_INT32)});
+  b.Add("cond2", "LoopCond", {"j_less"});
+  b.Add("j_switch", "Switch", {"j_merge", "cond2"}, {OfType(tensorflow::DT_INT32)});
+  b.Add("j_add", "AddV2", {"j_switch:1", "one_in2"}, {OfType(tensorflow::DT_INT32)});
+  b.Add("j_next", "NextIteration", {"j_add"}, {OfType(tensorflow::DT_INT32)});
+  b.Add("j_exit", "Exit", {"j_switch"}, {OfType(tensorflow::DT_INT32)});
+  b.Fetch("j_exit");
+  tensorflow::grappler::GrapplerItem item = b.item();
+  for (int turn = 0; turn < 2; ++turn) {
+    std::reverse(item.graph.mutable_node()->begin(), item.graph.mutable_node()->end());
+    const Imported step(item);
+    const Loops loops(step.item().graph, step.index());
+    const TensorLists lists(step.item().graph, step.index(), step.sizes(), loops);
+    for (const char* node : {"i_add", "j_add"}) {
+      EXPECT_EQ(lists.Trips(step.index()[step.index().Find(node)].frame), kRounds) << node << turn;
+    }
+  }
 }
 
 TEST(TensorLists, WithoutABoundNothingIsKnown) {
