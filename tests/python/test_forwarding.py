@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+import inspect
+
 import lms
 import pytest
 import tensorflow as tf
@@ -69,8 +72,9 @@ def drawn(count: int, dtype: tf.DType) -> list[tf.Tensor]:
 
 
 def by_name(name: str):
-    arguments = list(tf.raw_ops.__dict__[name].__signature__.parameters)
-    return lambda *tensors: tf.raw_ops.__dict__[name](**dict(zip(arguments, tensors)))
+    op = getattr(tf.raw_ops, name)
+    arguments = list(inspect.signature(op).parameters)
+    return lambda *tensors: op(**dict(zip(arguments, tensors)))
 
 
 def peaks(op, inputs: int, dtype: tf.DType = tf.float32) -> tuple[float, float]:
@@ -84,6 +88,7 @@ def peaks(op, inputs: int, dtype: tf.DType = tf.float32) -> tuple[float, float]:
     lms.clear_reports()
     with lms.enabled(memory_budget="1TiB"):
         step()
+        gc.collect()  # what earlier tests have left
         before = lms.memory.bytes_in_use()
         lms.memory.reset_peak()
         step()

@@ -1,4 +1,7 @@
-"""tools/rooms.py: includes and imports between the folders of cc/ and python/lms point one way."""
+"""tools/rooms.py: includes and imports between the folders of cc/ and python/lms point one way.
+
+And files beside them do not hide modules that are installed.
+"""
 
 import importlib.machinery
 import pathlib
