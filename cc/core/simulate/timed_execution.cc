@@ -15,28 +15,24 @@ constexpr double kSpread = 3;
 
 }  // namespace
 
-void Shuffle(std::mt19937* random, std::vector<int>* list) {
-  // Not std::shuffle, whose result differs between standard libraries.
-  for (size_t i = list->size(); i > 1; --i) std::swap((*list)[i - 1], (*list)[(*random)() % i]);
-}
-
-TimedExecution::TimedExecution(const std::vector<ExecutorNode>& nodes, uint32_t seed, int threads,
+TimedExecution::TimedExecution(const ExecutorNodes& nodes, uint32_t draw, int threads,
                                const std::vector<double>& microseconds, bool one_lane)
-    : nodes_(nodes),
-      random_(seed),
+    : nodes_(nodes.nodes),
+      random_(draw),
+      edges_(nodes.edges, nodes.draws, draw),
+      roots_(edges_.SortRoots(nodes.roots)),
       microseconds_(microseconds),
-      waiting_(nodes.size()),
+      waiting_(nodes_.size()),
       workers_(threads),
       lanes_(one_lane ? 1 : 2) {
-  for (size_t i = 0; i < nodes.size(); ++i) waiting_[i] = nodes[i].waits_for;
+  for (size_t i = 0; i < nodes_.size(); ++i) waiting_[i] = nodes_[i].waits_for;
   if (workers_.size() == 1) return;
   for (double& duration : microseconds_) duration *= std::pow(kSpread, (random_() % 2001) / 1000.0 - 1);
 }
 
-std::vector<ExecutorEvent> TimedExecution::Run(std::vector<int> roots) {
-  if (roots.size() > kOrderedEdges) Shuffle(&random_, &roots);
+std::vector<ExecutorEvent> TimedExecution::Run() {
   // Cheap ones run at once; the others are handed out as they come.
-  for (const int node : roots) {
+  for (const int node : roots_) {
     if (nodes_[node].runs_inline) {
       workers_[0].queue.push_back(node);
     } else {
@@ -110,30 +106,15 @@ void TimedExecution::Finish(size_t w) {
   }
   Note(node, true);
   int last = -1;  // of those that are ready, not cheap and not in the pool
-  const auto arrive = [&](const std::vector<int>& readers) {
-    for (const int next : readers) {
-      if (--waiting_[next] != 0) continue;
-      if (nodes_[next].runs_inline) {
-        worker.queue.push_back(next);
-        continue;
-      }
-      if (last >= 0) worker.pool.push_front(last);
-      last = next;
+  edges_.Visit(nodes_[node].data, nodes_[node].control, [&](int next) {
+    if (--waiting_[next] != 0) return;
+    if (nodes_[next].runs_inline) {
+      worker.queue.push_back(next);
+      return;
     }
-  };
-  const std::vector<int>& data = nodes_[node].data;
-  const std::vector<int>& control = nodes_[node].control;
-  if (data.size() + control.size() <= kOrderedEdges) {
-    arrive(data);
-    arrive(control);
-  } else {
-    std::vector<int> shuffled_data = data;
-    std::vector<int> shuffled_control = control;
-    Shuffle(&random_, &shuffled_data);
-    Shuffle(&random_, &shuffled_control);
-    arrive(shuffled_data);
-    arrive(shuffled_control);
-  }
+    if (last >= 0) worker.pool.push_front(last);
+    last = next;
+  });
   if (last < 0) return;
   if (worker.queue.empty()) {
     worker.queue.push_back(last);
@@ -154,11 +135,9 @@ void TimedExecution::FinishTransfer(Lane* lane) {
   lane->node = -1;
   now_ = lane->ends;
   Note(node, true);
-  for (const std::vector<int>* readers : {&nodes_[node].data, &nodes_[node].control}) {
-    for (const int reader : *readers) {
-      if (--waiting_[reader] == 0) Hand(reader);
-    }
-  }
+  edges_.Visit(nodes_[node].data, nodes_[node].control, [this](int reader) {
+    if (--waiting_[reader] == 0) Hand(reader);
+  });
 }
 
 }  // namespace lms

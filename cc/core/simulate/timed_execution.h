@@ -12,14 +12,16 @@
 #include <tuple>
 #include <vector>
 
+#include "cc/core/simulate/edge_order.h"
+
 namespace lms {
 
 // A node as the executor sees it.
 struct ExecutorNode {
-  std::vector<int> data;     // readers of its tensors, once per input
-  std::vector<int> control;  // nodes that only wait for it
-  std::vector<int> fused;    // nodes that run as a part of it
-  int waits_for = 0;         // edges that must have fired
+  std::vector<ReaderEdge> data;     // to readers of its tensors, once per input
+  std::vector<ReaderEdge> control;  // to nodes that only wait for it
+  std::vector<int> fused;           // nodes that run as a part of it
+  int waits_for = 0;                // edges that must have fired
   bool runs_inline = false;
   int direction = -1;    // of a swap: 0 out, 1 in; -1 for other nodes
   int64_t deadline = 0;  // of a swap
@@ -30,19 +32,22 @@ struct ExecutorEvent {
   bool ends;
 };
 
-// Outgoing edges that tensorflow::EdgeSet keeps in the order in which they were added.
-inline constexpr size_t kOrderedEdges = 8;
-
-void Shuffle(std::mt19937* random, std::vector<int>* list);
+// All nodes, and the number of edges between them.
+struct ExecutorNodes {
+  std::vector<ExecutorNode> nodes;
+  std::vector<ReaderEdge> roots;  // from the source to nodes that wait for nothing
+  int edges = 0;
+  EdgeDraws draws = EdgeDraws::kAny;
+};
 
 class TimedExecution {
  public:
-  // `nodes` outlives this.
-  TimedExecution(const std::vector<ExecutorNode>& nodes, uint32_t seed, int threads,
-                 const std::vector<double>& microseconds, bool one_lane);
+  // `nodes` outlives this. `draw`: of the order of edges (edge_order.h) and of how long kernels take.
+  TimedExecution(const ExecutorNodes& nodes, uint32_t draw, int threads, const std::vector<double>& microseconds,
+                 bool one_lane);
 
-  // Once. `roots`: the nodes that wait for nothing.
-  std::vector<ExecutorEvent> Run(std::vector<int> roots);
+  // Once.
+  std::vector<ExecutorEvent> Run();
 
  private:
   struct Worker {
@@ -68,6 +73,8 @@ class TimedExecution {
 
   const std::vector<ExecutorNode>& nodes_;
   std::mt19937 random_;
+  EdgeOrder edges_;
+  std::vector<int> roots_;
   std::vector<double> microseconds_;
   std::vector<int> waiting_;
   std::vector<Worker> workers_;

@@ -17,7 +17,10 @@
 namespace lms {
 namespace {
 
-constexpr uint32_t kDraws = 8;
+// Orders that are drawn: the more, the rarer are the kinds that are met. Fewer where many nodes make each take long.
+constexpr uint32_t kMostDraws = 32;
+constexpr uint32_t kLeastDraws = 16;
+constexpr uint32_t kNodesDrawn = 200000;
 constexpr double kLate = 10;
 constexpr double kLongCallUs = 50000;
 
@@ -58,7 +61,9 @@ std::vector<OpId> Begun(const std::vector<RunEvent>& run) {
 MemoryProfile Highest(const tensorflow::GraphDef& graph, const GraphIndex& index, const ImportedGraph& imported,
                       const MemGraph& memory, int threads, const std::vector<ArenaSettings>& arenas,
                       const Deadline& deadline, RunRecord* record = nullptr) {
-  const ExecutorModel model(graph, index, tensorflow::IsMKLEnabled());
+  const ExecutorModel model(graph, index, tensorflow::IsMKLEnabled(), EdgeDraws::kByAddress);
+  const auto nodes = static_cast<uint32_t>(std::max(1, index.size()));
+  const uint32_t draws = std::clamp(kNodesDrawn / nodes, kLeastDraws, kMostDraws);
   std::vector<double> microseconds(index.size(), 0);
   for (size_t i = 0; i < imported.node_of_op.size(); ++i) {
     microseconds[imported.node_of_op[i]] = imported.graph.ops[i].cost_us;
@@ -91,11 +96,11 @@ MemoryProfile Highest(const tensorflow::GraphDef& graph, const GraphIndex& index
   if (devices.empty()) devices.emplace_back();
   std::optional<DeviceMemory> highest_device;
   int64_t lacking = 0;
-  for (uint32_t seed = 0; seed < kDraws; ++seed) {
+  for (uint32_t draw = 0; draw < draws; ++draw) {
     deadline.Check();
     std::vector<RunEvent> run;
-    const std::vector<double>& durations = seed % 2 == 0 || threads == 1 ? microseconds : readers_late;
-    for (const ExecutorModel::Event& event : model.RunOnThreads(seed, threads, durations, imported.one_lane)) {
+    const std::vector<double>& durations = draw % 2 == 0 || threads == 1 ? microseconds : readers_late;
+    for (const ExecutorModel::Event& event : model.RunOnThreads(draw, threads, durations, imported.one_lane)) {
       run.push_back({imported.op_of_node[event.node], event.ends});
     }
     if (run.size() != 2 * imported.graph.ops.size()) {

@@ -1,6 +1,6 @@
 // What memory a graph takes when the executor runs it: a model of the executor, run several times, and of memory.
 //
-// With several inter-op threads no two runs are alike: the prediction is the highest of kDraws of them. So it is over
+// With several inter-op threads no two runs are alike: the prediction is the highest of 16 to 32 of them. So it is over
 // the outcomes of branches (outcomes.h): of those that exclude each other one runs at a time.
 //
 // Iterations of a loop without side effects run ahead where there is one thread (a recurrent layer's backward pass took

@@ -2,12 +2,6 @@
 
 #include <algorithm>
 #include <deque>
-#include <functional>
-#include <numeric>
-#include <queue>
-#include <random>
-#include <string>
-#include <unordered_set>
 #include <utility>
 
 #include "cc/tf/graph/loops.h"
@@ -19,69 +13,11 @@
 namespace lms {
 namespace {
 
-bool ClosesLoop(const std::string& op_type) { return op_type == "NextIteration" || op_type == "RefNextIteration"; }
-
-// Ops that oneDNN's layout pass replaces by nodes of its own, which are of the CPU.
-bool Replaced(const tensorflow::NodeDef& node) {
-  static const auto* const names = new std::unordered_set<std::string>{
-      // from the program
-      "AvgPool", "AvgPoolGrad", "BatchMatMul", "BatchMatMulV2", "Conv2D", "Conv2DBackpropFilter", "Conv2DBackpropInput",
-      "Conv3D", "Conv3DBackpropFilterV2", "Conv3DBackpropInputV2", "DepthwiseConv2dNative",
-      "DepthwiseConv2dNativeBackpropFilter", "DepthwiseConv2dNativeBackpropInput", "Einsum", "FusedBatchNormGradV3",
-      "FusedBatchNormV3", "MatMul", "MaxPool", "MaxPoolGrad", "Softmax",
-      // fused before
-      "_FusedBatchNormEx", "_FusedConv2D", "_FusedDepthwiseConv2dNative", "_FusedMatMul", "_MklSwish"};
-  return names->count(node.op()) != 0 && DeviceType(node.device()) == "CPU";
-}
-
-// Nodes as the executor numbers them. Grappler's topological sort takes them first come, first served. Where the layout
-// pass has put nodes of its own at the end, they are then sorted again: of those that are ready, the first.
-std::vector<int> Numbered(const tensorflow::GraphDef& graph, const GraphIndex& index, const std::vector<int>& fused,
-                          bool onednn) {
-  std::vector<int> waiting(index.size(), 0);
-  std::vector<int> order;
-  for (int i = 0; i < index.size(); ++i) {
-    for (const TensorRef& input : index[i].inputs) waiting[i] += ClosesLoop(graph.node(input.node).op()) ? 0 : 1;
-    waiting[i] += static_cast<int>(index[i].controls.size());
-  }
-  std::vector<int> inputs = waiting;
-  for (int i = 0; i < index.size(); ++i) {
-    if (waiting[i] == 0) order.push_back(i);
-  }
-  for (size_t next = 0; next < order.size(); ++next) {
-    if (ClosesLoop(graph.node(order[next]).op())) continue;  // its readers did not wait for it
-    for (const int reader : index[order[next]].readers) {
-      if (--waiting[reader] == 0) order.push_back(reader);
-    }
-  }
-  if (!onednn) return order;
-  std::stable_partition(order.begin(), order.end(), [&graph](int node) { return !Replaced(graph.node(node)); });
-  std::vector<int> place(index.size(), 0);
-  for (size_t i = 0; i < order.size(); ++i) place[order[i]] = static_cast<int>(i);
-  std::vector<std::vector<int>> fused_here(index.size());
-  for (int i = 0; i < index.size(); ++i) {
-    if (fused[i] != i) fused_here[fused[i]].push_back(i);
-  }
-  std::priority_queue<int, std::vector<int>, std::greater<int>> ready;
-  for (const int node : order) {
-    if (inputs[node] == 0) ready.push(place[node]);
-  }
-  const auto pass = [&](int node) {
-    for (const int reader : index[node].readers) {
-      if (--inputs[reader] == 0 && fused[reader] == reader) ready.push(place[reader]);
-    }
-  };
-  std::vector<int> sorted;
-  while (!ready.empty()) {
-    const int node = order[ready.top()];
-    ready.pop();
-    sorted.push_back(node);
-    sorted.insert(sorted.end(), fused_here[node].begin(), fused_here[node].end());
-    if (ClosesLoop(graph.node(node).op())) continue;
-    pass(node);
-    for (const int other : fused_here[node]) pass(other);
-  }
-  return sorted;
+// What TensorFlow runs on a device is a graph of its own.
+bool OneDevice(const tensorflow::GraphDef& graph) {
+  const auto& nodes = graph.node();
+  return std::all_of(nodes.begin(), nodes.end(),
+                     [&nodes](const tensorflow::NodeDef& node) { return node.device() == nodes[0].device(); });
 }
 
 }  // namespace
@@ -89,21 +25,18 @@ std::vector<int> Numbered(const tensorflow::GraphDef& graph, const GraphIndex& i
 // One run: the queue at hand, and the pool.
 class ExecutorModel::Execution {
  public:
-  Execution(const std::vector<ExecutorNode>& nodes, uint32_t seed)
-      : nodes_(nodes), random_(seed), waiting_(nodes.size()) {
-    for (size_t i = 0; i < nodes.size(); ++i) waiting_[i] = nodes[i].waits_for;
+  Execution(const ExecutorNodes& nodes, uint32_t draw)
+      : nodes_(nodes.nodes), edges_(nodes.edges, nodes.draws, draw), waiting_(nodes_.size()) {
+    for (size_t i = 0; i < nodes_.size(); ++i) waiting_[i] = nodes_[i].waits_for;
+    Schedule(edges_.SortRoots(nodes.roots));
   }
 
-  std::vector<int> Run(std::vector<int> roots) {
-    if (roots.size() > kOrderedEdges) Shuffle(&random_, &roots);
-    Schedule(roots);
+  std::vector<int> Run() {
     DrainQueue();
     while (!pool_.empty() || !transfers_.empty()) {
       if (!transfers_.empty()) {
         // How long it takes is not known here: it has ended by the time that nothing is at hand.
-        std::vector<int> ready;
-        Fire(nodes_[transfers_.front()].data, &ready);
-        Fire(nodes_[transfers_.front()].control, &ready);
+        const std::vector<int> ready = ReadyBehind(nodes_[transfers_.front()]);
         transfers_.pop_front();
         for (const int node : ready) pool_.insert(pool_.begin(), node);
         continue;
@@ -127,26 +60,17 @@ class ExecutorModel::Execution {
         transfers_.push_back(begun);
         continue;
       }
-      std::vector<int> ready;
-      if (node.data.size() + node.control.size() <= kOrderedEdges) {
-        Fire(node.data, &ready);
-        Fire(node.control, &ready);
-      } else {
-        std::vector<int> data = node.data;
-        std::vector<int> control = node.control;
-        Shuffle(&random_, &data);
-        Shuffle(&random_, &control);
-        Fire(data, &ready);
-        Fire(control, &ready);
-      }
-      Schedule(ready);
+      Schedule(ReadyBehind(node));
     }
   }
 
-  void Fire(const std::vector<int>& readers, std::vector<int>* ready) {
-    for (const int reader : readers) {
-      if (--waiting_[reader] == 0) ready->push_back(reader);
-    }
+  // What waits for nothing more now that the node has run.
+  std::vector<int> ReadyBehind(const ExecutorNode& node) {
+    std::vector<int> ready;
+    edges_.Visit(node.data, node.control, [&](int reader) {
+      if (--waiting_[reader] == 0) ready.push_back(reader);
+    });
+    return ready;
   }
 
   void Schedule(const std::vector<int>& ready) {
@@ -167,7 +91,7 @@ class ExecutorModel::Execution {
   }
 
   const std::vector<ExecutorNode>& nodes_;
-  std::mt19937 random_;
+  EdgeOrder edges_;
   std::vector<int> waiting_;
   std::deque<int> queue_;
   std::vector<int> pool_;
@@ -175,60 +99,80 @@ class ExecutorModel::Execution {
   std::vector<int> order_;
 };
 
-ExecutorModel::ExecutorModel(const tensorflow::GraphDef& graph, const GraphIndex& index, bool onednn)
-    : nodes_(index.size()) {
-  const std::vector<int> fused = FusedInto(graph, index, onednn);
+ExecutorModel::ExecutorModel(const tensorflow::GraphDef& graph, const GraphIndex& index, bool onednn, EdgeDraws draws)
+    : graph_(graph),
+      index_(index),
+      draws_(OneDevice(graph) ? draws : EdgeDraws::kAny),
+      fused_(FusedInto(graph, index, onednn)),
+      alone_(index.size()),
+      numbers_(graph, index, fused_, onednn, draws_) {
+  for (int i = 0; i < index.size(); ++i) {
+    const tensorflow::NodeDef& node = graph.node(i);
+    // Kernels on other devices cost the executor's thread nothing but the launch.
+    alone_[i].runs_inline = RunsInline(node.op()) || DeviceType(node.device()) != "CPU";
+    if (node.op() != kSwapOutOp && node.op() != kSwapInOp) continue;
+    alone_[i].direction = node.op() == kSwapOutOp ? 0 : 1;
+    const auto deadline = node.attr().find("deadline");
+    if (deadline != node.attr().end()) alone_[i].deadline = deadline->second.i();
+  }
+  if (numbers_.Fixed()) fixed_ = Connected(numbers_.Draw(0));
+}
+
+ExecutorNodes ExecutorModel::Connected(const std::vector<int>& order) const {
+  ExecutorNodes all{alone_, {}, kSinkEdges, draws_};
+  std::vector<ExecutorNode>& nodes = all.nodes;
   const auto connect = [&](int from, int to) {
-    nodes_[fused[from]].control.push_back(fused[to]);
-    ++nodes_[fused[to]].waits_for;
+    nodes[fused_[from]].control.push_back({all.edges++, fused_[to]});
+    ++nodes[fused_[to]].waits_for;
   };
   // What leaves a loop runs when the loop has ended: after all that its iterations take in.
   const auto wait_for_loop = [&](int from, int to) {
-    if (index[to].frame > 0) {
-      if (!IsExit(graph.node(to))) return;  // within the iteration
-      for (const int end : index.frame(index[to].frame).ends) {
-        if (index[end].live) connect(end, to);
+    if (index_[to].frame > 0) {
+      if (!IsExit(graph_.node(to))) return;  // within the iteration
+      for (const int end : index_.frame(index_[to].frame).ends) {
+        if (index_[end].live) connect(end, to);
       }
       return;
     }
-    const int cycle = index[from].cycle;
-    if (cycle < 0 || cycle == index[to].cycle) return;
-    for (const int end : index.CycleEnds(cycle)) {
-      if (index[end].live) connect(end, to);
+    const int cycle = index_[from].cycle;
+    if (cycle < 0 || cycle == index_[to].cycle) return;
+    for (const int end : index_.CycleEnds(cycle)) {
+      if (index_[end].live) connect(end, to);
     }
   };
-  const std::vector<int> order = Numbered(graph, index, fused, onednn);
   for (const int to : order) {
-    if (!index[to].live) continue;
-    for (const TensorRef& input : index[to].inputs) {
-      if (fused[to] != to || ClosesLoop(graph.node(input.node).op())) continue;
-      nodes_[fused[input.node]].data.push_back(to);
-      ++nodes_[to].waits_for;
+    if (!index_[to].live) continue;
+    for (const TensorRef& input : index_[to].inputs) {
+      if (fused_[to] != to || ClosesLoop(graph_.node(input.node).op())) continue;
+      nodes[fused_[input.node]].data.push_back({all.edges++, to});
+      ++nodes[to].waits_for;
       wait_for_loop(input.node, to);
     }
-    for (const int from : index[to].controls) {
+    for (const int from : index_[to].controls) {
       connect(from, to);
       wait_for_loop(from, to);
     }
-    if (fused[to] != to) nodes_[fused[to]].fused.push_back(to);
-    // Kernels on other devices cost the executor's thread nothing but the launch.
-    nodes_[to].runs_inline = RunsInline(graph.node(to).op()) || DeviceType(graph.node(to).device()) != "CPU";
-    const tensorflow::NodeDef& node = graph.node(to);
-    if (node.op() != kSwapOutOp && node.op() != kSwapInOp) continue;
-    nodes_[to].direction = node.op() == kSwapOutOp ? 0 : 1;
-    const auto deadline = node.attr().find("deadline");
-    if (deadline != node.attr().end()) nodes_[to].deadline = deadline->second.i();
+    if (fused_[to] != to) nodes[fused_[to]].fused.push_back(to);
   }
   for (const int node : order) {
-    if (index[node].live && fused[node] == node && nodes_[node].waits_for == 0) roots_.push_back(node);
+    if (!index_[node].live || fused_[node] != node) continue;
+    if (nodes[node].waits_for == 0) all.roots.push_back({all.edges++, node});
+    if (nodes[node].data.empty() && nodes[node].control.empty()) ++all.edges;  // to the sink
   }
+  return all;
 }
 
-std::vector<int> ExecutorModel::Run(uint32_t seed) const { return Execution(nodes_, seed).Run(roots_); }
+std::vector<int> ExecutorModel::Run(uint32_t draw) const {
+  if (fixed_) return Execution(*fixed_, draw).Run();
+  return Execution(Connected(numbers_.Draw(draw)), draw).Run();
+}
 
-std::vector<ExecutorEvent> ExecutorModel::RunOnThreads(uint32_t seed, int threads,
+std::vector<ExecutorEvent> ExecutorModel::RunOnThreads(uint32_t draw, int threads,
                                                        const std::vector<double>& microseconds, bool one_lane) const {
-  return TimedExecution(nodes_, seed, std::max(1, threads), microseconds, one_lane).Run(roots_);
+  const auto run = [&](const ExecutorNodes& nodes) {
+    return TimedExecution(nodes, draw, std::max(1, threads), microseconds, one_lane).Run();
+  };
+  return fixed_ ? run(*fixed_) : run(Connected(numbers_.Draw(draw)));
 }
 
 }  // namespace lms

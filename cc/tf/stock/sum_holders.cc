@@ -26,7 +26,7 @@ class Holders {
   std::vector<SumWait> Find() {
     FindPairs();
     if (pairs_.empty()) return {};
-    const ExecutorModel model(graph_, index_, onednn_);
+    const ExecutorModel model(graph_, index_, onednn_, EdgeDraws::kAny);
     std::vector<std::vector<bool>> runs;  // does the reader come before the sum?
     std::vector<int> place(index_.size(), -1);
     for (uint32_t seed = 0; seed < kRuns; ++seed) {

@@ -52,7 +52,7 @@ class SumHolder {
     FindSums();
     for (const Sum& sum : sums_) result_.behind += BehindBranch(sum) ? 1 : 0;
     if (sums_.empty() || result_.behind > 0) return absl::OkStatus();
-    const ExecutorModel model(graph_, index_, tensorflow::IsMKLEnabled());
+    const ExecutorModel model(graph_, index_, tensorflow::IsMKLEnabled(), EdgeDraws::kAny);
     std::vector<std::vector<Sum>> runs;
     for (uint32_t seed = 0; seed < kRuns; ++seed) {
       deadline_.Check();

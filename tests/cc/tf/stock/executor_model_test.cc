@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <numeric>
 #include <set>
 #include <string>
 #include <vector>
@@ -16,9 +17,10 @@ using testing::GraphBuilder;
 
 class Model {
  public:
-  explicit Model(GraphBuilder* b, bool onednn = false) : graph_(b->item().graph) {
+  explicit Model(GraphBuilder* b, bool onednn = false, EdgeDraws draws = EdgeDraws::kByAddress)
+      : graph_(b->item().graph) {
     EXPECT_TRUE(index_.Build(b->item()).ok());
-    model_ = std::make_unique<ExecutorModel>(graph_, index_, onednn);
+    model_ = std::make_unique<ExecutorModel>(graph_, index_, onednn, draws);
   }
 
   // The names of the nodes that start with the letter, in the order of a run, without it.
@@ -71,7 +73,7 @@ TEST(ExecutorModelTest, SeveralThreadsTakeWhatOthersLeave) {
 
 TEST(ExecutorModelTest, ThreadsRunAllNodesOnce) {
   const testing::Imported step(testing::TrainChain(5));
-  const ExecutorModel model(step.item().graph, step.index(), false);
+  const ExecutorModel model(step.item().graph, step.index(), false, EdgeDraws::kByAddress);
   for (uint32_t seed = 0; seed < 5; ++seed) {
     std::vector<int> begun(step.index().size(), 0);
     std::vector<int> ended(step.index().size(), 0);
@@ -113,15 +115,48 @@ TEST(ExecutorModelTest, MoreThanEightReadersComeInAnyOrder) {
     }
     b.Float("sum", "AddN", all, {testing::Int("N", readers)});
     b.Fetch("sum");
-    const Model model(&b);
-    std::set<std::string> orders;
-    for (uint32_t seed = 0; seed < 8; ++seed) orders.insert(model.Order('n', seed));
-    EXPECT_EQ(model.Order('n', 3), model.Order('n', 3));
-    if (readers == 8) {
-      EXPECT_EQ(orders, std::set<std::string>{"76543210"});
-    } else {
-      EXPECT_GT(orders.size(), 4U);
+    for (const EdgeDraws draws : {EdgeDraws::kByAddress, EdgeDraws::kAny}) {
+      const Model model(&b, false, draws);
+      std::set<std::string> orders;
+      for (uint32_t draw = 0; draw < 8; ++draw) orders.insert(model.Order('n', draw));
+      EXPECT_EQ(model.Order('n', 3), model.Order('n', 3));
+      if (readers == 8) {
+        EXPECT_EQ(orders, std::set<std::string>{"76543210"});
+      } else {
+        EXPECT_GT(orders.size(), 4U);
+      }
     }
+  }
+}
+
+TEST(ExecutorModelTest, WhatOneDnnReplacesIsNumberedInSeveralWays) {
+  GraphBuilder b;
+  b.Feed("x", {8, 8});
+  std::vector<std::string> all;
+  for (int i = 0; i < 10; ++i) {
+    all.push_back("n" + std::to_string(i));
+    b.Float(all.back(), "MatMul", {"x", "x"});
+    b.Float("m" + std::to_string(i), "MatMul", {all.back(), all.back()});
+    b.Fetch("m" + std::to_string(i));
+  }
+  for (const bool onednn : {false, true}) {
+    const tensorflow::GraphDef graph = b.item().graph;
+    GraphIndex index;
+    ASSERT_TRUE(index.Build(b.item()).ok());
+    std::vector<int> fused(index.size());
+    std::iota(fused.begin(), fused.end(), 0);
+    const NodeNumbers numbers(graph, index, fused, onednn, EdgeDraws::kByAddress);
+    EXPECT_EQ(numbers.Fixed(), !onednn);
+    EXPECT_TRUE(NodeNumbers(graph, index, fused, onednn, EdgeDraws::kAny).Fixed());
+    std::set<std::vector<int>> seen;
+    for (uint32_t draw = 0; draw < 8; ++draw) {
+      const std::vector<int> order = numbers.Draw(draw);
+      EXPECT_EQ(std::set<int>(order.begin(), order.end()).size(), static_cast<size_t>(index.size()));
+      EXPECT_EQ(graph.node(order[0]).name(), "x");
+      seen.insert(order);
+    }
+    EXPECT_GT(seen.size(), onednn ? 4U : 0U);
+    EXPECT_LE(seen.size(), onednn ? 8U : 1U);
   }
 }
 
