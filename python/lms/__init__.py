@@ -32,6 +32,7 @@ from lms._control.verify import Difference, VerifyResult, verify  # noqa: E402
 from lms._loader import version as _version  # noqa: E402
 from lms._planning.max_size import LargestSize, Trial, max_batch_size, max_size  # noqa: E402
 from lms._planning.plan import plan  # noqa: E402
+from lms._reports.compare import ComparedRow, Comparison, compare  # noqa: E402
 from lms._reports.layers import LayerMemory  # noqa: E402
 from lms._reports.pareto import Pareto  # noqa: E402
 from lms._reports.report import Report, clear_reports, load_report  # noqa: E402
@@ -41,6 +42,8 @@ __version__ = _version()
 
 __all__ = [
     "Calibration",
+    "ComparedRow",
+    "Comparison",
     "Device",
     "Difference",
     "LargestSize",
@@ -55,6 +58,7 @@ __all__ = [
     "calibrate",
     "checkpoints",
     "clear_reports",
+    "compare",
     "configure",
     "devices",
     "disable",

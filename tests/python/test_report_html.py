@@ -15,6 +15,7 @@ import pathlib
 import re
 import shutil
 
+import lms
 import pytest
 from html_reports import FATES, HOSTILE, ROLES, synthetic, unchanged
 from lms._reports import html_page as _report_html
@@ -86,6 +87,8 @@ def test_no_script_makes_markup_of_text():
 
 def test_every_file_of_the_page_is_used_and_packed():
     page = _report_html.render(synthetic(5))
+    one = lms.Report.from_json(json.dumps(synthetic(5)))
+    page += lms.compare(one, one).to_html()
     project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
     (packed,) = re.findall(r"\[tool\.setuptools\.package-data\]\nlms = (\[[^\]]*\])", project)
     for path in FILES.iterdir():
