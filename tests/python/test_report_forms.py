@@ -294,6 +294,13 @@ def test_in_a_terminal_there_are_colours(rewritten, capsys):
     assert "\x1b" not in rewritten.table()
 
 
+def test_in_a_notebook_the_table_is_text_as_well(rewritten, capsys, monkeypatch):
+    elsewhere = rewritten.table()
+    monkeypatch.setattr("rich.console._is_jupyter", lambda: True)
+    assert rewritten.table() == elsewhere
+    assert capsys.readouterr().out == ""
+
+
 def test_what_budgets_cost(tmp_path):
     lms.clear_reports()
     step, _ = make_step()

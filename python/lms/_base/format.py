@@ -51,7 +51,10 @@ def render(parts: Iterable[Any]) -> str:
     from rich import console
 
     text = io.StringIO()
-    out = console.Console(file=text, width=100, color_system=None, markup=False)
+    # In a notebook, Rich would show the tables there and then, and leave the text empty.
+    out = console.Console(
+        file=text, width=100, color_system=None, markup=False, force_jupyter=False
+    )
     for part in parts:
         out.print(part)
     return printable("\n".join(line.rstrip() for line in text.getvalue().splitlines()) + "\n")
@@ -78,12 +81,13 @@ def printable(text: str) -> str:
 
 
 def show(parts: Iterable[Any]) -> None:
-    """Prints Rich's tables: with a terminal's colours and width, elsewhere as render() has them."""
+    """Prints Rich's tables: with a terminal's colours and width, in a notebook as Rich shows them
+    there, elsewhere as render() has them."""
     from rich import console
 
     out = console.Console(markup=False, highlight=False)
     parts = list(parts)
-    if not out.is_terminal:
+    if not (out.is_terminal or out.is_jupyter):
         print(render(parts), end="")
         return
     for part in parts:
