@@ -160,12 +160,13 @@ def test_convolutions_of_groups_are_known(kind):
     ratios = []
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        # Of 14 instances of the first kind one ran in another order, and took 7% more.
-        while len(ratios) < 5 and (not ratios or abs(ratios[-1] - 1) > 0.02):
+        for _ in range(3):
             taken, report = measured()
             assert report.status == "fits" and report.warnings == ()
             ratios.append(taken / (report.peak_before_bytes - report.resident_bytes))
-    assert ratios[-1] == pytest.approx(1, abs=0.02) and max(ratios) < 1.1, ratios
+    # Of 14 instances of the first kind one ran in another order, and took 7% more than the others:
+    # that is what is predicted.
+    assert all(0.92 < ratio < 1.02 for ratio in ratios), ratios
 
 
 def test_a_whole_compiled_step_is_left_alone():
