@@ -20,7 +20,8 @@ uint64_t Spread(uint32_t draw, uint32_t dimension, uint64_t range, uint64_t step
   const double irrational = (1 + std::sqrt(5.0)) / 2 + dimension * std::sqrt(2.0);
   double whole = 0;
   const double part = std::modf((draw + 1) * irrational, &whole);
-  return static_cast<uint64_t>(part * static_cast<double>(range / step)) * step;
+  const uint64_t places = range / step;
+  return static_cast<uint64_t>(part * static_cast<double>(places)) * step;
 }
 
 // An open hash table of addresses. It grows where four fifths are taken, which moves all in the order of their slots.
