@@ -51,7 +51,7 @@ std::vector<ExecutorEvent> TimedExecution::Run() {
       if (lane.node >= 0 && (transfer == nullptr || lane.ends < transfer->ends)) transfer = &lane;
     }
     if (next == workers_.size() && transfer == nullptr) return std::move(events_);
-    if (next == workers_.size() || (transfer != nullptr && transfer->ends < workers_[next].ends)) {
+    if (transfer != nullptr && (next == workers_.size() || transfer->ends < workers_[next].ends)) {
       FinishTransfer(transfer);
     } else {
       Finish(next);
