@@ -157,9 +157,9 @@ def _compare(reports: list[Any], args: argparse.Namespace, out: Output, lms: Any
     )
 
 
-def show(report: Any) -> None:
-    """In colours and as wide as it is in a terminal; plain where the output is piped."""
+def show(shown: Any) -> None:
+    """A report or comparison: in colours and as wide as a terminal is; plain where it is piped."""
     if sys.stdout.isatty():
-        report.show()
+        shown.show()
     else:
-        print(report.table(), end="")
+        print(shown.table(), end="")

@@ -94,7 +94,10 @@ def test_the_page_runs_nothing_and_shows_text_as_text() -> None:
     (policy,) = re.findall(r'http-equiv="Content-Security-Policy" content="([^"]*)"', page)
     (style,) = re.findall(r"<style>(.*?)</style>", page, re.S)
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
-    assert policy == f"default-src 'none'; style-src 'sha256-{digest}'; img-src data:"
+    assert policy == (
+        f"default-src 'none'; style-src 'sha256-{digest}'; "
+        "img-src data:; base-uri 'none'; form-action 'none'"
+    )
     assert "prefers-color-scheme: dark" in style
     assert page.count("<svg") == 2
 

@@ -46,7 +46,7 @@ class EdgeOrder {
   EdgeOrder(int edges, EdgeDraws draws, uint32_t draw);
 
   // Calls visit(reader) for the readers of a node, in order: of its tensors, then those that only wait for it. Both
-  // lists of edges are by number.
+  // lists of edges are in the order in which they were added; where neither is empty that is by number.
   template <typename Callback>
   void Visit(const std::vector<ReaderEdge>& data, const std::vector<ReaderEdge>& control, const Callback& visit) {
     if (data.size() + control.size() <= kOrderedEdges) {

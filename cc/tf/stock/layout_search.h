@@ -30,8 +30,8 @@ class LayoutSearch {
   void Merge(int part, int into);
 
  private:
-  int Number();
-  void Remove(int from, int reader);
+  int Number();                       // of an edge that is added
+  void Remove(int from, int reader);  // one edge between them
 
   const GraphIndex& index_;
   std::vector<std::vector<ReaderEdge>> readers_;

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import numbers
+import os
 import sys
 from collections.abc import Iterable
 from typing import Any
@@ -44,6 +45,14 @@ def parse_bytes(value: Any, name: str) -> int:
 def counted(count: int, noun: str, plural: str = "") -> str:
     """`count` and the noun: 1 tensor, 2 tensors; `plural` where that is no mere "s"."""
     return f"{count} {noun if count == 1 else plural or noun + 's'}"
+
+
+def write_text(path: str | os.PathLike[str] | None, text: str) -> str:
+    """`text`, which is also written to `path` if one is given."""
+    if path is not None:
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+    return text
 
 
 def render(parts: Iterable[Any]) -> str:

@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from lms._base.format import format_bytes, render, show
+from lms._base.format import format_bytes, render, show, write_text
 from lms._reports.layers import by_layer
 
 if TYPE_CHECKING:
@@ -107,11 +107,7 @@ class Comparison:
         """
         from lms._reports import compare_page
 
-        text = compare_page.render(self)
-        if path is not None:
-            with open(path, "w", encoding="utf-8") as file:
-                file.write(text)
-        return text
+        return write_text(path, compare_page.render(self))
 
     def cells(self, row: ComparedRow) -> list[str]:
         """A row's figures as text, and of two reports the difference."""

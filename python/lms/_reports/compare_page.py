@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import html
-import pathlib
 import re
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from lms._base.format import format_bytes
+from lms._reports import page_frame
 
 if TYPE_CHECKING:
     from lms._reports.compare import ComparedRow, Comparison
@@ -24,37 +22,24 @@ _LAYERS = 40
 
 def render(comparison: Comparison) -> str:
     """The whole page, in ASCII."""
-    style = "\n" + _style()
-    names = [html.escape(name) for name in comparison.names]
-    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
     layers = comparison.layers()
     shown = layers[:_LAYERS]
     parts = {
-        "policy": f"default-src 'none'; style-src 'sha256-{digest}'; img-src data:",
-        "title": " | ".join(names),
-        "style": style,
         "figures": _table(comparison, "Figures", comparison.figures(), comparison.facts()),
         "pictures": _pictures(comparison),
         "layers": _table(comparison, "Memory by layer, at the peak", shown) if shown else "",
         "more": f"<p>and {len(layers) - len(shown)} layers more</p>" if layers[_LAYERS:] else "",
     }
-    page = (_folder() / "compare.html").read_text(encoding="utf-8")
-    filled = re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match.group(1)], page)
-    return filled.encode("ascii", "xmlcharrefreplace").decode("ascii")
-
-
-def _folder() -> pathlib.Path:
-    return pathlib.Path(__file__).parent / "page"
+    body = page_frame.fill("compare.html", parts)
+    return page_frame.framed(" | ".join(comparison.names), _style(), body)
 
 
 def _style() -> str:
     """The report page's colours, the dark ones where the reader's system is dark; and the rest."""
-    css = (_folder() / "page.css").read_text(encoding="utf-8")
-    light, dark = re.findall(r"^:root[^{]*\{([^}]*)\}", css, re.MULTILINE)[:2]
-    rest = (_folder() / "compare.css").read_text(encoding="utf-8")
+    both = re.findall(r"^:root[^{]*\{([^}]*)\}", page_frame.file("page.css"), re.MULTILINE)
+    light, dark = both[:2]
     colours = f":root {{{light}}}\n@media screen and (prefers-color-scheme: dark) {{\n"
-    colours += f":root {{{dark}}}\n}}\n"
-    return "\n".join((colours + rest).splitlines()) + "\n"
+    return f"\n{colours}:root {{{dark}}}\n}}\n" + page_frame.file("compare.css")
 
 
 def _table(

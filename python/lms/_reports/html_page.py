@@ -8,17 +8,13 @@ policy allows no script but its own and no request at all.
 
 from __future__ import annotations
 
-import base64
 import dataclasses
-import hashlib
-import html
 import json
 import math
-import pathlib
-import re
 from collections.abc import Mapping
 from typing import Any
 
+from lms._reports import page_frame
 from lms._reports.layers import by_layer
 
 _SCRIPTS = (
@@ -39,12 +35,6 @@ _SCRIPTS = (
     "lists.js",
     "main.js",
 )
-
-
-def _file(name: str) -> str:
-    # newline: a checkout may have others, and the policy's hashes are of what the browser sees.
-    text = (pathlib.Path(__file__).parent / "page" / name).read_text(encoding="utf-8")
-    return "\n".join(text.splitlines()) + "\n"
 
 
 def _finite(value: Any) -> Any:
@@ -78,10 +68,6 @@ def _layers(details: Any) -> list[dict[str, Any]]:
         return []
 
 
-def _hash(text: str) -> str:
-    return "'sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() + "'"
-
-
 def render(report: Any) -> str:
     """A whole HTML page (ASCII) that shows one report.
 
@@ -97,21 +83,14 @@ def render(report: Any) -> str:
                 f"not {type(report).__name__}: use lms.report().to_html()"
             )
         report = json.loads(report.to_json())
-    style = "\n" + _file("page.css")
+    style = "\n" + page_frame.file("page.css")
     # Each script may declare what it likes; only the page's own scripts see it.
-    script = '\n"use strict";\n(() => {\n' + "\n".join(map(_file, _SCRIPTS)) + "})();\n"
-    policy = (
-        f"default-src 'none'; script-src {_hash(script)}; style-src {_hash(style)}; "
-        "img-src data:; base-uri 'none'; form-action 'none'"
-    )
-    title = html.escape(str(report.get("function") or "a step"))
+    files = "\n".join(map(page_frame.file, _SCRIPTS))
+    script = f'\n"use strict";\n(() => {{\n{files}}})();\n'
     parts = {
-        "policy": policy,
-        "title": title.encode("ascii", "xmlcharrefreplace").decode("ascii"),
-        "style": style,
         "script": script,
         "data": _embedded(report),
         "layers": _embedded(_layers(report.get("details"))),
     }
-    # One pass: what has been put in is not looked at again.
-    return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match.group(1)], _file("page.html"))
+    body = page_frame.fill("page.html", parts)
+    return page_frame.framed(str(report.get("function") or "a step"), style, body, script)

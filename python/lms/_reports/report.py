@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from lms import _native
-from lms._base.format import render, show
+from lms._base.format import render, show, write_text
 from lms._reports import as_json as _report_json
 from lms._reports import layers as _layers
 from lms._reports import text as _report_text
@@ -201,7 +201,7 @@ class Report:
 
         The format is that of docs/report-format.md. Raises OSError where `path` cannot be written.
         """
-        return _write(path, _report_json.dumps(self))
+        return write_text(path, _report_json.dumps(self))
 
     @classmethod
     def from_json(cls, text: str) -> Report:
@@ -218,7 +218,7 @@ class Report:
         """
         from lms._reports import html_page as _report_html
 
-        return _write(path, _report_html.render(self))
+        return write_text(path, _report_html.render(self))
 
     def to_perfetto(self, path: str | os.PathLike[str] | None = None) -> str:
         """A trace of the predicted step, before and after, for ui.perfetto.dev and chrome://tracing.
@@ -229,7 +229,7 @@ class Report:
         """
         from lms._reports import perfetto as _report_perfetto
 
-        return _write(path, _report_perfetto.dumps(self))
+        return write_text(path, _report_perfetto.dumps(self))
 
     def plot(self, path: str | os.PathLike[str] | None = None) -> Any:
         """Memory over the step and what is live at its peak, as a matplotlib Figure.
@@ -261,13 +261,6 @@ class Report:
         from lms._reports import pareto as _report_pareto
 
         return _report_pareto.plan(self, points, budgets, seconds)
-
-
-def _write(path: str | os.PathLike[str] | None, text: str) -> str:
-    if path is not None:
-        with open(path, "w", encoding="utf-8") as file:
-            file.write(text)
-    return text
 
 
 def from_native(raw: Mapping[str, Any], names: Names | None = None) -> Report:
