@@ -137,6 +137,7 @@ py::dict ToDict(const lms::Report& report) {
       "nodes_after"_a = report.nodes_after, "sizes"_a = report.sizes, "warnings"_a = report.warnings,
       "decisions"_a = ToDicts(report.decisions),
       "timeline"_a = py::dict("before"_a = report.timeline_before, "after"_a = report.timeline_after),
+      "order_peaks"_a = py::dict("before"_a = report.order_peaks_before, "after"_a = report.order_peaks_after),
       "kept"_a = ToDicts(report.kept), "hints"_a = ToDicts(report.hints), "details"_a = DetailsHandle(report));
 }
 

@@ -1,13 +1,14 @@
 """Small programs whose sizes are computed from shapes, for test_shape_arithmetic.py.
 
 Run as a program, with names of cases, it prints for each the bytes that its step is predicted to
-take and those that it takes, in a process of its own with one thread of each kind: the peak of a
-step is then the same every time.
+take in the order that it seems to run in, and those that it takes, in a process of its own with
+one thread of each kind: the peak of a step is then the same every time.
 """
 
 from __future__ import annotations
 
 import json
+import statistics
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -323,7 +324,8 @@ def made_report(names: tuple[str, ...]) -> lms.Report:
     return max(made, key=lambda report: report.peak_before_bytes)
 
 
-def run_function(name: str) -> tuple[lms.Report, int]:
+def run_function(name: str) -> tuple[lms.Report, int, int]:
+    """Its report, the bytes that a step takes, and by how many these may differ."""
     body, spec, batch = FUNCTIONS[name]()
     weight = tf.Variable(normal(64, 64) * 0.1)
 
@@ -339,14 +341,17 @@ def run_function(name: str) -> tuple[lms.Report, int]:
     lms.memory.reset_peak()
     before = lms.memory.bytes_in_use()
     shape_step(x)
-    return made_report(("shape_step",)), lms.memory.peak_bytes() - before
+    return made_report(("shape_step",)), lms.memory.peak_bytes() - before, 0
 
 
 class _Measure(keras.callbacks.Callback):
-    """The highest peak of the full batches but the first, over what was in use before each."""
+    """The peaks of the full batches but the first, over what was in use before each."""
 
-    measured = 0
     before = 0
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.peaks: list[int] = []
 
     def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
         lms.memory.reset_peak()
@@ -354,22 +359,21 @@ class _Measure(keras.callbacks.Callback):
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
         if 1 <= batch < ROWS // BATCH:
-            self.measured = max(self.measured, lms.memory.peak_bytes() - self.before)
+            self.peaks.append(lms.memory.peak_bytes() - self.before)
 
 
-def run_model(name: str) -> tuple[lms.Report, int]:
+def run_model(name: str) -> tuple[lms.Report, int, int]:
+    """The same: threads of the dataset make a batch ahead, during a step or before it."""
     keras.utils.set_random_seed(1)
     net = MODELS[name]()
     net.compile("sgd", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
-    data = tf.data.Dataset.from_tensor_slices(
-        (normal(ROWS, *net.input_shape[1:]), tf.range(ROWS) % 4)
-    )
+    rows = normal(ROWS, *net.input_shape[1:])
+    data = tf.data.Dataset.from_tensor_slices((rows, tf.range(ROWS) % 4))
     measure = _Measure()
     net.fit(data.batch(BATCH), verbose=0, callbacks=[measure])
-    return made_report(("one_step", "multi_step")), measure.measured
-
-
-_INSTANCES = 4
+    batch_bytes = rows.numpy().nbytes * BATCH // ROWS
+    measured = statistics.median_low(measure.peaks)
+    return made_report(("one_step", "multi_step")), measured, batch_bytes
 
 
 def main(names: list[str]) -> None:
@@ -378,18 +382,17 @@ def main(names: list[str]) -> None:
     for name in names:
         lms.clear_reports()
         lms.enable("1TiB", feedback=False)
-        report, measured = (run_function if name in FUNCTIONS else run_model)(name)
-        predicted = report.peak_before_bytes - report.resident_bytes
-        # In which order a step runs that fits is drawn with each instance of its graph, and its
-        # peak with it: of some instances the nearest counts.
-        for _ in range(_INSTANCES if name in MODELS else 0):
-            if abs(measured - predicted) < 0.1 * predicted:
-                break
-            measured = min(measured, run_model(name)[1], key=lambda peak: abs(peak - predicted))
+        report, measured, ahead = (run_function if name in FUNCTIONS else run_model)(name)
         lms.disable()
+        # In which order a step runs that fits is drawn with each instance of its graph, and its
+        # peak with it: of the orders that are foretold the nearest counts.
+        orders = [peak - report.resident_bytes for peak in report.order_peaks["before"]]
+        predicted = min(orders, key=lambda peak: abs(peak - measured))
+        assert max(orders) == report.peak_before_bytes - report.resident_bytes
         figures = {
-            "predicted": report.peak_before_bytes - report.resident_bytes,
+            "predicted": predicted,
             "measured": measured,
+            "ahead": ahead,
             "status": report.status,
             "reason": report.reason,
             "warnings": report.warnings,

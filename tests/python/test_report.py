@@ -66,6 +66,7 @@ RAW = {
         for index in range(28)
     ],
     "timeline": {"before": [0, 2 * MIB, MIB], "after": [0, MIB, MIB, MIB]},
+    "order_peaks": {"before": [1090 * MIB, 1100 * MIB], "after": [690 * MIB]},
     "kept": [{"reason": "read by a collective", "tensors": 2, "bytes": 3 * MIB}],
     "hints": [
         {
@@ -101,6 +102,11 @@ def test_a_real_report_has_every_field():
     assert report.resident_bytes >= 8 * 16 * 1024
     assert max(report.timeline["before"]) == report.peak_before_bytes
     assert max(report.timeline["after"]) == report.peak_after_bytes
+    for orders, highest in (
+        (report.order_peaks["before"], report.peak_before_bytes),
+        (report.order_peaks["after"], report.peak_after_bytes),
+    ):
+        assert len(orders) > 1 and orders == sorted(orders) and orders[-1] == highest
     assert report.nodes_after > report.nodes_before
     assert len(report.decisions) > 0
     assert set(report.decisions[0]) == set(RAW["decisions"][0])
@@ -108,6 +114,18 @@ def test_a_real_report_has_every_field():
     assert 0 <= report.time_overhead_bound <= report.predicted_time_overhead
     assert json.loads(report.to_json())["function"] == report.function
     assert "rewritten" in report.table() and "rewritten" in str(report)
+
+
+def test_what_is_usual_is_what_half_of_the_orders_do_not_exceed():
+    report = make(order_peaks={"before": [700 * MIB, 800 * MIB, 1100 * MIB], "after": []})
+    assert report.usual_peak_before_bytes == 800 * MIB
+    assert report.usual_peak_after_bytes == report.peak_after_bytes  # none was looked at
+    assert make(order_peaks={"before": [5, 6, 7, 8]}).usual_peak_before_bytes == 6
+    assert "690 MiB instead of 1.074 GiB (usually 800 MiB), budget" in str(report)
+    assert "1.074 GiB (usually 800 MiB)" in report.table()
+    assert "instead of 1.074 GiB (usually 800 MiB), and the budget" in lms.explain(report)
+    # Of a few percent nobody speaks.
+    assert "usually" not in str(make()) + make().table() + lms.explain(make())
 
 
 def test_report_chooses_what_needed_lms_then_what_is_largest(monkeypatch):

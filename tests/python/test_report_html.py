@@ -223,6 +223,16 @@ def short(name):
     return name.replace("StatefulPartitionedCall/", "").removesuffix(":0")
 
 
+def test_what_is_usual_is_said_where_it_is_less(show):
+    report = synthetic(100)
+    highest = report["peak_before_bytes"]
+    lower = highest - highest // 10
+    report["order_peaks"] = {"before": [lower, lower, highest], "after": []}
+    assert f"usually {in_words(lower)}" in text(show(report), ".figures")
+    report["order_peaks"]["before"] = [lower, highest, highest]
+    assert "usually" not in text(show(report), ".figures")
+
+
 def test_title_words_and_figures(show):
     page = show(synthetic(100, predicted_time_overhead=0.0712, time_overhead_bound=0.061))
     assert page.title() == "multi_step_on_iterator: rewritten (lms)"

@@ -12,9 +12,8 @@ from helpers import reports_on, run_forked
 from shape_cases import FUNCTIONS, MODELS
 
 CASES = Path(__file__).with_name("shape_cases.py")
-# How far a prediction may be off. In `fit` the elements come from threads of the dataset's, which
-# make the order of ops differ from run to run; of several instances the nearest is taken.
-OFF = {**dict.fromkeys(FUNCTIONS, 0.05), **dict.fromkeys(MODELS, 0.2)}
+# How far a prediction may be off, for the order that it seems to run in.
+OFF = dict.fromkeys([*FUNCTIONS, *MODELS], 0.05)
 # A variable of a loop, and what comes out of a branch, count beside what they share storage with,
 # whether the batch is known or not.
 OFF |= {"loop": 0.25, "branch": 0.4}
@@ -35,7 +34,8 @@ def figures() -> dict[str, dict]:
 def test_what_is_predicted_is_what_is_taken(name, figures):
     made = figures[name]
     assert made["status"] == "fits"
-    assert made["predicted"] == pytest.approx(made["measured"], rel=OFF[name])
+    near = OFF[name] * made["measured"] + made["ahead"]
+    assert made["predicted"] == pytest.approx(made["measured"], abs=near)
     assert not any("unknown_dim" in warning for warning in made["warnings"])
     assert not made["reason"].startswith("if ")
 

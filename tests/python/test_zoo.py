@@ -130,10 +130,28 @@ def test_predictions_count_where_nothing_is_guessed():
     known.update(predicted_stock=55, instance_peaks=[45, 50], stock_warnings=[])
     guessed = {**known, "stock_warnings": ["3 tensors: each was taken to be 32"]}
     lines = verdict.summary([known])
-    assert lines[3].startswith("predicted / measured peak: 1 of 2 (50.0%) between 0.98 and 1.08")
+    assert (
+        lines[3].startswith("predicted / measured peak")
+        and "1 of 2 (50.0%) between 0.98" in lines[3]
+    )
     assert "2 of 2 (100.0%) between 0.95 and 1.15" in lines[3]
     lines = verdict.summary([known, guessed])
-    assert lines[4].startswith("unknown sizes: 1 of 4 (25.0%)")
+    assert lines[6].startswith("unknown sizes: 1 of 4 (25.0%)")
+
+
+def test_predictions_of_several_orders():
+    """Of four instances three took 40, as most orders are said to, and one took 50."""
+    found = row(measured=100)
+    found["budgets"]["min"]["rounds"][0].update(peak_after_bytes=150)
+    found["budgets"]["min"]["rounds"][0]["order_peaks"] = {"before": [], "after": [150, 150, 200]}
+    found.update(predicted_stock=60, stock_orders=[40, 40, 40, 50, 60], stock_warnings=[])
+    found["instance_peaks"] = [40, 50, 40, 40]
+    highest, nearest, usual = verdict.summary([found])[3:6]
+    assert "0 of 2 (0.0%) between 0.95 and 1.15" in highest  # 60 / 50 and 150 / 100
+    assert "2 of 2 (100.0%) between 0.98 and 1.08" in nearest
+    assert "2 of 2 (100.0%) between 0.98 and 1.08" in usual
+    found["instance_peaks"][1] = 45  # an order that is not foretold
+    assert "1 of 2 (50.0%) between 0.95 and 1.08" in verdict.summary([found])[4]
 
 
 def test_a_row_may_allow_more():

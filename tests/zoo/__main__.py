@@ -67,8 +67,13 @@ activations: budget_bytes less resident_bytes. "measured/budget": the allocator'
 was in use before, the highest of the steps after the last plan, but for those in which a function
 is called for the first time, over that; up to 1.02 counts as kept. A step begins when its input
 pipeline has filled its buffers.
-"measured/predicted": the same over the predicted peak. "warned": the report says that sizes are
-not known. Options are the default ones, feedback included.
+"measured/predicted": the same over the predicted peak, which is that of the order that takes most.
+"warned": the report says that sizes are not known. Options are the default ones, feedback included.
+
+An instance of a function runs in one of several orders, and a report foretells the peak of each
+(`order_peaks`). So predictions are counted in three ways: the highest over the highest measured; of
+the nearest order over what was measured (of stock's instances the worst); and what is usual, the
+median of the orders, over the median of the instances.
 """
 ABOUT_GPU = """
 `./run zoo --gpu --write`: the models of [the zoo](zoo.md) on a GPU, each in a process of its own.

@@ -35,7 +35,7 @@ FEEDBACK_TOLERANCE = 1.01  # what feedback lets pass
 STOCK_AGAIN = 4  # rounds of stock, each optimised anew, where lms has other bits
 MEASURED = ("status", "reason", "stage", "warnings", "budget_bytes", "resident_bytes")
 MEASURED += ("peak_before_bytes", "peak_after_bytes", "min_budget_bytes", "nodes_before")
-MEASURED += ("predicted_time_overhead", "planner_seconds", "optimizer_seconds")
+MEASURED += ("order_peaks", "predicted_time_overhead", "planner_seconds", "optimizer_seconds")
 
 
 @dataclasses.dataclass(frozen=True)

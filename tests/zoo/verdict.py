@@ -7,6 +7,8 @@ is the highest of the last steps, and what their rows name as "limit" is allowed
 
 from __future__ import annotations
 
+import statistics
+from collections.abc import Sequence
 from typing import Any
 
 CLAIMED = ("rewritten", "fits")  # the report says that the budget is met
@@ -60,6 +62,29 @@ def of_predicted(part: dict[str, Any]) -> float | None:
     """Measured / predicted in the last step of a round, both without what is resident."""
     predicted = part.get("peak_after_bytes", 0) - part.get("resident_bytes", 0)
     return measured(part) / predicted if predicted > 0 else None
+
+
+def _nearest(orders: list[int], peak: int) -> float:
+    """Of the peaks of the orders that are foretold, the nearest, over what was measured."""
+    return min(orders, key=lambda order: abs(order - peak)) / peak
+
+
+def _of_stock(row: dict[str, Any]) -> tuple[float, float, float]:
+    """Predicted / measured peak of stock's steps: the highest, of the order that was run (the worst
+    of the instances counts), and what is usual."""
+    peaks = sorted(row.get("instance_peaks") or row["stock_peaks"])
+    orders = row.get("stock_orders") or [row["predicted_stock"]]
+    nearest = max((_nearest(orders, peak) for peak in peaks), key=lambda found: abs(found - 1))
+    usual = statistics.median_low(orders) / statistics.median_low(peaks)
+    return row["predicted_stock"] / stock(row), nearest, usual
+
+
+def _of_rewritten(part: dict[str, Any]) -> tuple[float, float, float]:
+    """The same of a rewritten step."""
+    resident, peak = part["resident_bytes"], measured(part)
+    found = part.get("order_peaks", {}).get("after") or [part["peak_after_bytes"]]
+    orders = [order - resident for order in found]
+    return max(orders) / peak, _nearest(orders, peak), statistics.median_low(orders) / peak
 
 
 def ratio(at: dict[str, Any]) -> float | None:
@@ -155,25 +180,30 @@ def _of_predictions(rows: list[dict[str, Any]]) -> list[str]:
     """How near predicted peaks are to measured ones: of stock's steps, and of rewritten ones."""
     known, unknown = [], 0
     for row in rows:
-        pairs = []
+        found = []
         if row.get("predicted_stock"):
-            part = {"warnings": row["stock_warnings"]}
-            pairs.append((part, row["predicted_stock"] / stock(row)))
-        for at in row.get("budgets", {}).values():
-            found = of_predicted(final(at)) if final(at)["status"] == "rewritten" else None
-            if found:
-                pairs.append((final(at), 1 / found))
-        known += [ratio for part, ratio in pairs if not warned(part)]
-        unknown += sum(warned(part) for part, _ in pairs)
-    shares = []
-    for low, high in _RANGES:
-        near = sum(low <= ratio <= high for ratio in known)
-        shares.append(f"{_share(near, len(known))} between {low} and {high}")
+            found.append(({"warnings": row["stock_warnings"]}, _of_stock(row)))
+        for part in map(final, row.get("budgets", {}).values()):
+            if part["status"] == "rewritten" and of_predicted(part):
+                found.append((part, _of_rewritten(part)))
+        known += [ratios for part, ratios in found if not warned(part)]
+        unknown += sum(warned(part) for part, _ in found)
+    highest, nearest, usual = zip(*known) if known else ((), (), ())
     return [
-        f"predicted / measured peak: {', '.join(shares)}, of stock's steps and of rewritten ones",
+        f"predicted / measured peak, of stock's steps and of rewritten ones: {_in_ranges(highest)}",
+        f"the same of the nearest order that is foretold: {_in_ranges(nearest)}",
+        f"the same of what is foretold to be usual: {_in_ranges(usual)}",
         f"unknown sizes: {_share(unknown, len(known) + unknown)} of these are with a warning, and "
         "not counted there",
     ]
+
+
+def _in_ranges(ratios: Sequence[float]) -> str:
+    shares = []
+    for low, high in _RANGES:
+        near = sum(low <= ratio <= high for ratio in ratios)
+        shares.append(f"{_share(near, len(ratios))} between {low} and {high}")
+    return ", ".join(shares)
 
 
 def _share(part: int, whole: int) -> str:

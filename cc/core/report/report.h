@@ -117,6 +117,8 @@ struct Report {
   std::vector<Decision> decisions;
   std::vector<int64_t> timeline_before;  // bytes in use at each op, in schedule order
   std::vector<int64_t> timeline_after;
+  std::vector<int64_t> order_peaks_before;          // MemoryProfile::order_peaks: peak_before_bytes is the last
+  std::vector<int64_t> order_peaks_after;
   std::vector<KeptTensors> kept;                    // largest first
   std::shared_ptr<const ReportDetails> details;     // null where there are none, or no longer (report_store.h)
   std::shared_ptr<const PlannedStep> planned_step;  // likewise: what other budgets can be tried on

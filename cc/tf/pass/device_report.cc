@@ -50,6 +50,7 @@ void DeviceReport::NoteMeasured(const ReadStep& read, const MeasuredStep& measur
   report_.resident_bytes = measured.profile.resident_bytes;
   report_.peak_before_bytes = report_.peak_after_bytes = measured.profile.peak_bytes;
   report_.timeline_before = measured.profile.Timeline();
+  report_.order_peaks_before = measured.profile.order_peaks;
   report_.assumption = measured.assumption;
   report_.open_sizes = measured.open_sizes;
   AddWarnings(measured.warnings);
@@ -165,6 +166,7 @@ void DeviceReport::Rewritten(const ReadStep& read, const BudgetGoal& goal, const
   report_.status = ReportStatus::kRewritten;
   report_.peak_after_bytes = rewritten.profile.peak_bytes;
   report_.timeline_after = rewritten.profile.Timeline();
+  report_.order_peaks_after = rewritten.profile.order_peaks;
   report_.nodes_after = rewritten.item.graph.node_size();
   if (goal.least()) report_.budget_bytes = report_.min_budget_bytes = result.budget_bytes;
   FailIfInjected("describe");

@@ -21,6 +21,12 @@ def format_bytes(count: float) -> str:
     return f"{count:.4g} TiB"
 
 
+def format_peak(highest: int, usual: int) -> str:
+    """A predicted peak, with what is usual where that is lower: "14.1 MiB (usually 9.9 MiB)"."""
+    text = format_bytes(highest)
+    return text if usual > 0.98 * highest else f"{text} (usually {format_bytes(usual)})"
+
+
 def parse_bytes(value: Any, name: str) -> int:
     """A number of bytes from what a user gives: 6442450944, 6e9, "6GiB", "500 MB".
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lms._base.format import format_bytes
+from lms._base.format import format_bytes, format_peak
 from lms._control import latest as _latest
 from lms._control import switch as _switch
 from lms._reports.report import Report
@@ -97,9 +97,9 @@ def _largest_layers(report: Report) -> list[str]:
 def _rewritten(report: Report) -> list[str]:
     parts = [
         f"The step {report.function} was changed to need less memory: its predicted peak is "
-        f"{format_bytes(report.peak_after_bytes)} instead of "
-        f"{format_bytes(report.peak_before_bytes)}, and the budget is "
-        f"{format_bytes(report.budget_bytes)}. It is predicted to take "
+        f"{format_peak(report.peak_after_bytes, report.usual_peak_after_bytes)} instead of "
+        f"{format_peak(report.peak_before_bytes, report.usual_peak_before_bytes)}, and the budget "
+        f"is {format_bytes(report.budget_bytes)}. It is predicted to take "
         f"{report.predicted_time_overhead:.1%} more time."
     ]
     if report.measured_peak_bytes:
@@ -119,10 +119,10 @@ def _rewritten(report: Report) -> list[str]:
 
 
 def _fits(report: Report) -> list[str]:
+    peak = format_peak(report.peak_before_bytes, report.usual_peak_before_bytes)
     return [
         f"The step {report.function} was left as it is, because it fits: its predicted peak is "
-        f"{format_bytes(report.peak_before_bytes)}, and the budget is "
-        f"{format_bytes(report.budget_bytes)}.",
+        f"{peak}, and the budget is {format_bytes(report.budget_bytes)}.",
         "If memory runs out all the same, or to make room for a larger batch, ask for less, such "
         'as memory_budget="60%" of what its activations take.',
     ]

@@ -38,6 +38,11 @@ def _named(strings: Sequence[str], names: Mapping[str, str]) -> list[str]:
     return named
 
 
+def _median(sorted_peaks: Sequence[int] | None, otherwise: int) -> int:
+    """The lower one of the two in the middle."""
+    return sorted_peaks[(len(sorted_peaks) - 1) // 2] if sorted_peaks else otherwise
+
+
 class _Details:
     """The details of a report, made into Python objects when they are first asked for."""
 
@@ -78,6 +83,11 @@ class Report:
     predicted_time_overhead: added time as a share of the step's: 0.07 is 7%.
     time_overhead_bound: no plan for the budget, in any order, is predicted to add less time than
       this share; 0 where nothing is known. The gap between the two is what could still be won.
+    peak_before_bytes, peak_after_bytes: the predicted peak of stock TensorFlow, and with lms: the
+      highest of the orders that TensorFlow may run the operations in, which differ from one
+      instance of a function to the next. A budget is kept in all of them.
+    usual_peak_before_bytes, usual_peak_after_bytes: what half of these orders do not exceed, below
+      the former where only some orders take that much.
     measured_peak_bytes: what a later call took: by how much the bytes in use rose over those
       before the call, with resident_bytes on top, to be compared with peak_after_bytes; 0 where
       none was measured (no second call yet, another call at the same time, a GPU, v1 sessions).
@@ -105,7 +115,10 @@ class Report:
     swap_stall: the time in a step, in seconds, that is predicted to be spent waiting for them.
     profile: the file of measured times (lms.calibrate) that prices came from; "" for none.
     profiled_share: the share of the step's predicted time whose operations were measured.
-    timeline: bytes in use at each operation in the order assumed, "before" and "after".
+    timeline: bytes in use at each operation in the order with the highest peak, "before" and
+      "after".
+    order_peaks: the peak of each order that was looked at, lowest first, "before" and "after"; some
+      16 to 32, drawn as TensorFlow does, so that their shares are those of its instances.
     kept: what could not be dropped, and why.
     hints: one mapping per hint (lms.keep, lms.recompute, ...): "kind", "where" it was given, how
       many "tensors" of how many "bytes" it was carried out on, and "not_followed" on how many it
@@ -154,7 +167,18 @@ class Report:
     stage_seconds: Mapping[str, float] = dataclasses.field(default_factory=dict)
     hints: tuple[Mapping[str, Any], ...] = ()
     assumption: str = ""
+    order_peaks: Mapping[str, list[int]] = dataclasses.field(default_factory=dict)
     _details: _Details = dataclasses.field(default=_Details(None), repr=False, compare=False)
+
+    @property
+    def usual_peak_before_bytes(self) -> int:
+        """What half of the orders of stock TensorFlow do not exceed, in bytes."""
+        return _median(self.order_peaks.get("before"), self.peak_before_bytes)
+
+    @property
+    def usual_peak_after_bytes(self) -> int:
+        """The same with lms; as stock where nothing was rewritten."""
+        return _median(self.order_peaks.get("after"), self.peak_after_bytes)
 
     @property
     def details(self) -> Mapping[str, Any] | None:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from lms._base.format import counted, format_bytes
+from lms._base.format import counted, format_bytes, format_peak
 from lms._reports.layers import by_layer
 
 if TYPE_CHECKING:
@@ -24,8 +24,8 @@ def sentence(report: Report) -> str:
     text += f", if {report.assumption}. " if report.assumption else ". "
     if report.status == "rewritten":
         text += (
-            f"Predicted peak {format_bytes(report.peak_after_bytes)} instead of "
-            f"{format_bytes(report.peak_before_bytes)}, budget {budget}; "
+            f"Predicted peak {_peak_after(report)} instead of "
+            f"{_peak_before(report)}, budget {budget}; "
             f"{_means(report)}, for "
             f"{report.predicted_time_overhead:+.1%} of the step's time{_bound(report)}, "
             f"{_priced_by_in_short(report)}; "
@@ -33,11 +33,11 @@ def sentence(report: Report) -> str:
         )
     elif report.status == "fits":
         text += (
-            f"Predicted peak {format_bytes(report.peak_before_bytes)}, budget {budget}; "
+            f"Predicted peak {_peak_before(report)}, budget {budget}; "
             f"the graph is unchanged.{_measured(report)}"
         )
     elif report.status == "infeasible":
-        text += f"Predicted peak {format_bytes(report.peak_after_bytes)}, budget {budget}."
+        text += f"Predicted peak {_peak_after(report)}, budget {budget}."
         text += _measured(report)
         if report.min_budget_bytes and "least feasible" not in report.reason:
             text += f" The least feasible budget is {format_bytes(report.min_budget_bytes)}."
@@ -217,6 +217,14 @@ def _measured(report: Report) -> str:
     return f" Measured: {format_bytes(report.measured_peak_bytes)}."
 
 
+def _peak_before(report: Report) -> str:
+    return format_peak(report.peak_before_bytes, report.usual_peak_before_bytes)
+
+
+def _peak_after(report: Report) -> str:
+    return format_peak(report.peak_after_bytes, report.usual_peak_after_bytes)
+
+
 def _bound(report: Report) -> str:
     if report.time_overhead_bound <= 0:
         return ""
@@ -233,8 +241,8 @@ def _summary(report: Report) -> list[tuple[str, str]]:
         ("other devices of the step", ", ".join(report.other_devices)),
         ("budget", _budget(report)),
         ("resident before the step", format_bytes(report.resident_bytes)),
-        ("predicted peak, before", format_bytes(report.peak_before_bytes)),
-        ("predicted peak, after", format_bytes(report.peak_after_bytes)),
+        ("predicted peak, before", _peak_before(report)),
+        ("predicted peak, after", _peak_after(report)),
         ("measured peak", format_bytes(report.measured_peak_bytes)),
         ("least feasible budget", format_bytes(report.min_budget_bytes)),
         ("predicted time", f"{report.predicted_time_overhead:+.1%}{_bound(report)}"),

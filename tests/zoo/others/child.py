@@ -33,7 +33,13 @@ LIMIT = 1.02  # of a budget that is said to be kept
 INSTANCES = 4  # of stock's program: which of two ops runs first differs from one to the next
 FIELDS = ("status", "reason", "stage", "warnings", "budget_bytes", "resident_bytes")
 FIELDS += ("peak_before_bytes", "peak_after_bytes", "min_budget_bytes", "nodes_before")
-FIELDS += ("measured_peak_bytes", "optimizer_seconds", "predicted_time_overhead", "sizes")
+FIELDS += (
+    "order_peaks",
+    "measured_peak_bytes",
+    "optimizer_seconds",
+    "predicted_time_overhead",
+    "sizes",
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -182,6 +188,7 @@ def _prediction(report: lms.Report | None) -> dict[str, Any]:
     return {
         "predicted_stock": activations,
         "predicted_resident": report.resident_bytes,
+        "stock_orders": [peak - report.resident_bytes for peak in report.order_peaks["before"]],
         "stock_warnings": list(report.warnings),
         "bytes": report.resident_bytes + int(SHARE * activations),
         "at_peak": _at_peak(report),
