@@ -85,7 +85,7 @@ def dense_step(width: int, batch: int, layers: int) -> Callable[[], Any]:
 
 
 def options(directory: str) -> dict[str, Any]:
-    return {"memory_budget": "50%", "recompute": False, "swap_to": directory, "feedback": False}
+    return {"memory_budget": "50%", "recompute": False, "swap_to": directory, "replan": False}
 
 
 # ---- Children: each writes one JSON value ----

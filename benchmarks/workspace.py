@@ -246,7 +246,7 @@ def measured_case(case: Case) -> dict[str, Any]:
     lms.clear_reports()
     rises = []
     try:
-        with lms.enabled(memory_budget="1TiB", feedback=False):
+        with lms.enabled(memory_budget="1TiB", replan=False):
             function(*arguments)
             for _ in range(2):
                 gc.collect()

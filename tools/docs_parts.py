@@ -18,6 +18,7 @@ import importlib
 import inspect
 import re
 import sys
+import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -50,15 +51,27 @@ def option_meanings() -> dict[str, str]:
 
     text = inspect.getdoc(lms.enable) or ""
     section = text.partition("Args:\n")[2].partition("\nRaises:")[0]
+    return _meanings(textwrap.dedent(section))
+
+
+def swap_meanings() -> dict[str, str]:
+    """The same of lms.SwapOptions."""
+    import lms
+
+    text = inspect.getdoc(lms.SwapOptions) or ""
+    return _meanings(text[text.index("\nhost_limit:") :])
+
+
+def _meanings(section: str) -> dict[str, str]:
     meanings: dict[str, str] = {}
     names: list[str] = []
     for line in section.splitlines():
-        head = re.match(r"  ((?:\w+, )*\w+): +(\S.*)$", line)
+        head = re.match(r"((?:\w+, )*\w+): +(\S.*)$", line)
         if head:
             names = head[1].split(", ")
             for name in names:
                 meanings[name] = head[2]
-        elif line.startswith("    ") and names:
+        elif line.startswith("  ") and names:
             for name in names:
                 meanings[name] += " " + line.strip()
         else:  # a paragraph between the options
@@ -67,21 +80,37 @@ def option_meanings() -> dict[str, str]:
 
 
 def options_table() -> str:
-    """All options as a Markdown table, those for experts last."""
+    """All options as Markdown tables: lms.enable's, then lms.SwapOptions'."""
     from lms import _native
 
-    meanings = option_meanings()
     specs = {spec["name"]: spec for spec in _native.option_specs()}
-    lacking = sorted(set(specs) ^ set(meanings))
+    swaps = swap_meanings()
+    meanings = option_meanings()
+    lacking = sorted(set(specs) ^ {*meanings, *(f"swap_{name}" for name in swaps)})
     if lacking:
-        raise SystemExit(f"not both an option and in the docstring of lms.enable: {lacking}")
-    lines = ["| option | default | accepted | what it does |", "|---|---|---|---|"]
-    for name in meanings:  # in the order of the docstring: what most people need comes first
-        spec = specs[name]
+        raise SystemExit(f"not both an option and in a docstring: {lacking}")
+    # In the order of the docstrings: what most people need comes first.
+    return "\n".join(
+        [
+            *_table("option", [(name, specs[name], text) for name, text in meanings.items()]),
+            "",
+            "How tensors are swapped, `swap=lms.SwapOptions(...)`:",
+            "",
+            *_table(
+                "of SwapOptions",
+                [(name, specs[f"swap_{name}"], text) for name, text in swaps.items()],
+            ),
+        ]
+    )
+
+
+def _table(title: str, rows: list[tuple[str, dict[str, str], str]]) -> list[str]:
+    lines = [f"| {title} | default | accepted | what it does |", "|---|---|---|---|"]
+    for name, spec, text in rows:
         default = "" if spec["default"] == "not given" else f"`{spec['default']}`"
-        cells = [f"`{name}`", default, _cell(spec["accepted"]), _cell(_meaning(meanings[name]))]
+        cells = [f"`{name}`", default, _cell(spec["accepted"]), _cell(_meaning(text))]
         lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines)
+    return lines
 
 
 def _meaning(text: str) -> str:

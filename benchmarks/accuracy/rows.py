@@ -57,7 +57,7 @@ def _rows(
     rows = []
     for budget in ["stock", *budgets]:
         trainer.options = {"memory_budget": HUGE if budget == "stock" else budget}
-        trainer.options.update(feedback=False, **options)
+        trainer.options.update(replan=False, **options)
         lms.clear_reports()
         trainer.step(True)
         rows.append(_row(name, budget, trainer, rounds, largest_report()))

@@ -33,7 +33,7 @@ SPEEDS = (0.1, 0.3, 1.0, 3.0, 12.0)  # GB/s each way
 def trainer(args: argparse.Namespace) -> FunctionTrainer:
     """For the first model, way and budget of the arguments."""
     options = options_of(args.ways, args.directory, args.rate)
-    options.update(memory_budget=args.budgets, feedback=False)
+    options.update(memory_budget=args.budgets, replan=False)
     return trainer_of(SUBJECTS[args.models], options)
 
 
@@ -81,7 +81,7 @@ def child_identity(args: argparse.Namespace) -> dict[str, Any]:
 
 def child_speeds(args: argparse.Namespace) -> list[dict[str, Any]]:
     """What the planner would do with disks of other speeds: a row for each budget, speed, way."""
-    subject = trainer_of(SUBJECTS[args.models], {"memory_budget": HUGE, "feedback": False})
+    subject = trainer_of(SUBJECTS[args.models], {"memory_budget": HUGE, "replan": False})
     rows = []
     with tempfile.TemporaryDirectory() as directory:
         subject.options["dump_graphs"] = directory

@@ -91,7 +91,7 @@ def optimized(model: str, size: int, memory: int, **options: Any) -> lms.Report:
     from tensorflow.python.grappler import tf_optimizer
 
     meta = meta_graph(model, size)
-    config = lms.configure(tf.compat.v1.ConfigProto(), feedback=False, profile="none", **options)
+    config = lms.configure(tf.compat.v1.ConfigProto(), replan=False, profile="none", **options)
     # Where a step does not fit, TensorFlow's own optimizer swaps with ops that only its GPU build
     # has.
     rewrite = config.graph_options.rewrite_options

@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any
 
+import lms
 from _models import Problem, Subject, application, cifar_resnet, resnet50, transformer, unet3d
 
 # On a CPU: each with about a gigabyte of activations.
@@ -29,7 +30,7 @@ def options_of(way: str, swap_to: str, bandwidth: int = 0) -> dict[str, Any]:
     if way == "swap":
         options["recompute"] = False
     if bandwidth:
-        options.update(swap_out_bandwidth=bandwidth, swap_in_bandwidth=bandwidth)
+        options["swap"] = lms.SwapOptions(out_bandwidth=bandwidth, in_bandwidth=bandwidth)
     return options
 
 

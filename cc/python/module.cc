@@ -55,6 +55,12 @@ std::vector<std::map<std::string, std::string>> OptionSpecs() {
   return specs;
 }
 
+std::map<std::string, std::string> RenamedOptions() {
+  std::map<std::string, std::string> renamed;
+  for (const lms::RenamedOption& option : lms::RenamedOptions()) renamed.emplace(option.before, option.name);
+  return renamed;
+}
+
 // The details stay with whoever holds the capsule: they are large, and made into Python objects where they are asked
 // for.
 constexpr char kDetailsName[] = "lms.report_details";
@@ -339,6 +345,7 @@ PYBIND11_MODULE(_native, m) {
   m.def("build_facts", &lms::BuildFacts);
   m.def("registration", [] { return lms::IsTheOneRegistered() ? "registered" : "duplicate"; });
   m.def("option_specs", &OptionSpecs);
+  m.def("renamed_options", &RenamedOptions);
   m.def("check_options", &CheckOptions, py::arg("options"));
   m.def("parse_bytes", &lms::ParseBytes, py::arg("text"));
   m.def("unknown_dim_problems", &UnknownDimProblems, py::arg("unknown_dim"), py::arg("arguments"));

@@ -37,6 +37,7 @@ from lms._reports.layers import LayerMemory  # noqa: E402
 from lms._reports.pareto import Pareto  # noqa: E402
 from lms._reports.report import Report, clear_reports, load_report  # noqa: E402
 from lms._settings.devices import Device, devices  # noqa: E402
+from lms._settings.swap_options import SwapOptions  # noqa: E402
 
 __version__ = _version()
 
@@ -51,6 +52,7 @@ __all__ = [
     "OptionError",
     "Pareto",
     "Report",
+    "SwapOptions",
     "SwapStatistics",
     "Trial",
     "VerifyResult",

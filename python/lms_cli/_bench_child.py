@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from lms_cli import _targets
-from lms_cli._facts import load_lms
+from lms_cli._facts import grouped, load_lms
 from lms_cli._plan import options_of
 from lms_cli._status import NotLoadedError, UsageError
 
@@ -60,7 +60,7 @@ def _train(args: argparse.Namespace, write: Callable[..., None]) -> None:
     lms.memory.reset_peak()  # counting starts before there are weights
     if args.lms:
         try:
-            lms.enable(memory_budget=args.budget, **options)
+            lms.enable(memory_budget=args.budget, **grouped(options))
         except (lms.OptionError, TypeError) as error:
             raise UsageError(str(error)) from error
     keras.utils.set_random_seed(_SEED)

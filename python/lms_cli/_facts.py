@@ -10,7 +10,9 @@ import os
 import pathlib
 import re
 import sys
+from collections.abc import Mapping
 from types import ModuleType
+from typing import Any
 
 from lms_cli._status import NotLoadedError
 
@@ -79,6 +81,13 @@ def version_line() -> str:
         return "lms (not built)"
     versions = ", ".join(facts["tensorflow_version"] for facts in built)
     return f"lms {built[0]['lms_version']}, built for TensorFlow {versions}"
+
+
+def grouped(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Options by names of their own ("swap_host_limit") as lms.enable takes them; lms is loaded."""
+    from lms._settings import swap_options
+
+    return swap_options.grouped(options)
 
 
 def load_lms() -> ModuleType:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from lms_cli import _targets
-from lms_cli._facts import load_lms, process_seconds
+from lms_cli._facts import grouped, load_lms, process_seconds
 from lms_cli._output import Output
 from lms_cli._report import add_forms, as_data, keeps_budget, show, write_forms
 from lms_cli._status import DONE, PROBLEM, CommandError, UsageError
@@ -98,6 +98,7 @@ def run(args: argparse.Namespace, out: Output) -> int:
         raise UsageError("--max-slowdown belongs to --max-batch")
     with out.progress("loading TensorFlow") as move:
         lms = load_lms()
+        options = grouped(options)
         target = _targets.resolve(args, graphs=True)
         begin = time.perf_counter()
         move(text=f"planning {target.name}")

@@ -16,6 +16,7 @@ from typing import Any
 import lms
 import numpy as np
 import tensorflow as tf
+from lms._settings.swap_options import grouped
 from lms._tf import context as _tf_context
 from program import Step
 
@@ -140,7 +141,7 @@ def _ready(options: dict[str, Any], stock: Run, resident: int) -> Iterator[dict[
     with tempfile.TemporaryDirectory(prefix="lms-fuzz-") as directory:
         if ready.get("swap_to") == "directory":
             ready["swap_to"] = directory + os.sep
-        yield ready
+        yield grouped(ready)
 
 
 def check(spec: dict[str, Any], repeats: int = REPEATS) -> list[Outcome]:

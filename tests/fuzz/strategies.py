@@ -71,11 +71,11 @@ _swap = st.fixed_dictionaries(
 
 def _options(budget: str | float, rest: dict[str, Any], swap: dict[str, Any]) -> dict[str, Any]:
     result: dict[str, Any] = {"memory_budget": budget, **rest, **swap}
-    if not (result.get("recompute", True) or result.get("schedule", True)):
-        del result["schedule"]  # or nothing would be left to lower the peak with
+    if not (result.get("recompute", True) or result.get("reorder", True)):
+        del result["reorder"]  # or nothing would be left to lower the peak with
     if result.get("swap_sync") in ("in", "both"):  # which begins nothing ahead
         result.pop("swap_in_ahead", None)
-    if not result.get("schedule", True):  # which leaves all order as it is
+    if not result.get("reorder", True):  # which leaves all order as it is
         result.pop("serialize_bytes", None)
     return result
 
@@ -87,9 +87,9 @@ _lms = st.builds(
         {"planner_seconds": st.sampled_from([0.02, 0.005, 0.1])},
         optional={
             "recompute": st.sampled_from([True, True, True, False]),
-            "schedule": st.sampled_from([True, True, False]),
+            "reorder": st.sampled_from([True, True, False]),
             "safety_margin": st.sampled_from([0.0, 0.05, 0.2]),
-            "feedback": st.sampled_from([False, False, True]),
+            "replan": st.sampled_from([False, False, True]),
             "strict": st.just(False),
             "serialize_bytes": st.sampled_from([1, 65536, 200_000]),
         },

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import os
 import threading
@@ -274,8 +275,8 @@ def no_pinned_memory() -> dict[str, Any]:
 
     expected = Model().train()
     model = Model()
-    link = {"swap_out_bandwidth": 1e12, "swap_in_bandwidth": 1e12}
-    with lms.enabled(**SWAPS, **link):
+    link = lms.SwapOptions(out_bandwidth=1e12, in_bandwidth=1e12)
+    with lms.enabled(**SWAPS, swap=link):
         errors = [_failure(model.step)]  # what the function keeps is there from now on
         before = _held()
         begin = time.monotonic()
@@ -284,7 +285,8 @@ def no_pinned_memory() -> dict[str, Any]:
         left = _after(before)
         report = _summary()
     # Less is swapped where the limit is known.
-    with lms.enabled(memory_budget="90%", recompute=False, swap_host_limit="1MiB", **link):
+    link = dataclasses.replace(link, host_limit="1MiB")
+    with lms.enabled(memory_budget="90%", recompute=False, swap=link):
         after = model.train()
         limited = _summary()
     return {
@@ -330,7 +332,7 @@ def host_limit_shared() -> dict[str, Any]:
 
     with tf.device(GPU):
         x = tf.ones([2 * LAYERS * TILE // 4])  # all that the limit allows
-    with lms.enabled(**SWAPS, swap_host_limit=2 * LAYERS * TILE):
+    with lms.enabled(**SWAPS, swap=lms.SwapOptions(host_limit=2 * LAYERS * TILE)):
         model.step()
         before = _held()
         results: list[float] = []

@@ -56,8 +56,8 @@ def _compare(branched: bool) -> dict[str, Any]:
     inputs = [tf.random.stateless_normal([ROWS, WIDTH], [7, i]) for i in range(12)]
     stock = _gradient(tf, weights, branched)
     expected = [_timed(stock, x)[2] for x in inputs]
-    link = {"swap_out_bandwidth": 2e10, "swap_in_bandwidth": 2e10}
-    with lms.enabled(memory_budget="min", recompute=False, feedback=False, **link):
+    link = lms.SwapOptions(out_bandwidth=2e10, in_bandwidth=2e10)
+    with lms.enabled(memory_budget="min", recompute=False, replan=False, swap=link):
         step = _gradient(tf, weights, branched)
         first = [_timed(step, x) for x in inputs]
         # Steps that begin while others run on the device.

@@ -381,7 +381,7 @@ def main(names: list[str]) -> None:
     tf.config.threading.set_inter_op_parallelism_threads(1)
     for name in names:
         lms.clear_reports()
-        lms.enable("1TiB", feedback=False)
+        lms.enable("1TiB", replan=False)
         report, measured, ahead = (run_function if name in FUNCTIONS else run_model)(name)
         lms.disable()
         # In which order a step runs that fits is drawn with each instance of its graph, and its

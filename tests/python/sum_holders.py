@@ -46,8 +46,8 @@ def main(means: str, directory: str) -> None:
     v = tf.constant(rng.standard_normal(TERMS).astype("f"))
     options = {"memory_budget": "60%", "recompute": False}
     if means == "swap":
-        link = {"swap_in_bandwidth": 1e9, "swap_out_bandwidth": 1e9}
-        options.update(memory_budget="90%", schedule=False, swap_to=directory, **link)
+        link = lms.SwapOptions(in_bandwidth=1e9, out_bandwidth=1e9)
+        options.update(memory_budget="90%", reorder=False, swap_to=directory, swap=link)
     for early in (False, True):
         step = make_step(early)
         stock = [[part.numpy() for part in step(x, v)] for _ in range(2)]

@@ -21,6 +21,7 @@ import keras
 import lms
 import numpy as np
 import tensorflow as tf
+from lms._settings.swap_options import grouped
 
 layers = keras.layers
 # Another order of its operations is enough for a recurrent network at half; the least for a branch
@@ -281,8 +282,8 @@ def swapping(directory: Any, **options: Any) -> contextlib.AbstractContextManage
         return contextlib.nullcontext()
     chosen = {"memory_budget": "50%", "recompute": False, "swap_to": str(directory)}
     if options.get("swap", True):
-        chosen.update(swap_out_bandwidth="1GB", swap_in_bandwidth="1GB")
-    return lms.enabled(**{**chosen, "feedback": False, **options})
+        options = {"swap_out_bandwidth": "1GB", "swap_in_bandwidth": "1GB", **options}
+    return lms.enabled(**grouped({**chosen, "replan": False, **options}))
 
 
 def digest(variables: list[Any]) -> list[str]:

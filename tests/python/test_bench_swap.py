@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+import lms
 import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
@@ -57,7 +58,8 @@ def test_the_ways_differ_in_what_is_allowed():
     assert options_of("recompute", "/disk") == {"swap": False}
     assert options_of("swap", "/disk") == {"swap_to": "/disk", "recompute": False}
     given = options_of("mix", "/disk", 5)
-    assert given == {"swap_to": "/disk", "swap_out_bandwidth": 5, "swap_in_bandwidth": 5}
+    link = lms.SwapOptions(out_bandwidth=5, in_bandwidth=5)
+    assert given == {"swap_to": "/disk", "swap": link}
 
 
 def test_what_a_disk_allows():

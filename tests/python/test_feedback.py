@@ -113,7 +113,7 @@ def test_what_was_learnt_is_kept_for_the_same_options(between):
     if between == "disable":
         lms.disable()
     if between == "another budget":
-        with lms.enabled("90%", feedback=False):
+        with lms.enabled("90%", replan=False):
             step()
             planned += 1
     lms.enable("70%")
@@ -157,13 +157,13 @@ def test_the_least_peak_is_never_planned_again():
 
 def test_switched_off():
     step = make_hidden_step()
-    lms.enable("70%", feedback=False)
+    lms.enable("70%", replan=False)
     for _ in range(6):
         step()
     (report,) = reports_on(step)
     assert report.measured_peak_bytes == 0
-    with pytest.raises(lms.OptionError, match="feedback"):
-        lms.enable(feedback="sometimes")
+    with pytest.raises(lms.OptionError, match="replan"):
+        lms.enable(replan="sometimes")
 
 
 def test_a_smaller_batch_is_not_measured():

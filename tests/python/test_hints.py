@@ -56,7 +56,7 @@ def peak_of(step: Callable, memory_budget: object) -> int:
     """The allocator's peak of a second call, over what was in use before."""
     function = named(step)
     if memory_budget is not None:
-        lms.enable(memory_budget, feedback=False)
+        lms.enable(memory_budget, replan=False)
     function()
     before = lms.memory.bytes_in_use()
     lms.memory.reset_peak()
@@ -463,8 +463,7 @@ def test_a_tensor_is_swapped_to_disk(tmp_path):
     report = verified(
         lambda: run(lambda i, y: lms.swap(y) if i == 1 else y),
         swap_to=f"{tmp_path}/",
-        swap_out_bandwidth="1GB",
-        swap_in_bandwidth="1GB",
+        swap=lms.SwapOptions(out_bandwidth="1GB", in_bandwidth="1GB"),
     )
     assert report.status == "rewritten"
     assert [d["op"] for d in report.decisions if d["kind"] == "swap_out"] == ["Tanh_1"]

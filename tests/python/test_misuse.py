@@ -5,6 +5,7 @@ import pytest
 import tensorflow as tf
 from helpers import lms_nodes, make_step, optimized_nodes, reports_on
 from lms._control import switch as _switch
+from lms._settings.swap_options import grouped
 from tensorflow.python.eager import context
 from test_session import train
 
@@ -17,16 +18,15 @@ def state():
     ("options", "message"),
     [
         ({"memory_buget": "1GiB"}, r"unknown option 'memory_buget' \(did you mean 'memory_budget'"),
-        ({"swap_ahead": 3}, r"unknown option 'swap_ahead' \(did you mean 'swap_in_ahead'"),
+        ({"swap_too": "disk"}, r"unknown option 'swap_too' \(did you mean 'swap_to'"),
         ({"colour": 3}, "unknown option 'colour'; the options are dump_graphs"),
         ({"memory_budget": -1}, "memory_budget=-1 is not a positive number of bytes; accepted: "),
         ({"memory_budget": "lots"}, "memory_budget='lots' is not a memory size; accepted: "),
         ({"memory_budget": "130%"}, "memory_budget='130%' is not a percentage"),
         (
-            {"memory_budget": "min", "recompute": False, "schedule": False, "swap": False},
+            {"memory_budget": "min", "recompute": False, "reorder": False, "swap": False},
             "leaves nothing",
         ),
-        ({"swap": False, "swap_in_ahead": 3}, "swap_in_ahead with swap=False: leave it out"),
         ({"swap_disk_limit": "8GiB"}, "swap_disk_limit with swap_to='host'"),
         ({"swap_sync": "both", "swap_in_ahead": 3}, "swap_in_ahead with a swap_sync of 'in'"),
         ({"swap_include": ["a/b"], "swap_exclude": ["a"]}, "swap_exclude='a' takes back all of"),
@@ -38,7 +38,7 @@ def test_wrong_options_change_nothing(options, message, already):
         lms.enable("60%")
     before = state()
     with pytest.raises(lms.OptionError, match=message):
-        lms.enable(**options)
+        lms.enable(**grouped(options))
     assert state() == before
 
 

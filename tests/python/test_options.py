@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 from lms import _native
 from lms._control import switch as _switch
+from lms._settings.swap_options import NAMES as SWAP_NAMES
+from lms._settings.swap_options import grouped
 from lms._tf import entry as _tf_entry
 
 NAMES = [spec["name"] for spec in _native.option_specs()]
@@ -54,7 +56,7 @@ def test_every_way_in_checks(call):
         {"memory_budget": 2**63},
         {"memory_budget": b"1GiB"},
         {"recompute": 1},
-        {"schedule": "yes"},
+        {"reorder": "yes"},
         {"unknown_dim": 0},
         {"unknown_dim": 2.5},
         {"planner_seconds": -1},
@@ -95,7 +97,7 @@ def test_every_way_in_checks(call):
 )
 def test_bad_values(options):
     with pytest.raises(lms.OptionError, match="accepted: "):
-        lms.enable(**options)
+        lms.enable(**grouped(options))
     assert _switch.current() is None
 
 
@@ -131,7 +133,9 @@ def test_bad_values(options):
     ],
 )
 def test_good_values(given, kept):
-    lms.enable(**given)
+    lms.enable(**grouped(given))
+    if isinstance(grouped(given).get("swap"), lms.SwapOptions):
+        kept = {**kept, "swap": True}
     assert _switch.current() == kept
     assert {name: type(value) for name, value in _switch.current().items()} == {
         name: type(value) for name, value in kept.items()
@@ -188,9 +192,57 @@ def test_the_signatures_name_every_option():
 
     for function in (lms.enable, lms.enabled, lms.configure, lms.rewriter_config):
         parameters = inspect.signature(function).parameters
-        assert set(NAMES) <= set(parameters), function.__name__
-    words = lms.enable.__doc__
-    assert [name for name in NAMES if f"{name}:" not in words and f"{name}," not in words] == []
+        assert set(NAMES) <= {*parameters, *SWAP_NAMES}, function.__name__
+        assert not set(SWAP_NAMES) & set(parameters), function.__name__
+    for names, words in (
+        (set(NAMES) - set(SWAP_NAMES), lms.enable.__doc__),
+        ([name[len("swap_") :] for name in SWAP_NAMES], lms.SwapOptions.__doc__),
+    ):
+        assert [name for name in names if f"{name}:" not in words and f"{name}," not in words] == []
+    assert set(SWAP_NAMES) == {name for name in NAMES if name.startswith("swap_")} - {"swap_to"}
+
+
+def test_swap_options_say_how_and_that():
+    lms.enable("60%", swap=lms.SwapOptions(disk_limit="8GiB", sync="out"), swap_to="disk")
+    assert _switch.current() == {
+        "memory_budget": "60%",
+        "swap": True,
+        "swap_to": "disk",
+        "swap_disk_limit": "8GiB",
+        "swap_sync": "out",
+    }
+    with pytest.raises(lms.OptionError, match="swap_sync='often'"):
+        lms.enable(swap=lms.SwapOptions(sync="often"))
+
+
+@pytest.mark.parametrize(
+    ("before", "value", "kept", "words"),
+    [
+        ("schedule", False, {"reorder": False}, r"schedule=... is written reorder=... now"),
+        ("feedback", False, {"replan": False}, r"feedback=... is written replan=... now"),
+        ("swap_tensors", 3, {"swap_tensors": 3}, r"swap=lms.SwapOptions\(tensors=...\) now"),
+    ],
+)
+def test_names_of_before_are_told_of(before, value, kept, words):
+    with pytest.warns(FutureWarning, match=words) as caught:
+        lms.enable("60%", **{before: value})
+    assert caught[0].filename == __file__
+    assert _switch.current() == {"memory_budget": "60%", **kept}
+    with pytest.warns(FutureWarning, match=words) as caught, lms.enabled(**{before: value}):
+        assert _switch.current() == kept
+    assert caught[0].filename == __file__
+
+
+def test_names_of_before_in_the_environment_and_twice(monkeypatch):
+    with pytest.raises(lms.OptionError, match="schedule=False is given twice"):
+        lms.enable(reorder=True, schedule=False)
+    monkeypatch.setenv("LMS_SCHEDULE", "off")
+    with pytest.warns(FutureWarning, match="LMS_SCHEDULE is written LMS_REORDER now"):
+        lms.enable()
+    assert _switch.current() == {"reorder": False}
+    monkeypatch.setenv("LMS_REORDER", "on")
+    lms.enable()
+    assert _switch.current() == {"reorder": True}
 
 
 def test_the_entry_does_not_depend_on_the_order_of_the_options():

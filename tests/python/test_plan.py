@@ -54,7 +54,7 @@ def classifier(width=64, classes=10):
 def planned_and_real(step, *args, budget="60%"):
     """The report of lms.plan, and that of a real call."""
     planned = lms.plan(step, *args, memory_budget=budget)
-    with lms.enabled(budget, feedback=False):
+    with lms.enabled(budget, replan=False):
         step(*[tf.zeros(arg.shape, arg.dtype) for arg in args])
     return planned, lms.report()
 
@@ -89,7 +89,7 @@ def test_a_keras_models_step_is_that_of_fit():
     batch = 256 * 32 * 4 + 256 * 4
     assert 3 * weights + batch <= report.resident_bytes <= 3 * weights + batch + 4096
     x, y = np.zeros((256, 32), "float32"), np.zeros(256, "int32")
-    with lms.enabled("1GiB", feedback=False):
+    with lms.enabled("1GiB", replan=False):
         model.fit(x, y, batch_size=256, verbose=0)
     assert report.peak_before_bytes == pytest.approx(lms.report().peak_before_bytes, rel=0.05)
 
@@ -410,7 +410,7 @@ def test_what_is_too_large_for_a_device_goes_to_its_host():
     # A MiB, and what is there all the time besides: the loss' gradient is a constant of 128 KiB.
     mine = lms.Device("mine", memory_bytes=9 << 17, usable_bytes=9 << 17)
     report = lms.plan(
-        dense_step(), tf.TensorSpec([512, WIDTH]), device=mine, recompute=False, schedule=False
+        dense_step(), tf.TensorSpec([512, WIDTH]), device=mine, recompute=False, reorder=False
     )
     assert report.status == "rewritten"
     assert report.swap_tier == "host" and report.swapped_bytes > 0

@@ -59,7 +59,7 @@ def test_a_larger_batch_goes_on_with_the_sequence(noise):
     batches = (256, 512, 512)
     expected = losses(make_noisy_step(noise), batches)
     step = make_noisy_step(noise)
-    lms.enable("60%", feedback=False)
+    lms.enable("60%", replan=False)
     assert losses(step, batches) == expected
     first, second = reports_on(step)
     assert first.status == second.status == "rewritten"
@@ -70,7 +70,7 @@ def test_without_such_state_a_larger_batch_is_planned_for():
     batches = (256, 512, 512)
     expected = losses(make_noisy_step(stateless_dropout), batches)
     step = make_noisy_step(stateless_dropout)
-    lms.enable("60%", feedback=False)
+    lms.enable("60%", replan=False)
     assert losses(step, batches) == expected
     assert len(reports_on(step)) == 2
 
@@ -121,7 +121,7 @@ def test_what_cannot_be_kept_stays_as_planned():
     batches = (256, 512, 512)
     expected = losses(make_noisy_step(apart), batches)
     step = make_noisy_step(apart)
-    lms.enable("60%", feedback=False)
+    lms.enable("60%", replan=False)
     with pytest.warns(UserWarning, match="stays as planned for the sizes of its first"):
         assert losses(step, batches) == expected
 

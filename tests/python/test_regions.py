@@ -124,20 +124,20 @@ def activations(report):
 
 @pytest.mark.parametrize("name", FORMS)
 def test_the_least_of_all_parts(name):
-    report = forms.rewritten(FORMS[name](), inputs(), budget="min", feedback=False)
+    report = forms.rewritten(FORMS[name](), inputs(), budget="min", replan=False)
     assert activations(report) < 0.6, str(report)
 
 
 @pytest.mark.parametrize("name", FORMS)
 def test_a_budget_for_all_parts(name):
-    report = forms.rewritten(FORMS[name](), inputs(), budget="70%", feedback=False)
+    report = forms.rewritten(FORMS[name](), inputs(), budget="70%", replan=False)
     assert report.peak_after_bytes <= report.budget_bytes
 
 
 def test_of_branches_that_exclude_each_other_one_is_taken():
     """Predicted is what one branch takes, not four beside each other."""
     one = weights(0)
-    alone = forms.rewritten(lambda x: train(one, x), inputs(), budget="60%", feedback=False)
-    report = forms.rewritten(four_branches(), inputs(), budget="60%", feedback=False)
+    alone = forms.rewritten(lambda x: train(one, x), inputs(), budget="60%", replan=False)
+    report = forms.rewritten(four_branches(), inputs(), budget="60%", replan=False)
     before = [r.peak_before_bytes - r.resident_bytes for r in (alone, report)]
     assert before[1] <= 1.1 * before[0]

@@ -166,8 +166,8 @@ def test_phases_without_names_of_gradients():
 def test_swapped_buffers(tmp_path):
     lms.clear_reports()
     step, _ = make_step(batch=4096)
-    options = {"recompute": False, "swap_to": f"{tmp_path}/", "swap_out_bandwidth": "50GB"}
-    with lms.enabled("min", swap_in_bandwidth="50GB", **options):
+    link = lms.SwapOptions(out_bandwidth="50GB", in_bandwidth="50GB")
+    with lms.enabled("min", recompute=False, swap_to=f"{tmp_path}/", swap=link):
         step()
     report = reports_on(step)[0]
     assert report.status == "rewritten", report.reason

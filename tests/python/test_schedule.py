@@ -80,7 +80,7 @@ def test_a_budget_that_an_order_meets_costs_no_recomputation(budget):
 
 
 def test_without_order_and_recomputation_nothing_is_done():
-    lms.enable("50%", recompute=False, schedule=False)
+    lms.enable("50%", recompute=False, reorder=False)
     step = make_branches()
     step()
     assert lms.report().status == "infeasible"

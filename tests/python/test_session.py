@@ -151,14 +151,14 @@ def test_configure_rejects_what_is_no_config():
 
 def test_rewriter_config_has_the_types_of_the_options():
     rewrite = lms.rewriter_config(
-        2**31, recompute=True, schedule=False, unknown_dim=8, planner_seconds=2, safety_margin=0.25
+        2**31, recompute=True, reorder=False, unknown_dim=8, planner_seconds=2, safety_margin=0.25
     )
     (entry,) = rewrite.custom_optimizers
     assert entry.name == "LmsOptimizer"
     parameters = entry.parameter_map
     assert parameters["memory_budget"].i == 2**31
     assert parameters["recompute"].b is True
-    assert parameters["schedule"].WhichOneof("value") == "b" and not parameters["schedule"].b
+    assert parameters["reorder"].WhichOneof("value") == "b" and not parameters["reorder"].b
     assert parameters["unknown_dim"].i == 8
     assert parameters["safety_margin"].f == 0.25
     assert "strict" not in parameters

@@ -112,7 +112,7 @@ def test_generators_and_py_datasets(no_warning):
 def test_two_fits_with_other_batch_sizes(no_warning):
     x, y = data(1000)
     model = make_model()
-    lms.enable("60%", feedback=False)
+    lms.enable("60%", replan=False)
     for size in (256, 64, 512):
         model.fit(x, y, batch_size=size, verbose=0)
     found = [r.sizes[0] for r in lms.reports() if r.sizes and r.status == "rewritten"]

@@ -58,7 +58,7 @@ def test_the_link_is_measured_once_before_the_first_call(gpu):
     "options",
     [
         {"swap": False},
-        {"swap_out_bandwidth": "12GB", "swap_in_bandwidth": "12GB"},
+        {"swap": lms.SwapOptions(out_bandwidth="12GB", in_bandwidth="12GB")},
     ],
 )
 def test_nothing_is_measured_for_nothing(gpu, options):
@@ -68,7 +68,7 @@ def test_nothing_is_measured_for_nothing(gpu, options):
 
 
 def test_one_bandwidth_that_is_given_leaves_the_other(gpu):
-    lms.enable("60%", swap_out_bandwidth="12GB")
+    lms.enable("60%", swap=lms.SwapOptions(out_bandwidth="12GB"))
     twice(tf.constant(1.0))
     assert gpu[1] == [GPU]
 
@@ -150,9 +150,8 @@ def test_disable_gives_the_file_back(monkeypatch):
 
 
 def test_options_reach_the_optimizer_by_hand():
-    config = lms.rewriter_config(
-        "60%", swap_to="disk", swap_include=["a", "b"], swap_in_ahead=3, swap_disk_limit="8GiB"
-    )
+    swap = lms.SwapOptions(include=["a", "b"], in_ahead=3, disk_limit="8GiB")
+    config = lms.rewriter_config("60%", swap_to="disk", swap=swap)
     parameters = config.custom_optimizers[0].parameter_map
     assert parameters["swap_to"].s == b"disk"
     assert parameters["swap_include"].s == b"a,b"
@@ -170,11 +169,13 @@ def test_options_that_allow_no_swapping_do_no_harm_to_a_step(tmp_path):
             "60%",
             recompute=include == "nowhere",  # else swapping is all that there is
             swap_to=tmp_path,
-            swap_include="nowhere" if include == "nowhere" else None,
-            swap_tensors=30,
-            swap_sync="out",
-            swap_out_bandwidth="5GB",
-            swap_in_bandwidth="5GB",
+            swap=lms.SwapOptions(
+                include="nowhere" if include == "nowhere" else None,
+                tensors=30,
+                sync="out",
+                out_bandwidth="5GB",
+                in_bandwidth="5GB",
+            ),
         )
         assert step().numpy() == expected
         (report,) = reports_on(step)

@@ -76,9 +76,8 @@ reference, step = make(stock), make(swapped)
 _, stock_peak = peak_of(lambda: [float(reference(x)) for _ in range(2)])
 for limit in (None, "5MiB"):
     lms.enable(
-        memory_budget="50%", swap_to=spill, recompute=False, schedule=False, feedback=False,
-        swap_out_bandwidth=1e12, swap_in_bandwidth=1e12,
-        **({} if limit is None else {"swap_host_limit": limit}))
+        memory_budget="50%", swap_to=spill, recompute=False, reorder=False, replan=False,
+        swap=lms.SwapOptions(out_bandwidth=1e12, in_bandwidth=1e12, host_limit=limit))
     if limit is None:
         for _ in range(2):
             step(x)  # as stock has done

@@ -23,7 +23,7 @@ OWN_KERNELS = {"TF_ENABLE_ONEDNN_OPTS": "0"}
 
 def peaks(function: Callable[..., Any], *arguments: Any) -> tuple[int, int]:
     """Predicted and measured: how far the bytes in use rise, with what the function returns."""
-    lms.enable(memory_budget="1TiB", feedback=False)
+    lms.enable(memory_budget="1TiB", replan=False)
     function(*arguments)
     lms.memory.reset_peak()
     before = lms.memory.bytes_in_use()
@@ -254,7 +254,7 @@ def step():
         weight.assign_sub(0.1 * gradient)
     return loss
 
-lms.enable(memory_budget="1TiB", feedback=False)
+lms.enable(memory_budget="1TiB", replan=False)
 step()
 lms.memory.reset_peak()
 before = lms.memory.bytes_in_use()

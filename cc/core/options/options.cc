@@ -158,15 +158,15 @@ std::vector<OptionSpec> AllSpecs() {
   std::vector<OptionSpec> specs = {
       {"dump_graphs", "str", "not given",
        "the path of a directory, which is made where it is missing ('~' is not expanded)"},
-      {"feedback", "bool", "True", "True or False"},
       {"memory_budget", "str or int", "'auto'",
        "'auto', 'min', a positive number of bytes, a size such as '6GiB' or '500 MB', or a percentage such as '60%'"},
       {"planner_seconds", "float", "1.0", "a number of seconds above 0 and below 3600"},
       {"profile", "bool or str", "'auto'",
        "'auto', 'none', or the path of a file that lms.calibrate() wrote ('~' is not expanded)"},
       {"recompute", "bool", "True", "True or False"},
+      {"reorder", "bool", "True", "True or False"},
+      {"replan", "bool", "True", "True or False"},
       {"safety_margin", "float", "0.05", "a share from 0 to below 1, for example 0.05"},
-      {"schedule", "bool", "True", "True or False"},
       {"strict", "bool", "False", "True or False"},
       {"unknown_dim", "int, dict or str", "not given",
        "a positive whole number, or one for each argument and dimension: {'images': 64, 'tokens:1': 128} or "
@@ -175,6 +175,14 @@ std::vector<OptionSpec> AllSpecs() {
   specs.insert(specs.end(), SwapOptionSpecs().begin(), SwapOptionSpecs().end());
   std::sort(specs.begin(), specs.end(), [](const OptionSpec& a, const OptionSpec& b) { return a.name < b.name; });
   return specs;
+}
+
+// What an option is called today that had another name before.
+const std::string& NameToday(const std::string& name) {
+  for (const RenamedOption& renamed : RenamedOptions()) {
+    if (name == renamed.before) return renamed.name;
+  }
+  return name;
 }
 
 std::string UnknownOption(const std::string& name) {
@@ -218,10 +226,16 @@ const std::vector<OptionSpec>& OptionSpecs() {
   return *specs;
 }
 
+const std::vector<RenamedOption>& RenamedOptions() {
+  static const auto* const renamed = new std::vector<RenamedOption>{{"feedback", "replan"}, {"schedule", "reorder"}};
+  return *renamed;
+}
+
 std::vector<std::string> ParseOptions(const OptionMap& map, Options* options, bool internal) {
   std::vector<std::string> problems;
   Options parsed;
-  for (const auto& [name, value] : map) {
+  for (const auto& [given, value] : map) {
+    const std::string& name = NameToday(given);
     std::string why = "is not accepted";
     bool good = true;
     if (name == "memory_budget") {
@@ -230,16 +244,16 @@ std::vector<std::string> ParseOptions(const OptionMap& map, Options* options, bo
       if (problem) why = *problem;
     } else if (name == "recompute") {
       good = AsBool(value, &parsed.recompute);
-    } else if (name == "schedule") {
-      good = AsBool(value, &parsed.schedule);
+    } else if (name == "reorder") {
+      good = AsBool(value, &parsed.reorder);
     } else if (name == "dump_graphs") {
       good = AsDirectory(value, &parsed.dump_graphs);
     } else if (name == "profile") {
       good = AsProfile(value, &parsed.profile);
     } else if (name == "time_ops" && std::holds_alternative<std::string>(value)) {
       parsed.time_ops = std::get<std::string>(value);
-    } else if (name == "feedback") {
-      good = AsBool(value, &parsed.feedback);
+    } else if (name == "replan") {
+      good = AsBool(value, &parsed.replan);
     } else if (name == "strict") {
       good = AsBool(value, &parsed.strict);
     } else if (name == "unknown_dim") {
@@ -285,10 +299,10 @@ std::vector<std::string> ParseOptions(const OptionMap& map, Options* options, bo
       if (spec.name == name) problems.push_back(name + "=" + Show(value) + " " + why + "; accepted: " + spec.accepted);
     }
   }
-  if (parsed.memory_budget.kind == Budget::Kind::kMin && !parsed.recompute && !parsed.schedule && !parsed.swap) {
+  if (parsed.memory_budget.kind == Budget::Kind::kMin && !parsed.recompute && !parsed.reorder && !parsed.swap) {
     problems.push_back(
-        "memory_budget='min' with recompute=False, schedule=False and swap=False leaves nothing to lower the peak "
-        "with; accepted: recompute=True, schedule=True, swap=True, or another budget");
+        "memory_budget='min' with recompute=False, reorder=False and swap=False leaves nothing to lower the peak "
+        "with; accepted: recompute=True, reorder=True, swap=True, or another budget");
   }
   const std::vector<std::string> contradictions = SwapContradictions(map, parsed);
   problems.insert(problems.end(), contradictions.begin(), contradictions.end());

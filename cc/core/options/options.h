@@ -40,14 +40,14 @@ struct Budget {
 struct Options {
   Budget memory_budget;
   bool recompute = true;  // rematerialization allowed
-  bool schedule = true;   // order of execution may be enforced where the budget needs it
+  bool reorder = true;    // order of execution may be enforced where the budget needs it
   bool swap = true;       // copying to another tier allowed, where there is one
   std::string swap_to =
       "host";                   // "host": a GPU's tensors to the host's memory; "disk", or a directory: to a file there
   UnknownDim unknown_dim;       // sizes of dimensions that the graph leaves unknown
   double planner_seconds = 1;   // upper bound on one step's planning time
   double safety_margin = 0.05;  // share of the activations' budget that the planner leaves unused
-  bool feedback = true;         // steps are measured, and planned again where they take more than the budget
+  bool replan = true;           // steps are measured, and planned again where they take more than the budget
   bool strict = false;          // a step whose budget cannot be met fails instead of running over it
   std::string dump_graphs;      // directory that the graph and the plan of each step are written to; "": none
   std::string profile;          // file of measured times; "": the device's own, "none": estimates alone
@@ -86,6 +86,14 @@ struct OptionSpec {
 };
 
 const std::vector<OptionSpec>& OptionSpecs();
+
+// An option that had another name, which is still read.
+struct RenamedOption {
+  std::string before;
+  std::string name;
+};
+
+const std::vector<RenamedOption>& RenamedOptions();
 
 // Fills *options from `map` (options not named keep their defaults) and returns every problem found, in the order of
 // the names; empty when all is well. *options is left untouched where there is a problem. `internal`: whether the map

@@ -116,7 +116,7 @@ const std::vector<OptionSpec>& SwapOptionSpecs() {
   static const auto* const specs = new std::vector<OptionSpec>{
       {"serialize_bytes", "str or int", "not given",
        "a number of bytes that is not negative, or a size such as '1GiB'"},
-      {"swap", "bool", "True", "True or False"},
+      {"swap", "bool", "True", "True, False or lms.SwapOptions"},
       {"swap_disk_limit", "str or int", "not given", bytes},
       {"swap_exclude", "list of str or str", "not given", scopes},
       {"swap_exclude_ops", "list of str or str", "not given", types},
@@ -190,8 +190,8 @@ std::vector<std::string> SwapContradictions(const OptionMap& map, const Options&
     if (std::find(types.begin(), types.end(), wanted) == types.end()) continue;
     problems.push_back("swap_include_ops and swap_exclude_ops both name '" + wanted + "': leave one of them out");
   }
-  if (options.serialize_bytes > 0 && !options.schedule) {
-    problems.push_back("serialize_bytes with schedule=False, which leaves all order as it is: set schedule=True");
+  if (options.serialize_bytes > 0 && !options.reorder) {
+    problems.push_back("serialize_bytes with reorder=False, which leaves all order as it is: set reorder=True");
   }
   return problems;
 }

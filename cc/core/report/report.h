@@ -50,7 +50,7 @@ struct PlannedStep {
   SwapLink link;   // usable(): swapping is allowed
   SwapRules rules;
   bool recompute = true;
-  bool schedule = true;
+  bool reorder = true;
   double safety_margin = 0;
 
   // That it takes itself, roughly.
@@ -117,7 +117,7 @@ struct Report {
   std::vector<Decision> decisions;
   std::vector<int64_t> timeline_before;  // bytes in use at each op, in schedule order
   std::vector<int64_t> timeline_after;
-  std::vector<int64_t> order_peaks_before;          // MemoryProfile::order_peaks: peak_before_bytes is the last
+  std::vector<int64_t> order_peaks_before;  // MemoryProfile::order_peaks: peak_before_bytes is the last
   std::vector<int64_t> order_peaks_after;
   std::vector<KeptTensors> kept;                    // largest first
   std::shared_ptr<const ReportDetails> details;     // null where there are none, or no longer (report_store.h)

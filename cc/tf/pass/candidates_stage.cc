@@ -18,7 +18,7 @@ void ImportAgain(const DeviceContext& context, const ReadStep& read, const Budge
   ImportedGraph* const imported = &candidates->imported;
   const std::vector<int> regions =
       RegionsAbove(context.item.graph, read.index, *imported, goal.least() ? 0 : goal.Limit());
-  const bool hold = read.index.frames() > 1 && context.options.schedule;
+  const bool hold = read.index.frames() > 1 && context.options.reorder;
   if (!hold && regions.size() == imported->regions.size()) return;
   candidates->status = ImportRegions(context.item, read.index, context.facts.sizes, regions, hold, imported,
                                      context.deadline(), context.device);

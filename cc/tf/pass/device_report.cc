@@ -209,7 +209,7 @@ void DeviceReport::Finish(Candidates candidates, const DevicePlan& planned) {
     step->link = candidates.swap.link;
     step->rules = candidates.swap.rules;
     step->recompute = context_.options.recompute;
-    step->schedule = context_.options.schedule;
+    step->reorder = context_.options.reorder;
     step->safety_margin = context_.options.safety_margin;
     report_.planned_step = std::move(step);
   });

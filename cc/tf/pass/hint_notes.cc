@@ -50,7 +50,7 @@ HintNotes CountTensors(const DeviceContext& context, const Candidates& candidate
     if (group.hint != Hint::kKeep) continue;
     for (const BufferId b : group.buffers) count(b);
   }
-  PlanState state(graph, context.options.schedule, candidates.swap.link);
+  PlanState state(graph, context.options.reorder, candidates.swap.link);
   const AppliedHints applied = ApplyHints(&state);
   for (const BufferId b : applied.evicted) count(b);
   std::vector<std::string> why_none(notes.hints.size());  // of a region's tensors
@@ -123,7 +123,7 @@ std::string HintsInTheWay(const DeviceContext& context, const BudgetGoal& goal, 
     Attempt first;
     first.restraint = restraint;
     StrategyOptions ways = StrategyFor(context, goal, candidates, first);
-    ways.order = context.options.schedule;
+    ways.order = context.options.reorder;
     MemGraph unhinted = candidates.imported.graph;
     hints.Lift(-1, &unhinted);
     const PlannerResult without = ChooseForLimit(unhinted, goal.Limit(), ways).planned;

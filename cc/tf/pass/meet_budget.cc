@@ -105,7 +105,7 @@ bool Tighten(const DeviceContext& context, const DevicePlan& planned, Restraint*
   const auto has = [&parts](Change kind) -> bool& { return parts[static_cast<int>(kind)]; };
   has(Change::kOrder) = planned.order_limit > 0;
   has(Change::kMoves) = std::any_of(plan.steps.begin(), plan.steps.end(), moves);
-  has(Change::kEdges) = context.options.schedule && restraint->Allows(Change::kEdges);
+  has(Change::kEdges) = context.options.reorder && restraint->Allows(Change::kEdges);
   has(Change::kSwaps) = !plan.swap_outs.empty();
   has(Change::kRecomputations) = !std::all_of(plan.steps.begin(), plan.steps.end(), moves);
   return restraint->Tighten(parts);
@@ -135,7 +135,7 @@ BudgetResult TryPlans(const DeviceContext& context, const ReadStep& read, const 
     if (!goal.Over() && !hinted) return End(BudgetOutcome::kFits, attempt);
     // Ops side by side may take more than one after the other: then the order at hand is what is enforced.
     const bool as_it_is = result.plan.empty() && strategy.order.empty();
-    if (as_it_is && !options.schedule && !least) {
+    if (as_it_is && !options.reorder && !least) {
       attempt.limit = result.peak_bytes - std::max<int64_t>(peak_before - result.peak_bytes, attempt.limit / 200);
       continue;
     }

@@ -335,7 +335,7 @@ bool LmsOptimizer::RecordSizes(const grappler::GrapplerItem& item, const std::de
                                   [](const Report& report) { return report.status == ReportStatus::kFailed; });
   if (!options_.record_sizes || failed) return changed;
   // What is measured of a step is told from its input pipeline's by what it takes.
-  const bool elements = changed && options_.feedback;
+  const bool elements = changed && options_.replan;
   std::vector<OpenSize> open;  // of all devices
   for (const Report& report : reports) open.insert(open.end(), report.open_sizes.begin(), report.open_sizes.end());
   if (open.empty() && !elements) return changed;

@@ -30,7 +30,7 @@ PlannerOptions PlannerFor(const DeviceContext& context, const BudgetGoal& goal, 
   const double work = (goal.least() ? kShareOfLeast : kShareOfPlan) * static_cast<double>(context.account.left());
   planner.work = std::max(static_cast<int64_t>(work), WorkForStep(options.planner_seconds) / kLeastShare);
   planner.recompute = options.recompute && restraint.Allows(Change::kRecomputations);
-  planner.move = options.schedule && restraint.Allows(Change::kMoves);
+  planner.move = options.reorder && restraint.Allows(Change::kMoves);
   if (restraint.Allows(Change::kSwaps)) planner.link = candidates.swap.link;
   planner.swap_rules = candidates.swap.rules;
   return planner;
@@ -44,7 +44,7 @@ StrategyOptions StrategyFor(const DeviceContext& context, const BudgetGoal& goal
   // What fits is changed as the hints ask for, and no further.
   const bool hinted = candidates.Hinted();
   const bool hints_alone = hinted && !goal.Over();
-  ways.order = context.options.schedule && attempt.restraint.MayOrder() && !hints_alone &&
+  ways.order = context.options.reorder && attempt.restraint.MayOrder() && !hints_alone &&
                (order_alone || attempt.number < (goal.least() ? 1 : 3));
   ways.order_alone = !hinted && (order_alone || attempt.number < (goal.least() ? 1 : 2));
   return ways;

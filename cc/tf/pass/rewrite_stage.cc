@@ -11,7 +11,7 @@ absl::Status Rewrite(const DeviceContext& context, const ReadStep& read, const C
   RewriteOptions ways;
   // What takes the place of a swapped tensor must wait until it is out, whatever else is enforced.
   ways.enforce_order =
-      (context.options.schedule && restraint.Allows(Change::kEdges)) || !planned.result.plan.swap_outs.empty();
+      (context.options.reorder && restraint.Allows(Change::kEdges)) || !planned.result.plan.swap_outs.empty();
   ways.order_limit_bytes = planned.order_limit;
   ways.deadline = context.deadline();
   ways.order_bytes = context.bounds().bytes / 4;

@@ -22,10 +22,10 @@ StrategyOptions Ways(const PlannedStep& step, double seconds) {
   StrategyOptions ways;
   ways.planner = PlannerOptionsFor(seconds);
   ways.planner.recompute = step.recompute;
-  ways.planner.move = step.schedule;
+  ways.planner.move = step.reorder;
   ways.planner.link = step.link;
   ways.planner.swap_rules = step.rules;
-  ways.order = step.schedule;
+  ways.order = step.reorder;
   return ways;
 }
 

@@ -10,12 +10,13 @@ import contextlib
 import logging
 import os
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 
 import tensorflow as tf
 
 from lms._control import swap as _swap
 from lms._settings import options as _options
+from lms._settings.swap_options import SwapOptions
 from lms._tf import context as _tf_context
 from lms._tf import entry as _tf_entry
 
@@ -42,29 +43,16 @@ def enable(
     memory_budget: str | int | None = None,
     *,
     recompute: bool | None = None,
-    schedule: bool | None = None,
-    swap: bool | None = None,
+    reorder: bool | None = None,
+    swap: bool | SwapOptions | None = None,
     swap_to: str | os.PathLike[str] | None = None,
     unknown_dim: int | str | Mapping[str, int] | None = None,
     planner_seconds: float | None = None,
     safety_margin: float | None = None,
     strict: bool | None = None,
-    feedback: bool | None = None,
+    replan: bool | None = None,
     dump_graphs: str | os.PathLike[str] | None = None,
     profile: bool | str | os.PathLike[str] | None = None,
-    swap_host_limit: str | int | None = None,
-    swap_disk_limit: str | int | None = None,
-    swap_out_bandwidth: str | float | None = None,
-    swap_in_bandwidth: str | float | None = None,
-    swap_tensors: int | None = None,
-    swap_least_gap: int | None = None,
-    swap_in_ahead: int | None = None,
-    swap_group: int | None = None,
-    swap_sync: str | None = None,
-    swap_include: str | Sequence[str] | None = None,
-    swap_exclude: str | Sequence[str] | None = None,
-    swap_include_ops: str | Sequence[str] | None = None,
-    swap_exclude_ops: str | Sequence[str] | None = None,
     serialize_bytes: str | int | None = None,
     **unknown: object,
 ) -> None:
@@ -85,10 +73,10 @@ def enable(
         included; "60%": of the step's own predicted activation peak, with what is resident
         on top; "min": the lowest peak that a plan can be found for.
       recompute: whether tensors may be dropped and computed again (default True).
-      schedule: whether the order of execution may be enforced where the budget needs it
+      reorder: whether the order of execution may be enforced where the budget needs it
         (default True).
       swap: whether tensors may be copied to another memory and back, where that is cheaper
-        than computing them again (default True).
+        than computing them again (default True); or lms.SwapOptions, which say how.
       swap_to: where to. "host" (default): a GPU's tensors to pinned memory of the host; on a
         CPU that is no other memory, and nothing is swapped. "disk": to a file in
         $LMS_SPILL_DIR, else $TMPDIR, else /var/tmp; or the path of a directory, with a slash in
@@ -104,35 +92,13 @@ def enable(
         (default 0.05).
       strict: whether a step fails where its budget cannot be met, rather than run over it
         (default False).
-      feedback: whether the second call of each function is measured, on a GPU those after it as
+      replan: whether the second call of each function is measured, on a GPU those after it as
         well, and the function planned again where it takes more than its budget (default True).
       dump_graphs: a directory that the graph of each step, and the plan that was applied to
         it, are written to as text, for the program lms-core (default: not given).
       profile: the file of measured times that operations are priced by. "auto" (default): the
         device's own, where lms.calibrate() has made it; "none" or False: estimates alone; or
         the path of a file.
-      swap_host_limit: the most pinned host memory that swapping may take, in bytes or as a text
-        such as "8GiB" (default: what TF_GPU_HOST_MEM_LIMIT_IN_MB and the machine leave).
-      swap_disk_limit: the most that the file may take, likewise (default: nine tenths of what
-        is free in its directory).
-      swap_out_bandwidth, swap_in_bandwidth: what the way out and the way back carry, in bytes
-        per second or as a text such as "3GB" (default: measured once, and kept).
-
-      The rest directs by hand what the planner decides by itself. "Operations" are counted in
-      the order of the schedule.
-
-      swap_tensors: the most tensors that are swapped (default -1: any number).
-      swap_least_gap: only tensors that nobody reads for so many operations (default 0).
-      swap_in_ahead: operations before its use at which a tensor is fetched back (default -1: as
-        many as its transfer takes).
-      swap_group: uses at most so many operations apart share one fetching back (default 0).
-      swap_sync: "out": the next operation waits until a tensor is out; "in": a tensor is
-        fetched back only when it is wanted; "both"; "none" (default).
-      swap_include: the name scopes, in a list or comma-separated, whose tensors alone are
-        swapped: "block1/conv" is anything made in that scope, wherever it is nested.
-      swap_exclude: name scopes whose tensors are not swapped.
-      swap_include_ops: types of operations, such as "Conv2D", whose tensors alone are swapped.
-      swap_exclude_ops: types of operations whose tensors are not swapped.
       serialize_bytes: operations whose results are at least so large run one after the other, in
         bytes or as a text such as "1GiB" (default 0: none have to).
 
@@ -174,29 +140,16 @@ def enabled(
     memory_budget: str | int | None = None,
     *,
     recompute: bool | None = None,
-    schedule: bool | None = None,
-    swap: bool | None = None,
+    reorder: bool | None = None,
+    swap: bool | SwapOptions | None = None,
     swap_to: str | os.PathLike[str] | None = None,
     unknown_dim: int | str | Mapping[str, int] | None = None,
     planner_seconds: float | None = None,
     safety_margin: float | None = None,
     strict: bool | None = None,
-    feedback: bool | None = None,
+    replan: bool | None = None,
     dump_graphs: str | os.PathLike[str] | None = None,
     profile: bool | str | os.PathLike[str] | None = None,
-    swap_host_limit: str | int | None = None,
-    swap_disk_limit: str | int | None = None,
-    swap_out_bandwidth: str | float | None = None,
-    swap_in_bandwidth: str | float | None = None,
-    swap_tensors: int | None = None,
-    swap_least_gap: int | None = None,
-    swap_in_ahead: int | None = None,
-    swap_group: int | None = None,
-    swap_sync: str | None = None,
-    swap_include: str | Sequence[str] | None = None,
-    swap_exclude: str | Sequence[str] | None = None,
-    swap_include_ops: str | Sequence[str] | None = None,
-    swap_exclude_ops: str | Sequence[str] | None = None,
     serialize_bytes: str | int | None = None,
     **unknown: object,
 ) -> Iterator[None]:
@@ -221,29 +174,16 @@ def rewriter_config(
     memory_budget: str | int | None = None,
     *,
     recompute: bool | None = None,
-    schedule: bool | None = None,
-    swap: bool | None = None,
+    reorder: bool | None = None,
+    swap: bool | SwapOptions | None = None,
     swap_to: str | os.PathLike[str] | None = None,
     unknown_dim: int | str | Mapping[str, int] | None = None,
     planner_seconds: float | None = None,
     safety_margin: float | None = None,
     strict: bool | None = None,
-    feedback: bool | None = None,
+    replan: bool | None = None,
     dump_graphs: str | os.PathLike[str] | None = None,
     profile: bool | str | os.PathLike[str] | None = None,
-    swap_host_limit: str | int | None = None,
-    swap_disk_limit: str | int | None = None,
-    swap_out_bandwidth: str | float | None = None,
-    swap_in_bandwidth: str | float | None = None,
-    swap_tensors: int | None = None,
-    swap_least_gap: int | None = None,
-    swap_in_ahead: int | None = None,
-    swap_group: int | None = None,
-    swap_sync: str | None = None,
-    swap_include: str | Sequence[str] | None = None,
-    swap_exclude: str | Sequence[str] | None = None,
-    swap_include_ops: str | Sequence[str] | None = None,
-    swap_exclude_ops: str | Sequence[str] | None = None,
     serialize_bytes: str | int | None = None,
     **unknown: object,
 ) -> _tf_entry.RewriterConfig:
@@ -261,29 +201,16 @@ def configure(
     memory_budget: str | int | None = None,
     *,
     recompute: bool | None = None,
-    schedule: bool | None = None,
-    swap: bool | None = None,
+    reorder: bool | None = None,
+    swap: bool | SwapOptions | None = None,
     swap_to: str | os.PathLike[str] | None = None,
     unknown_dim: int | str | Mapping[str, int] | None = None,
     planner_seconds: float | None = None,
     safety_margin: float | None = None,
     strict: bool | None = None,
-    feedback: bool | None = None,
+    replan: bool | None = None,
     dump_graphs: str | os.PathLike[str] | None = None,
     profile: bool | str | os.PathLike[str] | None = None,
-    swap_host_limit: str | int | None = None,
-    swap_disk_limit: str | int | None = None,
-    swap_out_bandwidth: str | float | None = None,
-    swap_in_bandwidth: str | float | None = None,
-    swap_tensors: int | None = None,
-    swap_least_gap: int | None = None,
-    swap_in_ahead: int | None = None,
-    swap_group: int | None = None,
-    swap_sync: str | None = None,
-    swap_include: str | Sequence[str] | None = None,
-    swap_exclude: str | Sequence[str] | None = None,
-    swap_include_ops: str | Sequence[str] | None = None,
-    swap_exclude_ops: str | Sequence[str] | None = None,
     serialize_bytes: str | int | None = None,
     **unknown: object,
 ) -> tf.compat.v1.ConfigProto:

@@ -11,7 +11,6 @@ from typing import Any
 
 import tensorflow as tf
 
-from lms import _native
 from lms._reports.report import Report, from_native
 from lms._settings import devices as _devices
 from lms._settings import options as _options
@@ -83,10 +82,7 @@ def gathered(
     memory_budget: str | int | None, options: Mapping[str, Any]
 ) -> dict[str, _options.OptionValue]:
     """The options in force, as of lms.enable()."""
-    names = [spec["name"] for spec in _native.option_specs()]
-    known = {name: options.get(name) for name in names}
-    unknown = {name: value for name, value in options.items() if name not in names}
-    return _options.gather({**known, "memory_budget": memory_budget}, unknown)
+    return _options.gather({"memory_budget": memory_budget}, options)
 
 
 def planned(

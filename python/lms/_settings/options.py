@@ -12,13 +12,19 @@ import math
 import numbers
 import operator
 import os
+import sys
+import warnings
 from collections.abc import Mapping
+from types import FrameType
 from typing import Union
 
 import numpy as np
 
 from lms import _native
 from lms._base.errors import OptionError
+from lms._settings.swap_options import NAMES as _SWAP_NAMES
+from lms._settings.swap_options import PREFIX as SWAP_PREFIX
+from lms._settings.swap_options import SwapOptions
 
 OptionValue = Union[bool, int, float, str]
 
@@ -34,7 +40,8 @@ def gather(given: Mapping[str, object], unknown: Mapping[str, object]) -> dict[s
 
     Args:
       given: the known options; None means not given.
-      unknown: keyword arguments that no signature names; reported as such.
+      unknown: keyword arguments that no signature names: names of before, which a warning tells,
+        or none at all, which is a problem.
     Raises:
       OptionError: with every problem.
     """
@@ -42,7 +49,8 @@ def gather(given: Mapping[str, object], unknown: Mapping[str, object]) -> dict[s
     options: dict[str, OptionValue] = {}
     specs = {spec["name"]: spec for spec in _native.option_specs()}
     variables: dict[str, str] = {}  # option -> the environment variable that it came from
-    for name, value in {**given, **unknown}.items():
+    named = _named(given, unknown, problems)
+    for name, value in {**dict.fromkeys(specs), **named}.items():
         spec = specs.get(name)
         if value is None and spec is not None:
             value = _from_environment(spec, problems)
@@ -66,6 +74,47 @@ def gather(given: Mapping[str, object], unknown: Mapping[str, object]) -> dict[s
     if problems:
         raise OptionError(problems)
     return options
+
+
+def _named(
+    given: Mapping[str, object], unknown: Mapping[str, object], problems: list[str]
+) -> dict[str, object]:
+    """What was given, by the names that options have today: those of SwapOptions as well."""
+    named: dict[str, object] = {}
+    renamed = _native.renamed_options()
+    for name, value in {**given, **unknown}.items():
+        if isinstance(value, SwapOptions):
+            named.update(value.named(), **{name: True})
+            continue
+        today = renamed.get(name, name)
+        instead = f"{today}=..."
+        if name in _SWAP_NAMES:
+            instead = f"swap=lms.SwapOptions({name[len(SWAP_PREFIX) :]}=...)"
+        elif name == today:
+            named[name] = value
+            continue
+        if value is None:
+            continue
+        if named.get(today) is not None:
+            problems.append(f"{name}={value!r} is given twice: leave it out, and keep {instead}")
+            continue
+        named[today] = value
+        _tell_name(f"{name}=...", instead)
+    return named
+
+
+def _tell_name(before: str, instead: str) -> None:
+    """Says that a name has changed, at the line outside of lms where it stands."""
+    level, frame = 1, sys._getframe()
+    while frame.f_back is not None and _is_ours(frame):
+        level, frame = level + 1, frame.f_back
+    text = f"lms: {before} is written {instead} now; the old name will go in the next version"
+    warnings.warn(text, FutureWarning, stacklevel=level)
+
+
+def _is_ours(frame: FrameType) -> bool:
+    name = frame.f_globals.get("__name__", "")
+    return name == "contextlib" or name.split(".")[0] == "lms"
 
 
 def show(options: Mapping[str, OptionValue]) -> str:
@@ -123,6 +172,10 @@ def _from_environment(spec: Mapping[str, str], problems: list[str]) -> OptionVal
     """The value of LMS_<NAME>, read as the option's type; None where it is not set."""
     variable = _variable(spec["name"])
     text = os.environ.get(variable, "").strip()
+    for before, name in _native.renamed_options().items():
+        if name == spec["name"] and not text and os.environ.get(_variable(before), "").strip():
+            _tell_name(_variable(before), variable)
+            text, variable = os.environ[_variable(before)].strip(), _variable(before)
     if not text:
         return None
     try:

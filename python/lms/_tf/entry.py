@@ -98,11 +98,10 @@ class Entry:
         for entry in config.custom_optimizers:
             if "unknown_dim" in entry.parameter_map:
                 self._named_sizes = entry.parameter_map["unknown_dim"].s.decode()
-        feedback = [
-            entry.parameter_map["feedback"].b if "feedback" in entry.parameter_map else True
+        self._feedback = any(
+            entry.parameter_map["replan"].b if "replan" in entry.parameter_map else True
             for entry in config.custom_optimizers
-        ]
-        self._feedback = any(feedback)
+        )
         self._problems: dict[bytes, list[str]] = {}
         self._called: dict[bytes, None] = {}
         given = [

@@ -66,8 +66,8 @@ bool DeviceOfSome(Mutation* mutation) {
 
 bool OddOption(Mutation* mutation) {
   static const auto* const names =
-      new std::vector<std::string>{"memory_budget",  "recompute",       "schedule",         "swap",
-                                   "swap_to",        "unknown_dim",     "safety_margin",    "feedback",
+      new std::vector<std::string>{"memory_budget",  "recompute",       "reorder",          "swap",
+                                   "swap_to",        "unknown_dim",     "safety_margin",    "replan",
                                    "strict",         "swap_host_limit", "swap_disk_limit",  "swap_tensors",
                                    "swap_least_gap", "swap_in_ahead",   "swap_group",       "swap_sync",
                                    "swap_include",   "swap_exclude",    "swap_include_ops", "serialize_bytes",

@@ -603,7 +603,7 @@ void AddOptions(Random* random, FuzzCase* fuzz_case) {
     if (random->OneIn(one_in)) Option(fuzz_case, name).set_b(value);
   };
   flag("recompute", 6, false);
-  flag("schedule", 6, false);
+  flag("reorder", 6, false);
   flag("swap", 6, false);
   flag("strict", 10, true);
   const auto& map = fuzz_case->config.parameter_map();
@@ -619,7 +619,7 @@ void AddOptions(Random* random, FuzzCase* fuzz_case) {
     if (map.count("swap_sync") == 0 && random->OneIn(6)) Option(fuzz_case, "swap_in_ahead").set_i(random->Below(5));
     if (random->OneIn(6)) Option(fuzz_case, "swap_group").set_i(random->Below(5));
   }
-  if (map.count("schedule") == 0 && random->OneIn(10))
+  if (map.count("reorder") == 0 && random->OneIn(10))
     Option(fuzz_case, "serialize_bytes").set_i(1 << random->Below(20));
   if (random->OneIn(5)) Option(fuzz_case, "unknown_dim").set_i(1 + random->Below(1000));
   if (random->OneIn(10)) Option(fuzz_case, "safety_margin").set_f(0.5F);

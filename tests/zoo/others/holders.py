@@ -52,7 +52,7 @@ def main() -> None:
     watch = Holding(args.step)
     if args.budget is None:
         catalogue.make(args.name).run(watch)
-    with lms.enabled(args.budget or "1TiB", feedback=False):
+    with lms.enabled(args.budget or "1TiB", replan=False):
         catalogue.make(args.name).run(watch if args.budget else Watch())
     report = child.largest(lms.reports())
     if report is None:

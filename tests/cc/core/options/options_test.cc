@@ -31,7 +31,7 @@ TEST(Options, NothingGivenIsTheDefaults) {
   EXPECT_TRUE(ParseOptions({}, &options).empty());
   EXPECT_EQ(options.memory_budget.kind, Kind::kAuto);
   EXPECT_TRUE(options.recompute);
-  EXPECT_TRUE(options.schedule);
+  EXPECT_TRUE(options.reorder);
   EXPECT_FALSE(options.strict);
   EXPECT_EQ(options.unknown_dim.everywhere, 0);
   EXPECT_TRUE(options.unknown_dim.named.empty());
@@ -71,7 +71,7 @@ TEST(Options, WrongBudgets) {
 TEST(Options, TheOthers) {
   Options options;
   EXPECT_TRUE(ParseOptions({{"recompute", false},
-                            {"schedule", false},
+                            {"reorder", false},
                             {"strict", true},
                             {"unknown_dim", int64_t{64}},
                             {"planner_seconds", int64_t{2}},
@@ -80,7 +80,7 @@ TEST(Options, TheOthers) {
                            &options)
                   .empty());
   EXPECT_FALSE(options.recompute);
-  EXPECT_FALSE(options.schedule);
+  EXPECT_FALSE(options.reorder);
   EXPECT_TRUE(options.strict);
   EXPECT_EQ(options.unknown_dim.everywhere, 64);
   EXPECT_EQ(options.planner_seconds, 2);
@@ -135,14 +135,22 @@ TEST(Options, AllProblemsAtOnceAndNothingTaken) {
   EXPECT_EQ(options.unknown_dim.everywhere, 7);
 }
 
+TEST(Options, NamesOfBeforeAreRead) {
+  Options options;
+  EXPECT_TRUE(ParseOptions({{"schedule", false}, {"feedback", false}}, &options).empty());
+  EXPECT_FALSE(options.reorder);
+  EXPECT_FALSE(options.replan);
+  const std::vector<std::string> problems = ParseOptions({{"schedule", std::string("yes")}}, &options);
+  ASSERT_EQ(problems.size(), 1u);
+  EXPECT_EQ(problems[0].rfind("reorder='yes'", 0), 0u) << problems[0];
+}
+
 TEST(Options, TheLeastPeakNeedsAMeans) {
   Options options;
-  const auto problems = [&](bool recompute, bool schedule, bool swap) {
-    return ParseOptions({{"memory_budget", std::string("min")},
-                         {"recompute", recompute},
-                         {"schedule", schedule},
-                         {"swap", swap}},
-                        &options)
+  const auto problems = [&](bool recompute, bool reorder, bool swap) {
+    return ParseOptions(
+               {{"memory_budget", std::string("min")}, {"recompute", recompute}, {"reorder", reorder}, {"swap", swap}},
+               &options)
         .size();
   };
   EXPECT_EQ(problems(false, false, false), 1u);

@@ -150,7 +150,7 @@ TEST(SwapOptions, Contradictions) {
   EXPECT_TRUE(Problems({{"swap_include", Text("a")}, {"swap_exclude", Text("a/b,a2")}}).empty());
   EXPECT_NE(only({{"swap_include_ops", Text("Relu")}, {"swap_exclude_ops", Text("Add,Relu")}}).find("both name 'Relu'"),
             Text::npos);
-  EXPECT_NE(only({{"serialize_bytes", int64_t{5}}, {"schedule", false}}).find("set schedule=True"), Text::npos);
+  EXPECT_NE(only({{"serialize_bytes", int64_t{5}}, {"reorder", false}}).find("set reorder=True"), Text::npos);
 }
 
 TEST(SwapOptions, EverySpecIsParsedAndInOrder) {
