@@ -25,6 +25,7 @@
 #include "cc/core/options/session_sizes.h"
 #include "cc/core/profile/profile_file.h"
 #include "cc/core/report/planned_reports.h"
+#include "cc/core/report/planning_now.h"
 #include "cc/core/report/report.h"
 #include "cc/core/report/report_store.h"
 #include "cc/core/spill/spill_measure.h"
@@ -53,6 +54,12 @@ std::vector<std::map<std::string, std::string>> OptionSpecs() {
         {{"name", spec.name}, {"type", spec.type}, {"default", spec.default_value}, {"accepted", spec.accepted}});
   }
   return specs;
+}
+
+py::object PlanningNow() {
+  const std::optional<lms::PlanningNow> now = lms::PlanningMark::First();
+  if (!now) return py::none();
+  return py::make_tuple(now->function, now->operations, now->stage, now->seconds);
 }
 
 std::map<std::string, std::string> RenamedOptions() {
@@ -345,6 +352,7 @@ PYBIND11_MODULE(_native, m) {
   m.def("build_facts", &lms::BuildFacts);
   m.def("registration", [] { return lms::IsTheOneRegistered() ? "registered" : "duplicate"; });
   m.def("option_specs", &OptionSpecs);
+  m.def("planning_now", &PlanningNow);
   m.def("renamed_options", &RenamedOptions);
   m.def("check_options", &CheckOptions, py::arg("options"));
   m.def("parse_bytes", &lms::ParseBytes, py::arg("text"));

@@ -5,6 +5,9 @@ from typing import Any
 def build_facts() -> dict[str, str]: ...
 def registration() -> str: ...
 def option_specs() -> list[dict[str, str]]: ...
+def planning_now() -> tuple[str, int, str, float] | None:
+    """Function, operations, stage and seconds of what is being planned; None: nothing is."""
+
 def renamed_options() -> dict[str, str]:
     """Names that options had before, and have now."""
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "cc/core/base/fault_injection.h"
+#include "cc/core/report/planning_now.h"
 
 namespace lms {
 
@@ -15,6 +16,7 @@ void NoteTooMuch(const TooMuch& why, Report* report) {
 void StageWatch::Enter(const std::string& stage) {
   NoteTime();
   report_.stage = stage;
+  PlanningMark::Enter(stage);
   FailIfInjected(stage);
   deadline_.Check();
 }

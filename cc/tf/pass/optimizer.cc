@@ -10,6 +10,7 @@
 #include "cc/core/base/words.h"
 #include "cc/core/options/session_sizes.h"
 #include "cc/core/report/planned_reports.h"
+#include "cc/core/report/planning_now.h"
 #include "cc/core/report/report_store.h"
 #include "cc/core/report/stage_watch.h"
 #include "cc/tf/graph/graph_bounds.h"
@@ -285,6 +286,7 @@ bool LmsOptimizer::Act(grappler::Cluster* cluster, const grappler::GrapplerItem&
       // A random operation must not begin anew when the next call is planned anew.
       options_.record_sizes = options_.record_sizes && (keep_random_.empty() || CanKeepState(item.graph));
       if (!session_.empty() && options_.unknown_dim.everywhere == 0) AddSessionSizes(session_, &options_.unknown_dim);
+      const PlanningMark mark(item.id, item.graph.node_size());
       StageWatch stages(Deadline(GraphBounds(options_.planner_seconds).DeadlineSeconds()), &reports->back());
       changed = Rewrite(options_, cluster, item, config_proto_, output, &stages, reports);
     } else {

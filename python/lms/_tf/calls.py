@@ -16,6 +16,7 @@ Relies on this:
 from __future__ import annotations
 
 import collections
+import contextlib
 import functools
 import threading
 import weakref
@@ -25,6 +26,7 @@ import tensorflow as tf
 
 from lms import _native
 from lms._base.failure import fail_if_injected, shielded
+from lms._base.planning_note import noted
 from lms._learnt import feedback as _feedback
 from lms._tf import link as _tf_link
 from lms._tf.arguments import batch_bytes, open_sizes, update_sizes
@@ -45,6 +47,7 @@ class _Call:
     def __init__(self, entry: Entry | None):
         self.entry = entry
         self.told = Told()
+        self.first = False  # of its function: it may be planned
 
     def tell(self, **parts: str) -> None:
         self.told = self.told._replace(**parts)
@@ -91,7 +94,7 @@ def _begin(
 ) -> _feedback.Step | None:
     """Notes what the call tells of its function; the step that is measured with it, if any."""
     known, sizes, recorded = None, "", ""
-    entry.note_call(name)
+    call.first = entry.note_call(name)
     with shielded("swap link"):
         fail_if_injected("swap link")
         if entry.swaps:
@@ -158,7 +161,8 @@ def _wrap_call_function(original: Any) -> Any:
         _in_flight.append(None)
         try:
             measured = _begin(self, call, entry, name, tensor_inputs)
-            outputs = run(self, call, name, tensor_inputs, num_outputs)
+            with noted() if call.first else contextlib.nullcontext():
+                outputs = run(self, call, name, tensor_inputs, num_outputs)
         except BaseException:
             _end(measured, returned=False)
             raise

@@ -114,9 +114,12 @@ class Entry:
         """The names of the functions called under this entry, as far as they are remembered."""
         return list(self._called)
 
-    def note_call(self, name: bytes) -> None:
-        if name not in self._called and len(self._called) < KNOWN_FUNCTIONS:
+    def note_call(self, name: bytes) -> bool:
+        """Whether it is the first one that is remembered of this function."""
+        first = name not in self._called and len(self._called) < KNOWN_FUNCTIONS
+        if first:
             self._called[name] = None
+        return first
 
     def merge(
         self, config: tf.compat.v1.ConfigProto, told: Told = _NOTHING
