@@ -1,4 +1,4 @@
-"""What a type checker makes of programs that use lms: mypy reads it in `./run lint`, nothing runs."""
+"""What a type checker makes of programs that use lms: mypy reads it in ./run lint, nothing runs."""
 
 from __future__ import annotations
 
