@@ -68,10 +68,11 @@ def enable(
 
     Args:
       memory_budget: what the device may hold at the step's peak.
-        "auto" (default): a GPU's limit less what is in use, or the memory that the process
-        may have on a CPU; a number of bytes or a text such as "6GiB": the total, weights
-        included; "60%": of the step's own predicted activation peak, with what is resident
-        on top; "min": the lowest peak that a plan can be found for.
+        "auto" (default): what the device has. Of a GPU that is its limit less what is in use;
+        of a CPU what the process may still take. A number of bytes or a text such as "6GiB": a
+        total, weights included. "60%": that share of what the step's activations are predicted
+        to take at their peak; weights and inputs come on top. "min": the lowest peak that a
+        plan can be found for.
       recompute: whether tensors may be dropped and computed again (default True).
       reorder: whether the order of execution may be enforced where the budget needs it
         (default True).
@@ -81,11 +82,11 @@ def enable(
         CPU that is no other memory, and nothing is swapped. "disk": to a file in
         $LMS_SPILL_DIR, else $TMPDIR, else /var/tmp; or the path of a directory, with a slash in
         it. The file has no name and is gone when the process ends.
-      unknown_dim: the sizes to plan for where a function leaves dimensions unknown: one
-        number for all, or by argument and dimension, {"images": 64, "tokens:1": 128} or
-        "images=64, tokens:1=128"; dimension 0 where none is named; "" is all others. An
-        argument's name is that of the function's parameter. What is not said here is taken
-        from the calls and their datasets, which is enough as a rule (default: not given).
+      unknown_dim: the sizes to plan for where a function leaves dimensions unknown. They are
+        taken from the calls and their datasets as a rule, so you need not give them. One number
+        is for all; {"images": 64, "tokens:1": 128} or "images=64, tokens:1=128" is by argument
+        and dimension. An argument is named as the function's parameter, the dimension is 0 where
+        none is named, and "" is all others (default: not given).
       planner_seconds: how much the planner may search, in work that takes about as long on a
         processor of 2.3 GHz and is counted: plans are the same on any machine (default 1.0).
       safety_margin: the share of the activations' budget that the plan leaves unused
