@@ -37,13 +37,13 @@ def in_a_line(report: Report) -> str:
         took = "took" if peak else "is predicted to take"
         return (
             f"this fit {took} {format_bytes(peak or report.peak_after_bytes)} at its peak; stock "
-            f"TensorFlow is predicted to take {format_bytes(report.peak_before_bytes)}. {budget} "
+            f"TensorFlow is predicted to take {_stock_peak(report)}. {budget} "
             f"lms added about {report.predicted_time_overhead:.1%} of time."
         )
     if report.status == "fits":
         return (
-            f"nothing had to be changed: the step is predicted to take "
-            f"{format_bytes(report.peak_before_bytes)} at its peak. {budget}"
+            f"nothing had to be changed: the step is predicted to take {_stock_peak(report)} at "
+            f"its peak. {budget}"
         )
     if report.status == "infeasible":
         return (
@@ -52,6 +52,10 @@ def in_a_line(report: Report) -> str:
             "says what to do."
         )
     return f"nothing was changed: {report.reason}"
+
+
+def _stock_peak(report: Report) -> str:
+    return format_peak(report.peak_before_bytes, report.usual_peak_before_bytes)
 
 
 def _state(about_a_step: bool = False) -> str:
@@ -98,8 +102,8 @@ def _rewritten(report: Report) -> list[str]:
     parts = [
         f"The step {report.function} was changed to need less memory: its predicted peak is "
         f"{format_peak(report.peak_after_bytes, report.usual_peak_after_bytes)} instead of "
-        f"{format_peak(report.peak_before_bytes, report.usual_peak_before_bytes)}, and the budget "
-        f"is {format_bytes(report.budget_bytes)}. It is predicted to take "
+        f"{_stock_peak(report)}, and the budget is "
+        f"{format_bytes(report.budget_bytes)}. It is predicted to take "
         f"{report.predicted_time_overhead:.1%} more time."
     ]
     if report.measured_peak_bytes:
@@ -119,10 +123,9 @@ def _rewritten(report: Report) -> list[str]:
 
 
 def _fits(report: Report) -> list[str]:
-    peak = format_peak(report.peak_before_bytes, report.usual_peak_before_bytes)
     return [
         f"The step {report.function} was left as it is, because it fits: its predicted peak is "
-        f"{peak}, and the budget is {format_bytes(report.budget_bytes)}.",
+        f"{_stock_peak(report)}, and the budget is {format_bytes(report.budget_bytes)}.",
         "If memory runs out all the same, or to make room for a larger batch, ask for less, such "
         'as memory_budget="60%" of what its activations take.',
     ]
