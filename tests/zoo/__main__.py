@@ -68,7 +68,8 @@ was in use before, the highest of the steps after the last plan, but for those i
 is called for the first time, over that; up to 1.02 counts as kept. A step begins when its input
 pipeline has filled its buffers.
 "measured/predicted": the same over the predicted peak, which is that of the order that takes most.
-"warned": the report says that sizes are not known. Options are the default ones, feedback included.
+"warned": the report says that sizes are not known. Options are the default ones: steps are planned
+again where they take more than the budget.
 
 An instance of a function runs in one of several orders, and a report foretells the peak of each
 (`order_peaks`). So predictions are counted in three ways: the highest over the highest measured; of
