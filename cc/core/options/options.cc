@@ -178,7 +178,7 @@ std::vector<OptionSpec> AllSpecs() {
 }
 
 // What an option is called today that had another name before.
-const std::string& NameToday(const std::string& name) {
+std::string NameToday(const std::string& name) {
   for (const RenamedOption& renamed : RenamedOptions()) {
     if (name == renamed.before) return renamed.name;
   }
@@ -235,7 +235,7 @@ std::vector<std::string> ParseOptions(const OptionMap& map, Options* options, bo
   std::vector<std::string> problems;
   Options parsed;
   for (const auto& [given, value] : map) {
-    const std::string& name = NameToday(given);
+    const std::string name = NameToday(given);
     std::string why = "is not accepted";
     bool good = true;
     if (name == "memory_budget") {
