@@ -223,6 +223,10 @@ def _judge_difference(
     outcome.found(kind, f"{rest} (stock repeats that in {count} more runs)")
 
 
+# What a report says where it knows nothing of what is held somewhere: there is no budget to keep.
+_NO_PROMISE = ("is not predicted", "is neither predicted")
+
+
 def _judge_reports(step: Step, ours: Run, outcome: Outcome) -> None:
     reports = lms.reports()
     for report in reports:
@@ -247,7 +251,8 @@ def _judge_reports(step: Step, ours: Run, outcome: Outcome) -> None:
     outcome.kinds = tuple(sorted({decision["kind"] for decision in last.decisions}))
     if last.status == "infeasible" and last.min_budget_bytes < last.peak_before_bytes:
         outcome.least = last.min_budget_bytes
-    judged = last.status in ("rewritten", "fits") and not ours.error
+    promised = not any(said in text for text in last.warnings for said in _NO_PROMISE)
+    judged = last.status in ("rewritten", "fits") and not ours.error and promised
     rises = ours.quiet or ours.rises[1:]
     if judged and rises and _as_planned_for(step.spec, outcome.options):
         measured = last.resident_bytes + min(rises)
