@@ -74,17 +74,21 @@ std::string MeansInWords(const Plan& plan, const Report& report) {
 }
 
 std::string Reason(const AppliedPlan& applied, const GraphIndex& index, const Report& report) {
-  const std::string edges = Counted(static_cast<int64_t>(applied.result.order_edges.size()), "control edge");
+  const auto edges = static_cast<int64_t>(applied.result.order_edges.size());
+  const std::string held = edges == 0 ? "" : ", held by " + Counted(edges, "control edge") + ",";
+  const bool apart = !applied.graph.holds.empty();  // iterations
   std::string reason;
-  if (applied.planned.plan.empty()) {
-    reason = "another order of the same operations, held by " + edges + ", lowers";
+  if (!applied.planned.plan.empty()) {
+    reason =
+        MeansInWords(applied.planned.plan, report) + (applied.ordered ? " in another order" + held : "") + " lower";
+  } else if (edges == 0 && apart) {
+    reason = "keeping iterations of loops apart lowers";
   } else {
-    reason = MeansInWords(applied.planned.plan, report) +
-             (applied.ordered ? " in another order, held by " + edges + "," : "") + " lower";
+    reason = "another order of the same operations" + held + " lowers";
   }
   return reason + " the predicted peak from " + FormatBytes(report.peak_before_bytes) + " to " +
          FormatBytes(report.peak_after_bytes) + Where(index, applied.graph) +
-         (applied.graph.holds.empty() ? "" : "; iterations of loops wait for the end of the one before");
+         (apart ? "; iterations of loops wait for the end of the one before" : "");
 }
 
 }  // namespace
