@@ -33,6 +33,7 @@ def test_nothing_grows_in_many_steps(program: str) -> None:
     assert all(more <= 0 for more in growth.values()), found
 
 
+@pytest.mark.slow
 def test_a_step_without_device_memory_says_so_and_keeps_none() -> None:
     found = run("no_memory_on_the_device", memory_mb=24)
     check(found)
@@ -58,6 +59,7 @@ def test_a_cancelled_step_keeps_nothing() -> None:
     assert sum("before it was started" not in error[1] for error in found["errors"] if error) >= 3
 
 
+@pytest.mark.slow
 def test_without_pinned_memory_the_error_names_what_to_set() -> None:
     found = run("no_pinned_memory", memory_mb=64, pinned_mb=2)
     check(found)

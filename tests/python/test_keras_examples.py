@@ -8,6 +8,7 @@ import tensorflow as tf
 from keras_forms import BATCH, INPUT, WIDTH, dense, fit
 
 layers = keras.layers
+pytestmark = pytest.mark.slow
 
 
 def stack(inputs, outputs, depth=5, activation="leaky_relu"):
