@@ -36,7 +36,7 @@ def in_a_line(report: Report) -> str:
         peak = report.measured_peak_bytes
         took = "took" if peak else "is predicted to take"
         return (
-            f"this fit {took} {format_bytes(peak or report.peak_after_bytes)} at its peak; stock "
+            f"a training step {took} {format_bytes(peak or report.peak_after_bytes)} at its peak; stock "
             f"TensorFlow is predicted to take {_stock_peak(report)}. {budget} "
             f"lms added about {report.predicted_time_overhead:.1%} of time."
         )
