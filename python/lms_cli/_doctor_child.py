@@ -158,6 +158,7 @@ def _tensorflow_checks(tf: Any) -> Iterator[Check]:
 
 def _variable_checks() -> Iterator[Check]:
     import difflib
+    import warnings
 
     import lms
     from lms import _native
@@ -165,9 +166,15 @@ def _variable_checks() -> Iterator[Check]:
 
     group = "environment"
     names = {"LMS_" + spec["name"].upper(): spec["name"] for spec in _native.option_specs()}
+    renamed = {
+        "LMS_" + before.upper(): "LMS_" + today.upper()
+        for before, today in _native.renamed_options().items()
+    }
     problems: tuple[str, ...] = ()
     try:
-        _options.gather(dict.fromkeys(names.values()), {})
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)  # told below
+            _options.gather(dict.fromkeys(names.values()), {})
     except lms.OptionError as error:
         problems = error.problems
     for problem in problems:
@@ -179,7 +186,12 @@ def _variable_checks() -> Iterator[Check]:
         value = f"{os.environ[name]!r}"
         if name in names:
             if not any(name in problem for problem in problems):
-                yield Check(group, name, OK, f"{value}: lms.enable()'s {names[name]}")
+                yield Check(group, name, OK, f"{value}: the option {names[name]}")
+        elif name in renamed:
+            yield Check(
+                *(group, name, WARNING, f"{value}: read in this version, and not in the next"),
+                f"call it {renamed[name]}",
+            )
         elif name in _OTHER_VARIABLES:
             yield Check(group, name, OK, value)
         else:
@@ -190,7 +202,7 @@ def _variable_checks() -> Iterator[Check]:
             )
     if not found:
         yield Check(group, "LMS_*", OK, "none set")
-    for name in names:  # the self-test is of lms, not of these
+    for name in (*names, *renamed):  # the self-test is of lms, not of these
         os.environ.pop(name, None)
 
 

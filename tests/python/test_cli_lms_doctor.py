@@ -58,6 +58,7 @@ def test_what_stands_in_the_way(tmp_path):
         *("doctor", "--no-self-test"),
         LMS_MEMORY_BUDGET="6 bananas",
         LMS_SWAP_TWO="disk",
+        LMS_SCHEDULE="off",
         TF_XLA_FLAGS="--tf_xla_auto_jit=2",
         LMS_SPILL_DIR=str(tmp_path / "none"),
         TF_GPU_HOST_MEM_LIMIT_IN_MB="plenty",
@@ -67,6 +68,8 @@ def test_what_stands_in_the_way(tmp_path):
     assert wrong["LMS_*"]["status"] == "problem" and "bananas" in wrong["LMS_*"]["text"]
     assert wrong["LMS_SWAP_TWO"]["status"] == "warning"
     assert wrong["LMS_SWAP_TWO"]["fix"] == "did you mean LMS_SWAP_TO?"
+    assert wrong["LMS_SCHEDULE"]["status"] == "warning"
+    assert wrong["LMS_SCHEDULE"]["fix"] == "call it LMS_REORDER"
     assert wrong["TF_XLA_FLAGS"]["status"] == "problem" and "unset" in wrong["TF_XLA_FLAGS"]["fix"]
     assert wrong['swap_to="disk"']["status"] == "warning"
     assert wrong["TF_GPU_HOST_MEM_LIMIT_IN_MB"]["status"] == "problem"
