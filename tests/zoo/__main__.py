@@ -49,7 +49,7 @@ asks for the least peak found, and its budget is the one to ask for in bytes to 
 the margin of 5% that all budgets have. "measured/budget" is the allocator's peak in the last step
 above what was in use before it, over that; met is 1.000 or less. "measured/predicted" is the same
 over the predicted peak. Options are the default ones: where a step is measured to be over its
-budget, feedback plans again, and three more steps follow ("planned 2 times"). "first step": of
+budget, it is planned again, and three more steps follow ("planned 2 times"). "first step": of
 the budget, the step that made the (first) plan. "planning s": of all that lms does, for one
 optimisation.
 """
