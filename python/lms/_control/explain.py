@@ -37,7 +37,7 @@ def in_a_line(report: Report) -> str:
         took = "took" if peak else "is predicted to take"
         taken = format_bytes(peak or report.peak_after_bytes)
         return (
-            f"a training step {took} {taken} at its peak; stock "
+            f"a step {took} {taken} at its peak; stock "
             f"TensorFlow is predicted to take {_stock_peak(report)}. {budget} "
             f"lms added about {report.predicted_time_overhead:.1%} of time."
         )
