@@ -28,7 +28,7 @@ struct MemoryProfile {
   std::vector<int64_t> step_bytes;     // per plan step, likewise
   std::vector<int64_t> swap_in_bytes;  // per swap-in of the plan, when it has begun
   std::vector<OpId> order;             // in which the ops ran, where it is not that of the graph
-  std::vector<int64_t> order_peaks;    // peak_bytes of each order that was looked at, lowest first; empty: of this alone
+  std::vector<int64_t> order_peaks;  // peak_bytes of each order that was looked at, lowest first; empty: of this alone
 
   // Bytes in use at one op after the other, as they ran.
   std::vector<int64_t> Timeline() const;
