@@ -34,7 +34,7 @@ CASES = HERE / "cases"
 PLACE = ROOT / "build" / "fuzz"
 GRAPHS = ROOT / "build" / "asan" / "tests" / "cc" / "lms_fuzz_graphs"
 SILENCE = 300  # seconds without a word, after which a worker counts as hung
-APART = ("budget", "leak", "details")  # kept apart: nothing that training sees
+APART = ("budget", "budget-warned", "leak", "details")  # kept apart: nothing that training sees
 MOST_STORED = 20  # cases of one kind in one run
 
 sys.path.insert(0, str(HERE))

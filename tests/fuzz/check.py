@@ -31,7 +31,8 @@ REPEATS_SECONDS = 20.0
 TOLERANCE = 1.02  # measured peak over budget, and by more than these bytes:
 WORKSPACE = 16 << 10  # kernels' own, which lms does not model
 MOST_LEAKED = 4 << 10
-APART = ("budget", "leak", "details")  # causes outside of lms, or nothing that training sees
+# Causes outside of lms, or nothing that training sees.
+APART = ("budget", "budget-warned", "leak", "details")
 HARD = ("bits", "error", "failed", "claim", "status")  # findings that are wrong in any case
 
 
@@ -39,8 +40,9 @@ HARD = ("bits", "error", "failed", "claim", "status")  # findings that are wrong
 class Outcome:
     """Of one program under one set of options.
 
-    `finding`: "" or one of HARD, or "budget" where the measured peak is above the budget,
-    or "leak", or "details" where those of a report do not add up.
+    `finding`: "" or one of HARD, or "budget" where the measured peak is above the budget
+    ("budget-warned": the report says that something held is not predicted), or "leak", or
+    "details" where those of a report do not add up.
     `status`: of the last report on the step, "unseen" where there is none, "invalid"
     where the program cannot be traced, "raises" where stock raises. `excess`: measured peak over
     budget.
@@ -251,15 +253,15 @@ def _judge_reports(step: Step, ours: Run, outcome: Outcome) -> None:
     outcome.kinds = tuple(sorted({decision["kind"] for decision in last.decisions}))
     if last.status == "infeasible" and last.min_budget_bytes < last.peak_before_bytes:
         outcome.least = last.min_budget_bytes
-    promised = not any(said in text for text in last.warnings for said in _NO_PROMISE)
-    judged = last.status in ("rewritten", "fits") and not ours.error and promised
+    judged = last.status in ("rewritten", "fits") and not ours.error
     rises = ours.quiet or ours.rises[1:]
     if judged and rises and _as_planned_for(step.spec, outcome.options):
         measured = last.resident_bytes + min(rises)
         outcome.excess = measured / last.budget_bytes
         if outcome.excess > TOLERANCE and measured - last.budget_bytes > WORKSPACE:
+            warned = any(said in text for text in last.warnings for said in _NO_PROMISE)
             outcome.found(
-                "budget",
+                "budget-warned" if warned else "budget",
                 f"{last.status}: measured {measured}, budget {last.budget_bytes}, predicted "
                 f"{last.peak_after_bytes}, resident {last.resident_bytes}; "
                 f"warnings {len(last.warnings)}",

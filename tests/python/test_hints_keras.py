@@ -30,15 +30,7 @@ def model_and_step(depth: int = 4):
         )
         y = block(y)
     model = keras.Model(x, keras.layers.Dense(1, name="head")(y), name=f"hinted{next(_names)}")
-    data = inputs()
-
-    def step():
-        with tf.GradientTape() as tape:
-            loss = tf.reduce_mean(model(data, training=True) ** 2)
-        descend(tape, loss, model.trainable_variables)
-        return loss
-
-    return model, step
+    return model, step_of(model)
 
 
 def test_layers_by_name():

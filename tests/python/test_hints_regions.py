@@ -159,18 +159,23 @@ def test_hints_in_functions_that_are_called():
     assert len(recomputed(report)) >= 4
 
 
+def trained_once(layers, x):
+    with tf.GradientTape() as tape:
+        y = x
+        for layer in layers:
+            y = lms.recompute(tf.tanh(tf.matmul(y, layer)))
+        loss = tf.reduce_mean(y * y)
+    descend(tape, loss, layers)
+    return loss
+
+
 def test_hints_in_a_training_loop():
     layers, x = weights(6), inputs()
 
     def step():
         loss = tf.constant(0.0)
         for _ in tf.range(3):
-            with tf.GradientTape() as tape:
-                y = x
-                for layer in layers:
-                    y = lms.recompute(tf.tanh(tf.matmul(y, layer)))
-                loss = tf.reduce_mean(y * y)
-            descend(tape, loss, layers)
+            loss = trained_once(layers, x)
         return loss
 
     report = verified(step)
@@ -184,12 +189,7 @@ def test_hints_in_a_branch():
     def step(flag):
         loss = tf.constant(0.0)
         if flag > 0:
-            with tf.GradientTape() as tape:
-                y = x
-                for layer in layers:
-                    y = lms.recompute(tf.tanh(tf.matmul(y, layer)))
-                loss = tf.reduce_mean(y * y)
-            descend(tape, loss, layers)
+            loss = trained_once(layers, x)
         return loss
 
     function = named(step)

@@ -211,6 +211,10 @@ def test_swap_options_say_how_and_that():
         "swap_disk_limit": "8GiB",
         "swap_sync": "out",
     }
+    with pytest.raises(lms.OptionError, match="swap_tensors=4 is given twice"):
+        lms.enable(swap_tensors=4, swap=lms.SwapOptions(tensors=3))
+    with pytest.raises(lms.OptionError, match="recompute=SwapOptions"):  # is no truth value
+        lms.enable(recompute=lms.SwapOptions())
     with pytest.raises(lms.OptionError, match="swap_sync='often'"):
         lms.enable(swap=lms.SwapOptions(sync="often"))
 

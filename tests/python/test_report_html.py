@@ -1,8 +1,4 @@
-"""The HTML page of a report: what it is made of, and what it does in a real browser.
-
-The browser is the system's Chromium, driven by playwright, which downloads nothing. Without one
-of the two, the tests that need them are skipped.
-"""
+"""The HTML page of a report: what it is made of, and what it says in a real browser."""
 
 from __future__ import annotations
 
@@ -13,19 +9,17 @@ import hashlib
 import json
 import pathlib
 import re
-import shutil
 
 import lms
 import pytest
-from html_reports import FATES, HOSTILE, ROLES, synthetic, unchanged
+from html_browser import at, in_words, position, text
+from html_reports import HOSTILE, synthetic, unchanged
 from lms._reports import html_page as _report_html
 
 FILES = pathlib.Path(_report_html.__file__).parent / "page"
+
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-ARGUMENTS = ["--no-sandbox", "--disable-dev-shm-usage"]  # containers: root, and little of /dev/shm
-
-
-# ---- the file --------------------------------------------------------------------------------
 
 
 def embedded(page: str) -> str:
@@ -64,8 +58,8 @@ def test_the_policy_allows_what_is_in_the_page_and_nothing_else():
     (policy,) = re.findall(r'http-equiv="Content-Security-Policy" content="([^"]*)"', page)
     (script,) = re.findall(r"<script>(.*?)</script>", page, re.S)
     (style,) = re.findall(r"<style>(.*?)</style>", page, re.S)
-    for text in (script, style):
-        digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+    for part in (script, style):
+        digest = base64.b64encode(hashlib.sha256(part.encode()).digest()).decode()
         assert f"'sha256-{digest}'" in policy
     assert policy.startswith("default-src 'none'; ") and "unsafe" not in policy
 
@@ -137,92 +131,6 @@ def test_colors_have_the_contrast_of_wcag_aa(theme):
         assert contrast(colors[ink], colors[back]) >= least, (ink, back)
 
 
-# ---- in the browser --------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def chromium():
-    api = pytest.importorskip(
-        "playwright.sync_api", reason="playwright is missing: pip install playwright"
-    )
-    program = shutil.which("chromium")
-    if program is None:
-        pytest.skip("Chromium is missing: apt-get install chromium")
-    with api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=program, args=ARGUMENTS)
-        yield browser
-        browser.close()
-
-
-@pytest.fixture
-def show(chromium, tmp_path):
-    """show(report, **options of the window) opens its page. Nothing may be said or asked for."""
-    said, asked, contexts = [], [], []
-
-    def open_page(report, **options):
-        file = tmp_path / "report.html"
-        file.write_text(_report_html.render(report), encoding="utf-8")
-        context = chromium.new_context(**{"viewport": {"width": 1280, "height": 900}, **options})
-        contexts.append(context)
-        page = context.new_page()
-        page.on("console", lambda message: said.append(message.text))
-        page.on("pageerror", lambda error: said.append(str(error)))
-        page.on("request", lambda request: asked.append(request.url))
-        page.goto(file.as_uri())
-        page.wait_for_selector("html[data-ready]")
-        return page
-
-    yield open_page
-    for context in contexts:
-        context.close()
-    assert said == []
-    assert [url for url in asked if not url.endswith("/report.html")] == []
-
-
-def text(page, selector):
-    return page.locator(selector).first.inner_text()
-
-
-def column(page, table, key):
-    keys = page.locator(f"#{table}-table thead th").evaluate_all(
-        "cells => cells.map(c => c.dataset.key)"
-    )
-    rows = f"rows => rows.map(row => row.children[{keys.index(key)}].textContent)"
-    return page.locator(f"#{table}-table tbody tr").evaluate_all(rows)
-
-
-def position(page):
-    return int(page.locator("#stage").get_attribute("aria-valuenow")) - 1
-
-
-def at(page, share):
-    """Coordinates inside the plot, `share` of its width from the left."""
-    box = page.locator("#stage").bounding_box()
-    left = 54 if box["width"] < 520 else 66
-    return box["x"] + left + share * (box["width"] - left - 10), box["y"] + 150
-
-
-def live(report, step, where):
-    """[(bytes, name, role)] of what the report holds there, the largest first."""
-    table, strings = report["details"]["buffers"], report["details"]["strings"]
-    held = [
-        (table["bytes"][index], strings[table["name"][index]], ROLES[table["role"][index]])
-        for index, intervals in enumerate(table[step])
-        if any(first <= where <= last for first, last in intervals)
-    ]
-    return sorted(held, key=lambda item: -item[0])
-
-
-def in_words(size):
-    unit = sum(size >= 1024**power for power in (1, 2, 3))
-    digits = (0, 1, 1, 2)[unit]
-    return f"{size / 1024**unit:.{digits}f} {('B', 'KiB', 'MiB', 'GiB')[unit]}"
-
-
-def short(name):
-    return name.replace("StatefulPartitionedCall/", "").removesuffix(":0")
-
-
 def test_what_is_usual_is_said_where_it_is_less(show):
     report = synthetic(100)
     highest = report["peak_before_bytes"]
@@ -251,264 +159,6 @@ def test_title_words_and_figures(show):
     assert "images:0 = 64 (first call)" in text(page, "#facts")
     assert "a sum whose order" in text(page, "#kept")
     assert "Measured, 2 steps" in text(page, "#measured") and "Recomputed" in text(page, "#terms")
-
-
-@pytest.mark.parametrize("step", ["after", "before"])
-def test_hovering_shows_what_is_live_there(show, step):
-    report = synthetic(300)
-    page = show(report)
-    page.click(f'.segmented button[data-value="{step}"]')
-    assert position(page) == report["details"][f"peak_{step}"]
-    seen = set()
-    for share in (0.2, 0.5, 0.8):
-        page.mouse.move(*at(page, share))
-        where = position(page)
-        seen.add(where)
-        assert abs(where - share * len(report["details"]["after"]["bytes"])) <= 2
-        op = report["details"]["strings"][report["details"][step]["op"][where]]
-        assert short(op) in text(page, ".live .op")
-        held = live(report, step, where)
-        assert text(page, "#live-count") == f"{len(held):,} live buffers"
-        rows = page.locator(".live-list li:not([hidden])")
-        assert rows.count() == min(40, len(held))
-        sizes = {name: size for size, name, _ in held}
-        shown = rows.locator(".name").evaluate_all("names => names.map(name => name.title)")
-        assert [sizes[name] for name in shown] == [size for size, _, _ in held[:40]]
-        values = rows.locator(".value").all_inner_texts()
-        assert values == [in_words(size) for size, _, _ in held[:40]]
-        shares = text(page, ".shares")
-        for role in ("weight", "activation", "gradient"):
-            total = sum(size for size, _, of in held if of == role)
-            assert re.search(rf"{role}\s+{re.escape(in_words(total))}\b", shares)
-    assert len(seen) == 3
-
-
-def test_the_peak_can_be_reached_by_hovering_although_many_operations_share_a_pixel(show):
-    report = synthetic(10_000)
-    page = show(report)
-    peak = report["details"]["peak_after"]
-    page.mouse.move(*at(page, (peak + 0.5) / len(report["details"]["after"]["bytes"])))
-    assert report["details"]["after"]["bytes"][position(page)] == report["peak_after_bytes"]
-
-
-def test_a_click_pins_and_escape_lets_go(show):
-    report = synthetic(200)
-    page = show(report)
-    page.mouse.click(*at(page, 0.3))
-    pinned = position(page)
-    page.mouse.move(*at(page, 0.7))
-    assert position(page) == pinned and text(page, "#pin") == "Unpin"
-    page.mouse.click(*at(page, 0.6))
-    assert position(page) > pinned
-    page.locator("#stage").press("Escape")
-    page.mouse.move(*at(page, 0.1))
-    assert position(page) < pinned and text(page, "#pin") == "Pin"
-    page.click("#to-peak")
-    peak = position(page)
-    page.mouse.move(*at(page, 0.9))
-    assert position(page) == peak == report["details"]["peak_after"]
-    assert text(page, "#pin") == "Unpin"
-
-
-def test_the_keyboard_does_what_the_pointer_does(show):
-    report = synthetic(200)
-    page = show(report)
-    stage = page.locator("#stage")
-    last = len(report["details"]["after"]["bytes"]) - 1
-    for key, wanted in (("Home", 0), ("ArrowRight", 1), ("End", last), ("ArrowLeft", last - 1)):
-        stage.press(key)
-        assert position(page) == wanted
-    stage.press("Enter")
-    assert text(page, "#pin") == "Unpin" and "pinned" in stage.get_attribute("aria-valuetext")
-    stage.press("PageDown")
-    assert position(page) < last - 5 and text(page, "#pin") == "Unpin"
-    stage.press("Enter")
-    assert text(page, "#pin") == "Pin"
-
-
-def test_a_finger_pins(show):
-    page = show(
-        synthetic(200), has_touch=True, is_mobile=True, viewport={"width": 390, "height": 800}
-    )
-    page.locator("#stage").scroll_into_view_if_needed()
-    page.touchscreen.tap(*at(page, 0.25))
-    first = position(page)
-    assert text(page, "#pin") == "Unpin"
-    page.touchscreen.tap(*at(page, 0.75))
-    assert position(page) > first + 50
-
-
-def test_dragging_zooms_and_the_button_shows_all_again(show):
-    report = synthetic(1000)
-    page = show(report)
-    page.mouse.move(*at(page, 0.4))
-    page.mouse.down()
-    page.mouse.move(*at(page, 0.5), steps=4)
-    page.mouse.up()
-    page.mouse.move(*at(page, 0.5))
-    assert abs(position(page) - 0.45 * len(report["details"]["after"]["bytes"])) < 10
-    page.get_by_role("button", name="Show all", exact=True).click()
-    page.mouse.move(*at(page, 0.9))
-    assert abs(position(page) - 0.9 * len(report["details"]["after"]["bytes"])) < 3
-
-
-def test_the_axis_of_time_is_that_of_the_operations_start(show):
-    report = synthetic(300)
-    page = show(report)
-    page.click('.segmented button[data-value="time"]')
-    start = report["details"]["after"]["start_us"]
-    for share in (0.1, 0.25, 0.8):
-        page.mouse.move(*at(page, share))
-        assert abs(start[position(page)] - start[-1] * share) < 0.03 * start[-1]
-
-
-def test_search_finds_by_name_type_role_fate_and_reason(show):
-    report = synthetic(1000)
-    table, strings = report["details"]["buffers"], report["details"]["strings"]
-    page = show(report)
-
-    def matching(*words):
-        found = 0
-        for index in range(1000):
-            texts = [strings[table[c][index]].lower() for c in ("name", "type", "reason")]
-            texts += [ROLES[table["role"][index]], FATES[table["fate"][index]]]
-            found += all(any(word in t for t in texts) for word in words)
-        return found
-
-    for words in (["conv2d"], ["stage3", "relu"], ["recomputed"], ["link", "idle"], ["weight"]):
-        page.fill("#buffers-search", " ".join(words).upper())
-        assert 0 < matching(*words) < 1000
-        assert text(page, "#buffers-count").startswith(f"{matching(*words):,} of 1,000 buffers")
-    page.fill("#buffers-search", "no such thing")
-    assert "No buffers match" in text(page, "#buffers-table tbody")
-    page.click("#buffers-table tbody button")
-    assert text(page, "#buffers-count").startswith("1,000 buffers")
-    assert page.input_value("#buffers-search") == ""
-
-
-def test_each_column_sorts_both_ways(show):
-    report = synthetic(500)
-    table, strings = report["details"]["buffers"], report["details"]["strings"]
-    page = show(report)
-    assert column(page, "buffers", "bytes")[0] == page.locator(".figure").first.evaluate(
-        "(_, b) => `${(b / 2 ** 20).toFixed(1)} MiB`", max(table["bytes"])
-    )
-    words = {
-        "name": [short(strings[i]) for i in table["name"]],
-        "type": [strings[i] for i in table["type"]],
-        "reason": [strings[i] for i in table["reason"]],
-    }
-    for key in ("name", "bytes", "role", "fate", "cost", "type", "reason"):
-        seen = []
-        for _ in range(2):
-            page.click(f'#buffers-table th[data-key="{key}"] button')
-            order = page.get_attribute(f'#buffers-table th[data-key="{key}"]', "aria-sort")
-            assert page.locator("#buffers-table th[aria-sort]").count() == 1
-            shown = column(page, "buffers", key)
-            seen.append((order, shown[0]))
-            if key in words:
-                wanted = sorted(words[key], key=str.lower, reverse=order == "descending")[:25]
-                assert [w.lower() for w in shown] == [w.lower() for w in wanted]
-        assert {order for order, _ in seen} == {"ascending", "descending"}
-        assert seen[0][1] != seen[1][1]
-
-
-def test_pages_of_the_table(show):
-    page = show(synthetic(120))
-    names = column(page, "buffers", "name")
-    page.locator("#buffers-grid .pager").get_by_text("Next").click()
-    assert len(names) == 25 and not set(names) & set(column(page, "buffers", "name"))
-    page.locator("#buffers-grid .pager").get_by_label("Last page").click()
-    assert len(column(page, "buffers", "name")) == 20
-    page.locator("#buffers-grid .pager select").select_option("250")
-    assert len(column(page, "buffers", "name")) == 120
-
-
-def test_filters_and_the_pin_narrow_the_table(show):
-    report = synthetic(300)
-    page = show(report)
-    page.locator("#buffers-grid").get_by_label("Role").select_option("2")
-    assert set(column(page, "buffers", "role")) == {"weight"}
-    page.locator("#buffers-grid").get_by_label("Role").select_option("")
-    assert page.locator("#only-live").is_hidden()
-    page.mouse.click(*at(page, 0.3))
-    page.check("#only-live")
-    count = len(live(report, "after", position(page)))
-    assert text(page, "#buffers-count").startswith(f"{count} of 300 buffers")
-    page.click("#pin")
-    assert text(page, "#buffers-count").startswith("300 buffers")
-
-
-def marked(page):
-    """Which share of the pixels under the plot has the color of the chosen buffer."""
-    return page.evaluate(
-        """() => {
-          const canvas = document.querySelector("canvas.overlay");
-          const copy = new OffscreenCanvas(canvas.width, 44);
-          const pen = copy.getContext("2d", { willReadFrequently: true });
-          pen.drawImage(canvas, 0, 60 - canvas.height);
-          const { data } = pen.getImageData(0, 0, copy.width, copy.height);
-          const css = getComputedStyle(document.documentElement).getPropertyValue("--selected");
-          const want = [1, 3, 5].map((at) => parseInt(css.trim().slice(at, at + 2), 16));
-          let hits = 0;
-          for (let i = 0; i < data.length; i += 4) hits += want.every((c, k) => data[i + k] === c);
-          return hits / (data.length / 4);
-        }"""
-    )
-
-
-def test_a_row_shows_on_the_timeline_when_its_buffer_is_held(show):
-    page = show(synthetic(300))
-    assert marked(page) == 0
-    page.locator("#buffers-table tbody tr").nth(2).click()
-    name = page.locator("#buffers-table tbody tr.picked .name").get_attribute("title")
-    assert page.locator("#chosen .name").get_attribute("title") == name
-    assert 0.001 < marked(page) < 0.5
-    assert page.locator("#buffers-table tr.detail .lane").count() == 2
-    page.click("#buffers-table tr.detail button")
-    assert page.evaluate("document.activeElement.id") == "stage"
-    page.locator("#buffers-table tbody tr.picked button").press("Enter")
-    assert marked(page) == 0 and "Choose a buffer" in text(page, "#chosen")
-    page.locator(".live-list button").nth(3).click()
-    assert marked(page) > 0 and page.locator("#buffers-table tr.picked").count() == 1
-
-
-def test_decisions_have_reason_cost_and_saving_and_lead_to_their_place(show):
-    report = synthetic(300)
-    page = show(report)
-    assert text(page, "#decisions-count") == f"{len(report['decisions'])} decisions"
-    page.locator("#decisions-grid .tools select").select_option("swap_out")
-    assert set(column(page, "decisions", "kind")) == {"swap out"}
-    page.locator("#decisions-grid .tools select").select_option("recompute")
-    assert all(
-        re.fullmatch(r"[\d.]+ (MiB|KiB)", t) for t in column(page, "decisions", "tensor_bytes")
-    )
-    assert all(re.fullmatch(r"[\d.]+ (µs|ms)", t) for t in column(page, "decisions", "cost_us"))
-    assert all("cheap to make again" in t for t in column(page, "decisions", "reason"))
-    assert all("ReluGrad" in t for t in column(page, "decisions", "before"))
-    page.click('.segmented button[data-value="before"]')
-    page.locator("#decisions-table tbody tr").nth(1).click()
-    op = page.locator("#decisions-table tr.picked .name").first.get_attribute("title")
-    table, strings = report["details"]["buffers"], report["details"]["strings"]
-    after = report["details"]["after"]
-    again = [strings[i] == op and k == 1 for i, k in zip(after["op"], after["kind"])]
-    assert again.count(True) == 1 and position(page) == again.index(True)
-    assert text(page, "#pin") == "Unpin"
-    assert page.get_attribute('.segmented button[data-value="after"]', "aria-pressed") == "true"
-    assert "recompute: Relu" in text(page, ".live .op") and marked(page) > 0
-    held = page.locator("#decisions-table tr.detail .lane").evaluate_all(
-        "e => e.map(x => x.textContent)"
-    )
-    intervals = table["after"][[strings[i] for i in table["name"]].index(f"{op}:0")]
-    assert len(intervals) == 2
-    assert held[1] == "with lms" + ", ".join(f"{a + 1:,}\u2013{b + 1:,}" for a, b in intervals)
-    page.locator("#decisions-table tbody tr").nth(1).click()
-    assert text(page, "#pin") == "Pin" and marked(page) == 0
-
-
-def test_no_added_time_is_said_in_words(show):
-    page = show(synthetic(60, predicted_time_overhead=0.0002))
-    assert text(page, ".lead").endswith(" less), in the same time.")
 
 
 def test_layers_and_what_they_hold(show):
@@ -631,37 +281,6 @@ def test_on_paper_there_are_no_controls(show):
     assert page.locator("img.paper").is_hidden()
 
 
-def pixel(page, share, from_top):
-    """The picture's color there, as "#rrggbb"."""
-    return page.evaluate(
-        """([share, y]) => {
-          const canvas = document.querySelector("canvas.base");
-          const copy = new OffscreenCanvas(1, 1);
-          const pen = copy.getContext("2d");
-          pen.drawImage(canvas, -Math.round(66 + share * (canvas.width - 76)), -y);
-          const [r, g, b] = pen.getImageData(0, 0, 1, 1).data;
-          return "#" + [r, g, b].map((c) => c.toString(16).padStart(2, "0")).join("");
-        }""",
-        [share, from_top],
-    )
-
-
-def test_bands_show_the_phase_that_most_operations_belong_to(show):
-    report = synthetic(3000)
-    after = report["details"]["after"]
-    page = show(report)
-    colors = page.evaluate(
-        "['forward', 'backward', 'update'].map((name) =>"
-        " getComputedStyle(document.documentElement).getPropertyValue(`--phase-${name}`).trim())"
-    )
-    starts = [after["phase"].index(phase) / len(after["phase"]) for phase in range(3)]
-    for phase, share in enumerate((starts[1] * 0.9, (starts[1] + starts[2]) / 2, 0.95)):
-        assert pixel(page, share, 6) == colors[phase]
-    for position in range(0, len(after["phase"]), 3):
-        after["phase"][position] = 2
-    assert pixel(show(report), starts[1] * 0.9, 6) == colors[0]
-
-
 def test_a_part_that_cannot_be_drawn_leaves_the_others(chromium, tmp_path):
     report = synthetic(60, kept=[None])
     file = tmp_path / "report.html"
@@ -671,23 +290,6 @@ def test_a_part_that_cannot_be_drawn_leaves_the_others(chromium, tmp_path):
         page.goto(file.as_uri())
         assert "could not be drawn" in text(page, "#kept")
         assert page.locator("#buffers-table tbody tr").count() == 25
-
-
-def test_ten_thousand_buffers(show):
-    report = synthetic(10_000)
-    page = show(report)
-    page.mouse.move(*at(page, 0.5))
-    assert (
-        text(page, "#live-count") == f"{len(live(report, 'after', position(page))):,} live buffers"
-    )
-    page.fill("#buffers-search", "block17_")
-    count = sum(
-        "block17_" in report["details"]["strings"][n] for n in report["details"]["buffers"]["name"]
-    )
-    assert text(page, "#buffers-count").startswith(f"{count} of 10,000 buffers")
-    page.fill("#buffers-search", "")
-    page.click('#buffers-table th[data-key="name"] button')
-    assert len(column(page, "buffers", "name")) == 25
 
 
 def test_a_real_report(show):

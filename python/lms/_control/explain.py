@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from lms._base.format import format_bytes, format_peak
+from lms._base.format import format_bytes
 from lms._control import latest as _latest
 from lms._control import switch as _switch
 from lms._reports.report import Report
+from lms._reports.text import peak_after, peak_before
 from lms._tf import why as _tf_why
 
 _LAYERS = 3
@@ -38,12 +39,12 @@ def in_a_line(report: Report) -> str:
         taken = format_bytes(peak or report.peak_after_bytes)
         return (
             f"a step {took} {taken} at its peak; stock "
-            f"TensorFlow is predicted to take {_stock_peak(report)}. {budget} "
+            f"TensorFlow is predicted to take {peak_before(report)}. {budget} "
             f"lms added about {report.predicted_time_overhead:.1%} of time."
         )
     if report.status == "fits":
         return (
-            f"nothing had to be changed: the step is predicted to take {_stock_peak(report)} at "
+            f"nothing had to be changed: the step is predicted to take {peak_before(report)} at "
             f"its peak. {budget}"
         )
     if report.status == "infeasible":
@@ -53,10 +54,6 @@ def in_a_line(report: Report) -> str:
             "says what to do."
         )
     return f"nothing was changed: {report.reason}"
-
-
-def _stock_peak(report: Report) -> str:
-    return format_peak(report.peak_before_bytes, report.usual_peak_before_bytes)
 
 
 def _state(about_a_step: bool = False) -> str:
@@ -102,8 +99,8 @@ def _largest_layers(report: Report) -> list[str]:
 def _rewritten(report: Report) -> list[str]:
     parts = [
         f"The step {report.function} was changed to need less memory: its predicted peak is "
-        f"{format_peak(report.peak_after_bytes, report.usual_peak_after_bytes)} instead of "
-        f"{_stock_peak(report)}, and the budget is "
+        f"{peak_after(report)} instead of "
+        f"{peak_before(report)}, and the budget is "
         f"{format_bytes(report.budget_bytes)}. It is predicted to take "
         f"{report.predicted_time_overhead:.1%} more time."
     ]
@@ -126,7 +123,7 @@ def _rewritten(report: Report) -> list[str]:
 def _fits(report: Report) -> list[str]:
     return [
         f"The step {report.function} was left as it is, because it fits: its predicted peak is "
-        f"{_stock_peak(report)}, and the budget is {format_bytes(report.budget_bytes)}.",
+        f"{peak_before(report)}, and the budget is {format_bytes(report.budget_bytes)}.",
         "If memory runs out all the same, or to make room for a larger batch, ask for less, such "
         'as memory_budget="60%" of what its activations take.',
     ]

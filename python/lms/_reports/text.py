@@ -24,8 +24,8 @@ def sentence(report: Report) -> str:
     text += f", if {report.assumption}. " if report.assumption else ". "
     if report.status == "rewritten":
         text += (
-            f"Predicted peak {_peak_after(report)} instead of "
-            f"{_peak_before(report)}, budget {budget}; "
+            f"Predicted peak {peak_after(report)} instead of "
+            f"{peak_before(report)}, budget {budget}; "
             f"{_means(report)}, for "
             f"{report.predicted_time_overhead:+.1%} of the step's time{_bound(report)}, "
             f"{_priced_by_in_short(report)}; "
@@ -33,11 +33,11 @@ def sentence(report: Report) -> str:
         )
     elif report.status == "fits":
         text += (
-            f"Predicted peak {_peak_before(report)}, budget {budget}; "
+            f"Predicted peak {peak_before(report)}, budget {budget}; "
             f"the graph is unchanged.{_measured(report)}"
         )
     elif report.status == "infeasible":
-        text += f"Predicted peak {_peak_after(report)}, budget {budget}."
+        text += f"Predicted peak {peak_after(report)}, budget {budget}."
         text += _measured(report)
         if report.min_budget_bytes and "least feasible" not in report.reason:
             text += f" The least feasible budget is {format_bytes(report.min_budget_bytes)}."
@@ -51,6 +51,16 @@ def sentence(report: Report) -> str:
     for warning in report.warnings:
         text += f" Warning: {warning.rstrip('.')}."
     return text.replace(".  ", ". ").strip()
+
+
+def peak_before(report: Report) -> str:
+    """The predicted peak of stock TensorFlow, with what is usual where that is lower."""
+    return format_peak(report.peak_before_bytes, report.usual_peak_before_bytes)
+
+
+def peak_after(report: Report) -> str:
+    """The same with lms."""
+    return format_peak(report.peak_after_bytes, report.usual_peak_after_bytes)
 
 
 def tables(report: Report) -> list[Any]:
@@ -217,14 +227,6 @@ def _measured(report: Report) -> str:
     return f" Measured: {format_bytes(report.measured_peak_bytes)}."
 
 
-def _peak_before(report: Report) -> str:
-    return format_peak(report.peak_before_bytes, report.usual_peak_before_bytes)
-
-
-def _peak_after(report: Report) -> str:
-    return format_peak(report.peak_after_bytes, report.usual_peak_after_bytes)
-
-
 def _bound(report: Report) -> str:
     if report.time_overhead_bound <= 0:
         return ""
@@ -241,8 +243,8 @@ def _summary(report: Report) -> list[tuple[str, str]]:
         ("other devices of the step", ", ".join(report.other_devices)),
         ("budget", _budget(report)),
         ("resident before the step", format_bytes(report.resident_bytes)),
-        ("predicted peak, before", _peak_before(report)),
-        ("predicted peak, after", _peak_after(report)),
+        ("predicted peak, before", peak_before(report)),
+        ("predicted peak, after", peak_after(report)),
         ("measured peak", format_bytes(report.measured_peak_bytes)),
         ("least feasible budget", format_bytes(report.min_budget_bytes)),
         ("predicted time", f"{report.predicted_time_overhead:+.1%}{_bound(report)}"),

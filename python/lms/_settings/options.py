@@ -80,12 +80,14 @@ def _named(
     given: Mapping[str, object], unknown: Mapping[str, object], problems: list[str]
 ) -> dict[str, object]:
     """What was given, by the names that options have today: those of SwapOptions as well."""
+    everything = {**given, **unknown}
     named: dict[str, object] = {}
+    swap = everything.get("swap")
+    if isinstance(swap, SwapOptions):
+        named.update(swap.named())
+        everything["swap"] = True
     renamed = _native.renamed_options()
-    for name, value in {**given, **unknown}.items():
-        if isinstance(value, SwapOptions):
-            named.update(value.named(), **{name: True})
-            continue
+    for name, value in everything.items():
         today = renamed.get(name, name)
         instead = f"{today}=..."
         if name in _SWAP_NAMES:
