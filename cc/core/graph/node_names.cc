@@ -6,6 +6,7 @@ namespace lms {
 namespace {
 
 const char kRecompute[] = "lms/recompute/";
+const char kLoop[] = "lms/loop/";
 const char kSwapOut[] = "lms/swap_out/";
 const char kSwapIn[] = "lms/swap_in/";
 const char kStrict[] = "lms/strict/";
@@ -17,7 +18,7 @@ bool StartsWith(const std::string& text, const std::string& prefix) {
 // Where the number stands in a name of one of these kinds; npos for other names. A user's model may be called "lms"
 // too: the whole prefix counts.
 size_t NumberIn(const std::string& name) {
-  for (const std::string prefix : {kRecompute, kSwapOut, kSwapIn}) {
+  for (const std::string prefix : {kRecompute, kLoop, kSwapOut, kSwapIn}) {
     if (StartsWith(name, prefix)) return prefix.size();
   }
   return std::string::npos;
@@ -27,6 +28,10 @@ size_t NumberIn(const std::string& name) {
 
 std::string RecomputeName(int index, const std::string& original) {
   return kRecompute + std::to_string(index) + "/" + original;
+}
+
+std::string LoopName(int index, const std::string& original) {
+  return kLoop + std::to_string(index) + "/" + original;
 }
 
 std::string SwapOutName(int index, const std::string& original) {
@@ -44,6 +49,8 @@ bool IsOwnName(const std::string& name) {
   const size_t digit = NumberIn(name);
   return digit < name.size() && std::isdigit(static_cast<unsigned char>(name[digit])) != 0;
 }
+
+bool IsLoopName(const std::string& name) { return StartsWith(name, kLoop) && IsOwnName(name); }
 
 std::string OriginalName(const std::string& name) {
   const size_t number = NumberIn(name);

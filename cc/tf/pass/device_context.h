@@ -14,6 +14,8 @@
 #include "cc/core/report/report.h"
 #include "cc/core/report/stage_watch.h"
 #include "cc/core/search/planner.h"
+#include "cc/core/simulate/liveness.h"
+#include "cc/core/simulate/run_record.h"
 #include "cc/tf/graph/graph_bounds.h"
 #include "cc/tf/import/import.h"
 #include "cc/tf/sizes/dimensions.h"
@@ -69,6 +71,13 @@ class PlanAccount {
   Report& report_;
 };
 
+// The step as it came, of which the pass is given a variant (loop_pass.h).
+struct StepAsItCame {
+  ImportedGraph imported;
+  MemoryProfile profile;
+  RunRecord record;
+};
+
 // The references must outlive this.
 struct DeviceContext {
   const Options& options;
@@ -79,6 +88,8 @@ struct DeviceContext {
   StepFacts& facts;
   StageWatch& stages;
   PlanAccount& account;
+  StepAsItCame* note_as_it_came = nullptr;    // filled in, unless it is null
+  const StepAsItCame* as_it_came = nullptr;  // of a variant, which a plan is made of even where it fits; else null
 
   void Enter(const char* stage) const { stages.Enter(stage); }
   const Deadline& deadline() const { return stages.deadline(); }

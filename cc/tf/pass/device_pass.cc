@@ -45,7 +45,8 @@ bool FailStrictly(const DeviceContext& context, const ReadStep& read, const std:
 
 bool RunDevicePass(const DeviceContext& context, tensorflow::GraphDef* output, Report* report) {
   DeviceReport tell(context, report);
-  if (context.device.empty() && IsRewritten(context.item.graph)) return tell.Skipped("already rewritten");
+  const bool variant = context.as_it_came != nullptr;
+  if (!variant && context.device.empty() && IsRewritten(context.item.graph)) return tell.Skipped("already rewritten");
 
   ReadStep read = ReadGraph(context);
   tell.NoteRead(read);
@@ -55,16 +56,19 @@ bool RunDevicePass(const DeviceContext& context, tensorflow::GraphDef* output, R
 
   MeasuredStep measured = MeasureStep(context, read);
   tell.NoteMeasured(read, measured);
+  if (context.note_as_it_came != nullptr) {
+    *context.note_as_it_came = {read.imported, measured.profile, std::move(measured.record)};
+  }
   measured.record = RunRecord();  // large, and of no more use
   const AskedFor asked = ResolveGoal(context, read, measured);
   const BudgetGoal& goal = asked.goal;
   tell.NoteGoal(asked);
-  if (goal.relative() && !read.marks.any() && measured.Activations() < LeastActivationBytes()) {
+  if (goal.relative() && !read.marks.any() && !variant && measured.Activations() < LeastActivationBytes()) {
     return tell.Skipped("too small for a relative budget: its activations peak at " +
                         FormatBytes(measured.Activations()));
   }
   tell.Dump(read.imported);
-  if (!goal.Over() && !read.marks.any()) {
+  if (!goal.Over() && !read.marks.any() && !variant) {
     tell.Fits();
     return Leave(&tell, std::move(read));
   }
@@ -79,7 +83,7 @@ bool RunDevicePass(const DeviceContext& context, tensorflow::GraphDef* output, R
 
   BudgetResult result;
   result.outcome = BudgetOutcome::kFits;
-  if (goal.Over() || candidates.Hinted()) {
+  if (goal.Over() || candidates.Hinted() || variant) {
     report->kept = SummariseKept(candidates.imported.graph, candidates.swap.link.usable());
     result = MeetBudget(context, read, goal, &candidates, &report->warnings);
   }

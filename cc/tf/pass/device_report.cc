@@ -35,7 +35,7 @@ void DeviceReport::NoteRead(const ReadStep& read) {
   if (!read.status.ok()) return;
   report_.device = read.imported.device;
   report_.other_devices = read.imported.other_devices;
-  report_.nodes_before = report_.nodes_after = context_.item.graph.node_size();
+  if (context_.as_it_came == nullptr) report_.nodes_before = report_.nodes_after = context_.item.graph.node_size();
   hidden_ = read.hidden;
   AddWarnings(read.warnings);
 }
@@ -47,15 +47,20 @@ void DeviceReport::NotePrices(const Prices& prices) {
 }
 
 void DeviceReport::NoteMeasured(const ReadStep& read, const MeasuredStep& measured) {
+  const StepAsItCame* const came = context_.as_it_came;
+  const MemoryProfile& profile = came == nullptr ? measured.profile : came->profile;
   report_.resident_bytes = measured.profile.resident_bytes;
-  report_.peak_before_bytes = report_.peak_after_bytes = measured.profile.peak_bytes;
-  report_.timeline_before = measured.profile.Timeline();
-  report_.order_peaks_before = measured.profile.order_peaks;
+  report_.peak_before_bytes = report_.peak_after_bytes = profile.peak_bytes;
+  report_.timeline_before = profile.Timeline();
+  report_.order_peaks_before = profile.order_peaks;
   report_.assumption = measured.assumption;
   report_.open_sizes = measured.open_sizes;
   AddWarnings(measured.warnings);
   if (!measured.assumed.empty()) report_.warnings.insert(report_.warnings.begin(), measured.assumed);
-  Detail([&] { details_.Before(read.imported, measured.profile, measured.record); });
+  Detail([&] {
+    details_.Before(came == nullptr ? read.imported : came->imported, profile,
+                    came == nullptr ? measured.record : came->record);
+  });
 }
 
 void DeviceReport::NoteGoal(const AskedFor& asked) {

@@ -116,7 +116,9 @@ BudgetResult TryPlans(const DeviceContext& context, const ReadStep& read, const 
                       int most_attempts, Candidates* candidates, std::vector<std::string>* warnings, Tried* tried) {
   const Options& options = context.options;
   const bool least = goal.least();
-  const int64_t peak_before = goal.step().peak;
+  // A variant of the step is one way to lower what the step took as it came.
+  const StepAsItCame* const came = context.as_it_came;
+  const int64_t peak_before = came == nullptr ? goal.step().peak : came->profile.peak_bytes;
   const double work = static_cast<double>(context.account.left());
   int untimed_plans = 0;       // that could not be applied, as nothing told when to run an op again
   int64_t least_verified = 0;  // peak of the best rewritten graph that was still over the budget; 0: there was none
@@ -132,10 +134,10 @@ BudgetResult TryPlans(const DeviceContext& context, const ReadStep& read, const 
     if (!result.feasible) return End(BudgetOutcome::kInfeasible, attempt, std::max(result.peak_bytes, least_verified));
     // Where no hint can be carried out, all is as without any. (A move, too, may carry one out.)
     const bool hinted = candidates->Hinted() && !result.plan.empty();
-    if (!goal.Over() && !hinted) return End(BudgetOutcome::kFits, attempt);
+    if (!goal.Over() && !hinted && came == nullptr) return End(BudgetOutcome::kFits, attempt);
     // Ops side by side may take more than one after the other: then the order at hand is what is enforced.
     const bool as_it_is = result.plan.empty() && strategy.order.empty();
-    if (as_it_is && !options.reorder && !least) {
+    if (as_it_is && !options.reorder && !least && goal.Over()) {
       attempt.limit = result.peak_bytes - std::max<int64_t>(peak_before - result.peak_bytes, attempt.limit / 200);
       continue;
     }

@@ -9,7 +9,7 @@
 
 #include "cc/tf/graph/graph_check.h"
 #include "cc/tf/graph/own_ops.h"
-#include "cc/tf/pass/device_pass.h"
+#include "cc/tf/pass/loop_pass.h"
 #include "cc/tf/rewrite/split_swaps.h"
 
 namespace lms {
@@ -37,7 +37,7 @@ bool PlanDevice(const Options& options, grappler::Cluster* cluster, const grappl
     report->planner_work = work;
     PlanAccount account(&facts->work, report);
     const DeviceContext context{tried, cluster, item, threads, device, *facts, *stages, account};
-    const bool changed = RunDevicePass(context, output, report);
+    const bool changed = RunLoopPass(context, output, report);
     if (report->status == ReportStatus::kInfeasible && !last) continue;
     if (!options.planned_again.empty()) report->reason += "; planned again: " + options.planned_again;
     return changed;

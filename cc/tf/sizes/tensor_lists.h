@@ -53,6 +53,10 @@ class TensorLists {
   // How many elements the list that the node hands on gets, where its maker says so; else -1.
   int64_t ElementsOf(int node) const { return list_of_[node] < 0 ? -1 : lists_[list_of_[node]].elements; }
 
+  // Is the tensor, in a loop, storage of its own in each iteration? Not what is the same in all of them, nor what was
+  // taken out of a list.
+  bool MadeInIteration(const TensorRef& tensor) const { return SourceOf(tensor).kind == Source::kOwn; }
+
   // How often the loop goes round; -1 where that is not constant.
   int64_t Trips(int frame) const { return trips_[frame]; }
   // What may be waiting in the loop, beyond one iteration, while its iterations overlap: those that run ahead have

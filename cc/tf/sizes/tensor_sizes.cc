@@ -408,7 +408,12 @@ TensorSize TensorSizes::OfElement(const tensorflow::NodeDef& original) const {
 
 const NodeFigures& TensorSizes::Of(const std::string& node_name) const {
   auto found = figures_.find(node_name);
-  if (found == figures_.end()) found = figures_.find(OriginalName(node_name));
+  // A copy may be one of a copy.
+  for (std::string name = node_name; found == figures_.end() && IsOwnName(name); found = figures_.find(name)) {
+    std::string original = OriginalName(name);
+    if (original == name) break;
+    name = std::move(original);
+  }
   return found == figures_.end() ? none_ : found->second;
 }
 

@@ -48,7 +48,6 @@ class LoopBuilder : public GraphBuilder {
     Add(name + "_exit", "Exit", {name + "_switch"}, {OfType(type)});
   }
 
- private:
   void Scalar(const std::string& name, int number) {
     Attr value{"value", {}};
     value.second.mutable_tensor()->set_dtype(tensorflow::DT_INT32);
