@@ -170,7 +170,7 @@ def test_iterations_that_run_side_by_side_are_within_no_budget():
 
 @pytest.mark.parametrize("kind", ["while_loop", "map_fn", "scan", "foldl", "rnn"])
 def test_gradients_through_loops(kind):
-    """Loops that hold all their activations in lists: kept apart, nothing of them recomputed."""
+    """Loops that hold their activations in lists: the gradient computes some of them again."""
     layers, x = weights(2), tf.random.Generator.from_seed(8).normal([6, 256, WIDTH])
 
     def cell(state, value):
@@ -199,8 +199,12 @@ def test_gradients_through_loops(kind):
         return loss
 
     stock, ours, report = compare(step, x)
-    assert report.status in ("rewritten", "fits"), str(report)
-    assert report.status == "fits" or "wait for the end of the one before" in report.reason
-    assert not [d for d in report.decisions if "while/body" in d["op"] and d["kind"] == "recompute"]
+    # The state of a scan is all that its gradient reads, and nothing makes that again.
+    if kind == "scan":
+        assert report.status in ("rewritten", "fits"), str(report)
+    else:
+        assert "in its gradient, in each iteration" in report.reason, str(report)
+        assert [d for d in report.decisions if "while/body" in d["op"] and d["kind"] == "recompute"]
+        assert ours.peak < 0.8 * stock.peak, (stock.peak, ours.peak)
     promised = max(report.peak_after_bytes, report.peak_before_bytes) - report.resident_bytes
     assert ours.peak <= 1.05 * promised, (stock.peak, ours.peak, promised)

@@ -183,7 +183,7 @@ def test_rewritten_and_the_same(results, name):
 
 @pytest.mark.parametrize("name", LOOPS)
 def test_recurrent_layers(results, name):
-    """Little is gained: nothing in loops over time is recomputed, and sums keep their terms."""
+    """The least that there is: gradients of loops over time compute elements of lists again."""
     found = results[name]
     keras_forms.assert_same(found)
     assert found["status"] == "rewritten", found

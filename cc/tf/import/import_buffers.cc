@@ -25,6 +25,7 @@ class BufferMaker {
     const std::string& type = state_.Node(node).op();
     CountCopyOfUpdate(node);
     FindRows(node);
+    if (state_.index[node].frame > 0) BeginGroups(node);
     for (int port = 0; port < static_cast<int>(types.outputs.size()); ++port) {
       const int shared = state_.SharedInput({node, port});
       const int element_of = state_.lists.GroupOfElement({node, port});
@@ -33,8 +34,9 @@ class BufferMaker {
         continue;
       }
       if (types.outputs[port] == tensorflow::DT_VARIANT && state_.lists.GroupOf(node) >= 0) {
-        buffers[port] =
-            state_.lists.EmptyYet(node) ? NewList(node, port, 0) : GroupBuffer(state_.lists.GroupOf(node), node, port);
+        const int group = state_.lists.GroupOf(node);
+        const bool empty = state_.lists.EmptyYet(node) || (state_.lists.group(group).grows && !Begun(group));
+        buffers[port] = empty ? NewList(node, port, 0) : GroupBuffer(group, node, port);
         continue;
       }
       if (type == "Merge" || type == "RefMerge") {
@@ -103,14 +105,27 @@ class BufferMaker {
 
   BufferId NewList(int node, int port, int64_t bytes) {
     const BufferId id = state_.NewBuffer(node, port, state_.OnDevice(node) ? bytes : 0, false);
-    state_.facts[id].keep_reason = "a tensor list";
+    state_.facts[id].keep_reason = kTensorList;
+    state_.out.dtype_of_buffer[id] = tensorflow::DT_VARIANT;
     return id;
+  }
+
+  // Lists that only loops fill are empty until one makes the first element: their Enters may run long before.
+  void BeginGroups(int node) {
+    for (const int group : state_.lists.GroupsMadeBy(node)) {
+      if (!state_.lists.group(group).grows || Begun(group)) continue;
+      state_.out.graph.buffers[GroupBuffer(group, node, 0)].name = state_.Node(node).name() + ":lists";
+    }
+  }
+
+  bool Begun(int group) {
+    if (group_buffers_.empty()) group_buffers_.assign(state_.lists.groups(), kNone);
+    return group_buffers_[group] != kNone;
   }
 
   // The storage of all elements of a group of lists, made where it is first asked for.
   BufferId GroupBuffer(int group, int node, int port) {
-    if (group_buffers_.empty()) group_buffers_.assign(state_.lists.groups(), kNone);
-    if (group_buffers_[group] == kNone) {
+    if (!Begun(group)) {
       group_buffers_[group] = NewList(node, port, state_.lists.group(group).bytes);
       state_.out.assumptions_of_buffer[group_buffers_[group]] = state_.lists.group(group).assumptions;
     }

@@ -8,6 +8,9 @@
 
 namespace lms {
 
+// Why the elements of a tensor list are kept.
+inline constexpr char kTensorList[] = "a tensor list";
+
 // Needs the ops. Fills in the buffers, with their facts, the outputs of the ops, and which dimensions were assumed.
 // Linear in nodes, ports and the readers of what loops take over.
 void AddBuffers(ImportState* state);

@@ -7,6 +7,7 @@
 
 #include "cc/core/simulate/liveness.h"
 #include "cc/tf/graph/loops.h"
+#include "cc/tf/import/import_buffers.h"
 
 namespace lms {
 namespace {
@@ -33,6 +34,7 @@ int RegionOfThePeak(const tensorflow::GraphDef& graph, const GraphIndex& index, 
     const MemBuffer& buffer = memory.buffers[b];
     if (buffer.resident || buffer.producer == kNone || buffer.producer > peak) continue;
     if (last_read[b] < peak && !buffer.escapes && buffer.producer != peak) continue;
+    if (buffer.keep_reason == kTensorList) continue;  // of all iterations
     const int node = imported.node_of_op[buffer.producer];
     if (index[node].region >= 0 && (!loops.Straggles(node) || loops.MayBeHeld(node)))
       bytes[index[node].region] += buffer.bytes;
@@ -60,7 +62,7 @@ std::vector<int> RegionsAbove(const tensorflow::GraphDef& graph, const GraphInde
   std::vector<std::vector<BufferId>> freed(memory.ops.size());
   for (size_t b = 0; b < memory.buffers.size(); ++b) {
     const MemBuffer& buffer = memory.buffers[b];
-    if (buffer.resident || buffer.escapes || buffer.producer == kNone) continue;
+    if (buffer.resident || buffer.escapes || buffer.producer == kNone || buffer.keep_reason == kTensorList) continue;
     freed[std::max(last_read[b], buffer.producer)].push_back(static_cast<BufferId>(b));
   }
   const Loops loops(graph, index);
@@ -75,7 +77,7 @@ std::vector<int> RegionsAbove(const tensorflow::GraphDef& graph, const GraphInde
     const int region = region_of(op);
     for (const BufferId b : memory.ops[op].outputs) {
       const MemBuffer& buffer = memory.buffers[b];
-      if (region >= 0 && !buffer.resident && !buffer.escapes) live[region] += buffer.bytes;
+      if (region >= 0 && !buffer.resident && !buffer.escapes && buffer.keep_reason != kTensorList) live[region] += buffer.bytes;
     }
     const int64_t held = profile.op_bytes[op] - profile.resident_bytes;
     // Where there are very many regions, those alone that run.

@@ -243,6 +243,8 @@ void TensorLists::AddElements() {
     const bool one =
         index_[i].frame == index_[list.maker].frame || (!push && graph_.node(index_[i].inputs[1].node).op() == "Const");
     if (one) count = 1;
+    list.grows = list.grows && !one && index_[source.tensor.node].frame > 0;
+    made_by_[source.tensor.node].push_back(list_of_[i]);
     list.known = list.known && (size.known || shape) && count >= 0;
     list.bytes = std::min(kMostBytes, list.bytes + CappedProduct(std::max<int64_t>(0, count), size.bytes));
     if (count > 1) list.step_bytes += size.bytes;
@@ -273,14 +275,23 @@ void TensorLists::AddElements() {
   std::map<int, int> by_root;
   for (size_t l = 0; l < lists_.size(); ++l) {
     const auto [group, is_new] = by_root.emplace(Root(static_cast<int>(l)), static_cast<int>(groups_.size()));
-    if (is_new) groups_.push_back({});
+    if (is_new) groups_.emplace_back().grows = true;
     group_[l] = group->second;
     Group& all = groups_[group->second];
     all.bytes = std::min(kMostBytes, all.bytes + lists_[l].bytes);
     all.step_bytes = std::min(kMostBytes, all.step_bytes + lists_[l].step_bytes);
     all.known = all.known && lists_[l].known;
     all.assumptions |= lists_[l].assumptions;
+    all.grows = all.grows && lists_[l].grows && !lists_[l].full;
   }
+}
+
+std::vector<int> TensorLists::GroupsMadeBy(int node) const {
+  std::vector<int> groups;
+  const auto found = made_by_.find(node);
+  if (found == made_by_.end()) return groups;
+  for (const int list : found->second) groups.push_back(group_[list]);
+  return groups;
 }
 
 int TensorLists::GroupOfElement(const TensorRef& tensor) const {

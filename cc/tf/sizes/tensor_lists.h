@@ -2,7 +2,7 @@
 //
 // A list is a variant, of which shape inference knows no size. Its elements are tensors that share the storage of what
 // was put in: a tensor that is pushed on three lists is held once. So lists that share elements make one group, with
-// one buffer, whose bytes are those of all its elements: there from where the first list of it enters a loop (or is
+// one buffer, whose bytes are those of all its elements: there from where a loop makes the first of them (or a list is
 // made of a tensor) to the last reader of any of them. Elements that are popped are not taken off before the loop that
 // pops them has ended.
 //
@@ -15,6 +15,7 @@
 #define LMS_CC_TF_SIZES_TENSOR_LISTS_H_
 
 #include <cstdint>
+#include <map>
 #include <vector>
 
 #include "cc/tf/graph/graph_index.h"
@@ -41,7 +42,10 @@ class TensorLists {
     int64_t step_bytes = 0;  // of those that one iteration adds
     bool known = true;
     AssumptionSet assumptions = 0;  // that the bytes rest on
+    bool grows = false;             // there is nothing in it before loops make its elements
   };
+  // The groups of which the node, in a loop, makes elements.
+  std::vector<int> GroupsMadeBy(int node) const;
   int groups() const { return static_cast<int>(groups_.size()); }
   const Group& group(int group) const { return groups_[group]; }
 
@@ -71,6 +75,7 @@ class TensorLists {
     int64_t step_bytes = 0;
     int64_t element_bytes = 0;
     bool full = false;  // made of a tensor: what is put in takes the place of something
+    bool grows = true;  // nothing is put in but in loops
     bool known = true;
     bool enters = false;
     AssumptionSet assumptions = 0;
@@ -100,6 +105,7 @@ class TensorLists {
   mutable std::vector<int> parent_;
   std::vector<int> group_;  // per list
   std::vector<Group> groups_;
+  std::map<int, std::vector<int>> made_by_;  // lists whose elements the node makes, by node
   std::vector<int64_t> trips_;
 };
 

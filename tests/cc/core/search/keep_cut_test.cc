@@ -96,7 +96,7 @@ TEST(KeepCut, CornersAreTheBestOfAllChoices) {
     }
     corners += static_cast<int>(cuts.size());
   }
-  EXPECT_GT(corners, 300);  // most have some
+  EXPECT_GT(corners, 150);  // more than one each, on average
 }
 
 TEST(KeepCut, SaysWhatIsKeptAndWhatRunsAgain) {
