@@ -6,6 +6,7 @@ import importlib.util
 import itertools
 import multiprocessing
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -49,6 +50,12 @@ def kernels_need_more(status: str, predicted: int, stock_peak: int) -> bool:
     peak, as it was measured, must be the one that was predicted.
     """
     return not ONEDNN and status == "infeasible" and 0.9 <= predicted / stock_peak <= 1.1
+
+
+def has_instructions(*names: str) -> bool:
+    """Has this machine's processor any of these (flags of /proc/cpuinfo)?"""
+    flags = re.search(r"^flags\s*:(.*)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
+    return flags is not None and not set(names).isdisjoint(flags[1].split())
 
 
 def train_chain(weights: list, x: tf.Tensor) -> tf.Tensor:

@@ -4,6 +4,7 @@ import keras
 import keras_forms
 import numpy as np
 import pytest
+from helpers import has_instructions
 from keras_forms import BATCH, WIDTH, dense, fit
 
 optimizers = keras.optimizers
@@ -114,7 +115,11 @@ def test_optimizers(results, name):
 
 @pytest.mark.parametrize("name", MIXED)
 def test_mixed_precision(results, name):
-    """On a CPU kernels in half precision hold buffers of their own, which are not predicted."""
+    """On a CPU kernels in half precision hold buffers of their own, which are no part of a plan."""
+    natively = has_instructions("avx512_bf16", "amx_bf16", "avx_ne_convert")
+    if name == "bfloat16" and not natively and results[name]["status"] == "infeasible":
+        keras_forms.assert_same(results[name])  # what they hold alone is above the budget
+        return
     keras_forms.assert_rewritten(results[name], within=None)
 
 

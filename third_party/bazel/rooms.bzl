@@ -17,6 +17,7 @@ CORE = [
 TENSORFLOW = [
     "//cc/tf/graph",
     "//cc/tf/import",
+    "//cc/tf/loops",
     "//cc/tf/pass",
     "//cc/tf/predict",
     "//cc/tf/report",

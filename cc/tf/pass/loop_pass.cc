@@ -1,7 +1,9 @@
 #include "cc/tf/pass/loop_pass.h"
 
 #include <algorithm>
-#include <optional>
+#include <cstddef>
+#include <exception>
+#include <iterator>
 #include <set>
 #include <string>
 #include <utility>
@@ -134,7 +136,11 @@ bool Short(const Report& report) {
 class LoopPass {
  public:
   LoopPass(const DeviceContext& context, tensorflow::GraphDef* output, Report* report)
-      : context_(context), output_(*output), report_(*report), blank_(*report) {}
+      : context_(context),
+        output_(*output),
+        report_(*report),
+        blank_(*report),
+        models_(static_cast<std::ptrdiff_t>(context.facts.models.size())) {}
 
   bool Run() {
     Options plain = context_.options;
@@ -143,7 +149,7 @@ class LoopPass {
     first.note_as_it_came = &came_;
     tensorflow::GraphDef graph;
     bool changed = RunDevicePass(first, &graph, &report_);
-    const bool better = Wanted() && TryCuts();
+    const bool better = Wanted() && TryCutsIfPossible();
     if (better || !context_.options.strict || report_.status != ReportStatus::kInfeasible) {
       if (changed && !better) output_.Swap(&graph);
       return changed || better;
@@ -177,6 +183,18 @@ class LoopPass {
       default:
         return false;
     }
+  }
+
+  // What goes wrong with variants is no reason to do without the step's own plan.
+  bool TryCutsIfPossible() {
+    std::string problem;
+    try {
+      return TryCuts();
+    } catch (const std::exception& e) {
+      problem = e.what();
+    }
+    report_.warnings.push_back("no lists of loops are computed again: " + problem);
+    return false;
   }
 
   bool TryCuts() {
@@ -233,24 +251,34 @@ class LoopPass {
     PlanAccount account(&context_.facts.work, &report);
     DeviceContext context = With(options, variant, stages, account);
     context.as_it_came = &came_;
+    // Nor does it follow the plan for what it is a variant of.
+    std::vector<Model>& models = context_.facts.models;
+    std::vector<Model> other(std::make_move_iterator(models.begin() + models_), std::make_move_iterator(models.end()));
+    models.erase(models.begin() + models_, models.end());
     tensorflow::GraphDef graph;
     const bool changed = RunDevicePass(context, &graph, &report);
-    if (!changed || report.status != ReportStatus::kRewritten) {
-      NoteLeast(std::move(report));
-      return false;
+    const bool planned = changed && report.status == ReportStatus::kRewritten;
+    if (planned) CountAllIterations(cut, step, &report);
+    if (planned && Better(report)) {
+      Describe(context_, cut, step.index, &report);
+      report.budget = report_.budget;
+      AddWork(&report);
+      report_ = std::move(report);
+      output_.Swap(&graph);
+      return true;
     }
-    report.step_time_us = report_.step_time_us;
-    // In terms of all iterations: the plan for the variant says what it adds to one of them.
+    models.erase(models.begin() + models_, models.end());
+    std::move(other.begin(), other.end(), std::back_inserter(models));
+    if (!planned) NoteLeast(std::move(report));
+    return false;
+  }
+
+  // The plan for the variant says what it adds to one iteration of each loop.
+  void CountAllIterations(const ListCut& cut, const LoopStep& step, Report* report) const {
     const double again = step.total_us > 0 ? cut.cost_us / step.total_us : 0;
-    report.predicted_time_overhead = (1 + report.predicted_time_overhead) * (1 + again) - 1;
-    report.time_overhead_bound = 0;  // it is that of the variant
-    if (!Better(report)) return false;
-    Describe(context_, cut, step.index, &report);
-    report.budget = report_.budget;
-    AddWork(&report);
-    report_ = std::move(report);
-    output_.Swap(&graph);
-    return true;
+    report->step_time_us = report_.step_time_us;
+    report->predicted_time_overhead = (1 + report->predicted_time_overhead) * (1 + again) - 1;
+    report->time_overhead_bound = 0;  // it is that of the variant
   }
 
   // A variant that cannot meet the budget either may tell of a lower one that it could.
@@ -291,6 +319,7 @@ class LoopPass {
   tensorflow::GraphDef& output_;
   Report& report_;
   const Report blank_;
+  const std::ptrdiff_t models_;  // of devices planned before this one
   StepAsItCame came_;
 };
 
