@@ -129,7 +129,7 @@ class LoopComparison {
     const auto chain = new_chains_.find(now.node);
     if (chain != new_chains_.end() && now.port == 1) {
       const int push = chain->second.push;
-      return push < old_.size() && old_[push].frame == forward && new_[push].inputs[1] == then;
+      return InFrameOf(push) == forward && new_[push].inputs[1] == then;
     }
     if (!IsLoopName(is.name())) return false;
     if (IsEnter(is)) {

@@ -198,7 +198,10 @@ class ListPlanner {
     parts_.push_back(std::move(part));
   }
 
-  // Of one loop: false where nothing of it is dropped, or more lists were needed than are dropped.
+  // Is the list made right before it enters the loop? Then another one can be made there.
+  bool MadeThere(const ListChain& chain) const { return index_[chain.enter].inputs[0].node == chain.maker; }
+
+  // Of one loop: false where nothing of it is dropped, or what copies need cannot be handed on.
   bool CutLoop(const KeepCut& cut, const Part& part, LoopCut* loop_cut, ListCut* list_cut) const {
     loop_cut->loop = part.loop;
     loop_cut->trips = lists_.Trips(part.loop.forward) > 0 ? part.trips : 0;
@@ -212,16 +215,20 @@ class ListPlanner {
       saved += problem_.tensors[id].bytes;
       for (const int chain : chains) {
         loop_cut->dropped[chain] = true;
-        free_chains.push_back(chain);
+        if (MadeThere(part.loop.chains[chain])) free_chains.push_back(chain);
       }
     }
-    if (free_chains.empty()) return false;
+    if (std::count(loop_cut->dropped.begin(), loop_cut->dropped.end(), true) == 0) return false;
+    const auto like = std::find_if(part.loop.chains.begin(), part.loop.chains.end(),
+                                   [this](const ListChain& chain) { return MadeThere(chain); });
     for (const auto& [key, id] : part.tensors) {
       if (!cut.kept[id] || part.pushed.count(key) != 0 || invariant_.count(id) != 0) continue;
-      if (free_chains.empty()) return false;
+      if (like == part.loop.chains.end()) return false;
       const TensorRef tensor{key.first, key.second};
-      loop_cut->new_elements.push_back({free_chains.back(), tensor, TypeOf(tensor)});
-      free_chains.pop_back();
+      const bool new_list = free_chains.empty();
+      const int chain = new_list ? static_cast<int>(like - part.loop.chains.begin()) : free_chains.back();
+      loop_cut->new_elements.push_back({chain, new_list, tensor, TypeOf(tensor)});
+      if (!new_list) free_chains.pop_back();
       saved -= problem_.tensors[id].bytes;
     }
     for (const auto& [node, op] : part.ops) {

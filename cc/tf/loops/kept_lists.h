@@ -20,9 +20,10 @@
 
 namespace lms {
 
-// What is handed on in the place of a list's own elements.
+// What is handed on in the place of a list's own elements, or by a new list.
 struct NewElement {
-  int chain;  // of the loop's chains
+  int chain;  // of the loop's chains: one that is dropped, or one that the new list is made like
+  bool new_list;
   TensorRef tensor;
   tensorflow::DataType dtype;
 };
@@ -30,7 +31,7 @@ struct NewElement {
 struct LoopCut {
   GradientLoop loop;
   std::vector<bool> dropped;             // per chain: its elements are computed again
-  std::vector<NewElement> new_elements;  // of chains that are dropped
+  std::vector<NewElement> new_elements;
   std::vector<bool> runs_again;          // per node of the graph
   int64_t trips = 0;                     // 0: not known
 };

@@ -36,7 +36,9 @@ class LoopRewriter {
     counter_ = Counter();
     if (counter_ < 0) return absl::InternalError("a gradient's loop without a counter");
     std::vector<bool> replaced(cut.loop.chains.size(), false);
-    for (const NewElement& element : cut.new_elements) replaced[element.chain] = true;
+    for (const NewElement& element : cut.new_elements) {
+      if (!element.new_list) replaced[element.chain] = true;
+    }
     // What lists bring, before any copy is made of it.
     for (size_t c = 0; c < cut.loop.chains.size(); ++c) {
       const ListChain& chain = cut.loop.chains[c];
@@ -45,14 +47,17 @@ class LoopRewriter {
     }
     for (const NewElement& element : cut.new_elements) {
       const ListChain& chain = cut.loop.chains[element.chain];
-      made_.emplace(KeyOf(element.tensor), InputName(graph_.node(chain.pop).name(), 1));
+      const std::string pop = element.new_list ? AddList(chain, element) : graph_.node(chain.pop).name();
+      made_.emplace(KeyOf(element.tensor), InputName(pop, 1));
     }
     for (size_t c = 0; c < cut.loop.chains.size(); ++c) {
       if (!cut.dropped[c]) continue;
       const absl::Status status = Reroute(cut.loop.chains[c]);
       if (!status.ok()) return status;
     }
-    for (const NewElement& element : cut.new_elements) HandOn(cut.loop.chains[element.chain], element);
+    for (const NewElement& element : cut.new_elements) {
+      if (!element.new_list) HandOn(cut.loop.chains[element.chain], element);
+    }
     for (size_t c = 0; c < cut.loop.chains.size(); ++c) {
       if (cut.dropped[c] && !replaced[c]) LeaveEmpty(cut.loop.chains[c]);
     }
@@ -194,25 +199,85 @@ class LoopRewriter {
     return node;
   }
 
-  // The list, with other elements.
-  void HandOn(const ListChain& chain, const NewElement& element) {
-    const std::string device = graph_.node(chain.maker).device();
-    NodeDef shape = AnyShape(NameFor(index_[chain.maker].inputs[0].node), device, graph_.node(chain.maker).name());
-    NodeDef maker = graph_.node(chain.maker);
+  // An empty list for these elements, where that of the chain is made. Returns its name.
+  std::string AddMaker(const ListChain& chain, const NewElement& element) {
+    const NodeDef& like = came_.node(chain.maker);
+    NodeDef shape = AnyShape(NameFor(index_[chain.maker].inputs[0].node), like.device(), like.name());
+    NodeDef maker = like;
     maker.set_name(NameFor(chain.maker));
     maker.set_input(0, shape.name());
     (*maker.mutable_attr())["element_dtype"].set_type(element.dtype);
-    graph_.mutable_node(chain.enter)->set_input(0, maker.name());
+    std::string name = maker.name();
     *graph_.add_node() = std::move(shape);
     *graph_.add_node() = std::move(maker);
-    NodeDef* const push = graph_.mutable_node(chain.push);
-    push->set_input(1, InputName(graph_.node(element.tensor.node).name(), element.tensor.port));
-    (*push->mutable_attr())["element_dtype"].set_type(element.dtype);
-    NodeDef any = AnyShape(NameFor(index_[chain.pop].inputs[1].node), graph_.node(chain.pop).device(), Pivot());
-    NodeDef* const pop = graph_.mutable_node(chain.pop);
-    pop->set_input(1, any.name());
-    (*pop->mutable_attr())["element_dtype"].set_type(element.dtype);
+    return name;
+  }
+
+  // The shape that an element is asked to have when it is popped. Returns its name.
+  std::string AddPoppedShape(const ListChain& chain) {
+    NodeDef any = AnyShape(NameFor(index_[chain.pop].inputs[1].node), came_.node(chain.pop).device(), Pivot());
+    std::string name = any.name();
     *graph_.add_node() = std::move(any);
+    return name;
+  }
+
+  // The list, with other elements.
+  void HandOn(const ListChain& chain, const NewElement& element) {
+    const std::string tensor = InputName(came_.node(element.tensor.node).name(), element.tensor.port);
+    graph_.mutable_node(chain.enter)->set_input(0, AddMaker(chain, element));
+    NodeDef* const push = graph_.mutable_node(chain.push);
+    push->set_input(1, tensor);
+    (*push->mutable_attr())["element_dtype"].set_type(element.dtype);
+    const std::string shape = AddPoppedShape(chain);
+    NodeDef* const pop = graph_.mutable_node(chain.pop);
+    pop->set_input(1, shape);
+    (*pop->mutable_attr())["element_dtype"].set_type(element.dtype);
+  }
+
+  // A copy of a node that a list goes through. Only data inputs are others.
+  void AddLike(int node, const std::string& name, const std::vector<std::string>& inputs,
+               tensorflow::DataType element = tensorflow::DT_INVALID) {
+    NodeDef copy = came_.node(node);
+    copy.set_name(name);
+    for (size_t i = 0; i < inputs.size(); ++i) copy.set_input(static_cast<int>(i), inputs[i]);
+    if (element != tensorflow::DT_INVALID) (*copy.mutable_attr())["element_dtype"].set_type(element);
+    *graph_.add_node() = std::move(copy);
+  }
+
+  // In the order in which the Merge of the chain reads the two.
+  std::vector<std::string> Merged(int merge, int enter, const std::string& entered, const std::string& next) const {
+    const bool first = index_[merge].inputs[0].node == enter;
+    return first ? std::vector<std::string>{entered, next} : std::vector<std::string>{next, entered};
+  }
+
+  // A list of its own, which goes the way of the chain. Returns the name of its pop.
+  std::string AddList(const ListChain& chain, const NewElement& element) {
+    const std::string tensor = InputName(came_.node(element.tensor.node).name(), element.tensor.port);
+    const std::string maker = AddMaker(chain, element);
+    const std::string shape = AddPoppedShape(chain);
+    const std::string enter = NameFor(chain.enter);
+    const std::string merge = NameFor(chain.merge);
+    const std::string fork = NameFor(chain.fork);
+    const std::string push = NameFor(chain.push);
+    const std::string next = NameFor(chain.next);
+    const std::string exit = NameFor(chain.exit);
+    AddLike(chain.enter, enter, {maker});
+    AddLike(chain.merge, merge, Merged(chain.merge, chain.enter, enter, next));
+    AddLike(chain.fork, fork, {merge});
+    AddLike(chain.push, push, {InputName(fork, 1), tensor}, element.dtype);
+    AddLike(chain.next, next, {push});
+    AddLike(chain.exit, exit, {fork});
+    const std::string back_enter = NameFor(chain.back_enter);
+    const std::string back_merge = NameFor(chain.back_merge);
+    const std::string back_fork = NameFor(chain.back_fork);
+    std::string pop = NameFor(chain.pop);
+    const std::string back_next = NameFor(chain.back_next);
+    AddLike(chain.back_enter, back_enter, {exit});
+    AddLike(chain.back_merge, back_merge, Merged(chain.back_merge, chain.back_enter, back_enter, back_next));
+    AddLike(chain.back_fork, back_fork, {back_merge});
+    AddLike(chain.pop, pop, {InputName(back_fork, 1), shape}, element.dtype);
+    AddLike(chain.back_next, back_next, {pop});
+    return pop;
   }
 
   // The list, with no elements at all.

@@ -163,6 +163,36 @@ TEST_F(LoopsTest, AListHandsOnWhatCopiesNeedThatNothingElseBrings) {
   EXPECT_TRUE(Check(graph).ok()) << Check(graph);
 }
 
+TEST_F(LoopsTest, MoreThanIsDroppedGoesByNewLists) {
+  // Three reads of variables for two lists that are dropped.
+  std::string sum = "product";
+  for (const std::string v : {"v0", "v1", "v2"}) {
+    b_.Variable(v, {64});
+    b_.Add(v + "_in", "Enter", {v},
+           {testing::Type("T", tensorflow::DT_RESOURCE), testing::Text("frame_name", "loop"),
+            testing::Bool("is_constant", true), testing::Int("parallel_iterations", testing::kParallel)});
+    b_.Read(v + "_read", v + "_in", {"^i_add"});
+    b_.Float(v + "_biased", "BiasAdd", {sum, v + "_read"});
+    sum = v + "_biased";
+  }
+  *Node(&b_.item().graph, "squashed")->mutable_input(0) = sum;
+  const std::vector<ListCut> cuts = Cuts();
+  ASSERT_FALSE(cuts.empty());
+  EXPECT_EQ(cuts.back().loops[0].new_elements.size(), 3U);
+  const GraphDef graph = Recomputed();
+  EXPECT_TRUE(Check(graph).ok()) << Check(graph);
+  const std::string pop = CopyOf(graph, CopyOf(graph, "product_pop").empty() ? "y_pop" : "product_pop");
+  ASSERT_FALSE(pop.empty());
+  EXPECT_EQ(FindNode(graph, pop)->op(), "TensorListPopBack");
+  // A new list that brings something else is noticed, too.
+  for (const NodeDef& node : graph.node()) {
+    if (!IsLoopName(node.name()) || node.op() != "TensorListPushBack") continue;
+    GraphDef other = graph;
+    Node(&other, node.name())->set_input(1, "squashed");
+    EXPECT_FALSE(Check(other).ok());
+  }
+}
+
 TEST_F(LoopsTest, WhatMayNotRunTwiceIsKept) {
   b_.Float("noise", "RandomUniform", {"axes"}, {});
   NodeDef* noise = Node(&b_.item().graph, "noise");
