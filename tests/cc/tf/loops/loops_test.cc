@@ -49,6 +49,7 @@ class LoopsTest : public ::testing::Test {
 
   std::vector<ListCut> Cuts() {
     EXPECT_TRUE(CheckGraph(b_.item().graph).ok()) << CheckGraph(b_.item().graph);
+    index_ = GraphIndex();
     EXPECT_TRUE(index_.Build(b_.item()).ok());
     TensorSizes sizes(b_.item(), 32);
     EXPECT_TRUE(sizes.Infer().ok());
