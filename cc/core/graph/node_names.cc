@@ -30,9 +30,7 @@ std::string RecomputeName(int index, const std::string& original) {
   return kRecompute + std::to_string(index) + "/" + original;
 }
 
-std::string LoopName(int index, const std::string& original) {
-  return kLoop + std::to_string(index) + "/" + original;
-}
+std::string LoopName(int index, const std::string& original) { return kLoop + std::to_string(index) + "/" + original; }
 
 std::string SwapOutName(int index, const std::string& original) {
   return kSwapOut + std::to_string(index) + "/" + original;

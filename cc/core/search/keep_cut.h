@@ -3,9 +3,9 @@
 // Of the forward body of a loop and its gradient: a tensor that is kept takes its bytes, an op that runs again takes
 // its time, and what it reads must be kept or computed again, too. For a price of memory the cheapest choice is a
 // minimum cut of a graph with two kinds of nodes: an op is on the sink's side where it runs again, a tensor where it is
-// there. (Selection problems as cuts: Rhys, "A selection problem of shared fixed costs and network flows", 1970; Picard,
-// "Maximal closure of a graph and applications to combinatorial problems", 1976.) All prices together give the lower
-// convex hull of bytes against time.
+// there. (Selection problems as cuts: Rhys, "A selection problem of shared fixed costs and network flows", 1970;
+// Picard, "Maximal closure of a graph and applications to combinatorial problems", 1976.) All prices together give the
+// lower convex hull of bytes against time.
 
 #ifndef LMS_CC_CORE_SEARCH_KEEP_CUT_H_
 #define LMS_CC_CORE_SEARCH_KEEP_CUT_H_

@@ -77,7 +77,8 @@ std::vector<int> RegionsAbove(const tensorflow::GraphDef& graph, const GraphInde
     const int region = region_of(op);
     for (const BufferId b : memory.ops[op].outputs) {
       const MemBuffer& buffer = memory.buffers[b];
-      if (region >= 0 && !buffer.resident && !buffer.escapes && buffer.keep_reason != kTensorList) live[region] += buffer.bytes;
+      if (region >= 0 && !buffer.resident && !buffer.escapes && buffer.keep_reason != kTensorList)
+        live[region] += buffer.bytes;
     }
     const int64_t held = profile.op_bytes[op] - profile.resident_bytes;
     // Where there are very many regions, those alone that run.

@@ -95,7 +95,8 @@ class LoopComparison {
       }
     }
     // Lists are looked at as a whole, by what is taken out of them.
-    return list || ReadsTheSame(node) ? absl::OkStatus() : Unsound("node " + was.name() + " has other inputs than before");
+    return list || ReadsTheSame(node) ? absl::OkStatus()
+                                      : Unsound("node " + was.name() + " has other inputs than before");
   }
 
   bool ReadsTheSame(int node) {
@@ -138,7 +139,8 @@ class LoopComparison {
       return outside.node >= 0 && outside == OutsideOf(after_, new_, new_loops_, now);
     }
     const NodeDef& was = before_.node(then.node);
-    if (now.port != then.port || old_[then.node].frame != forward || OriginalName(is.name()) != was.name()) return false;
+    if (now.port != then.port || old_[then.node].frame != forward || OriginalName(is.name()) != was.name())
+      return false;
     if (!SameOp(was, is) || (is.op() != "Const" && !WhyNotRecomputable(is).empty())) return false;
     const std::vector<TensorRef>& read = old_[then.node].inputs;
     const std::vector<TensorRef>& reads = new_[now.node].inputs;

@@ -14,10 +14,9 @@ namespace lms {
 
 // An error says what is unsound. A node of the old graph must be what it was, in the loop and branch where it was, and
 // read what it read, but for readers of elements of lists: these may read another value that is the same in each
-// iteration, as what is said to compute it again does so by the same ops of the same values, which other lists bring, or
-// which do not change in the loop. Pushes and pops may have become nodes that do nothing. Added nodes, behind the others,
-// run in bodies of gradients alone. Throws TooMuch
-// where the deadline passes.
+// iteration, as what is said to compute it again does so by the same ops of the same values, which other lists bring,
+// or which do not change in the loop. Pushes and pops may have become nodes that do nothing. Added nodes, behind the
+// others, run in bodies of gradients alone. Throws TooMuch where the deadline passes.
 absl::Status CheckLoops(const tensorflow::GraphDef& before, const GraphIndex& old_index,
                         const tensorflow::GraphDef& after, const GraphIndex& new_index,
                         const Deadline& deadline = Deadline());

@@ -169,8 +169,7 @@ class ListPlanner {
     described.producer = op->second;
     if (!is_new) return;
     problem_.ops.emplace_back();
-    problem_.ops.back().cost_us =
-        sizes_.Of(graph_.node(tensor.node).name()).cost_us * static_cast<double>(part->trips);
+    problem_.ops.back().cost_us = sizes_.Of(graph_.node(tensor.node).name()).cost_us * static_cast<double>(part->trips);
     for (const TensorRef& input : index_[tensor.node].inputs) {
       const int input_id = AddTensor(input, part, pending);
       problem_.ops[op->second].inputs.push_back(input_id);
@@ -259,7 +258,7 @@ class ListPlanner {
   const TensorLists lists_;
   std::vector<bool> may_be_fused_;
   KeepProblem problem_;
-  std::set<int> invariant_;         // tensors of the problem
+  std::set<int> invariant_;  // tensors of the problem
   std::vector<Part> parts_;
 };
 

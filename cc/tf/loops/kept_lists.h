@@ -1,8 +1,9 @@
 // What of a loop's body its gradient has to be handed, and what the gradient's body may compute again instead.
 //
-// An op of the forward body runs again in the gradient's where a copy computes the same bits from values that are there:
-// from what other lists bring, and from what is the same in all iterations. Which lists go is a cut (keep_cut.h), one
-// for all loops of the step together: a tensor takes its bytes, and an op its time, once in every iteration.
+// An op of the forward body runs again in the gradient's where a copy computes the same bits from values that are
+// there: from what other lists bring, and from what is the same in all iterations. Which lists go is a cut
+// (keep_cut.h), one for all loops of the step together: a tensor takes its bytes, and an op its time, once in every
+// iteration.
 
 #ifndef LMS_CC_TF_LOOPS_KEPT_LISTS_H_
 #define LMS_CC_TF_LOOPS_KEPT_LISTS_H_
@@ -30,10 +31,10 @@ struct NewElement {
 
 struct LoopCut {
   GradientLoop loop;
-  std::vector<bool> dropped;             // per chain: its elements are computed again
+  std::vector<bool> dropped;  // per chain: its elements are computed again
   std::vector<NewElement> new_elements;
-  std::vector<bool> runs_again;          // per node of the graph
-  int64_t trips = 0;                     // 0: not known
+  std::vector<bool> runs_again;  // per node of the graph
+  int64_t trips = 0;             // 0: not known
 };
 
 struct ListCut {

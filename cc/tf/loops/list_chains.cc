@@ -129,8 +129,7 @@ class ChainFinder {
     return forward > 0 && backward > 0 && forward != backward && index_[chain.enter].frame == forward &&
            index_[chain.back_enter].frame == backward &&
            index_.frame(forward).parent == index_.frame(backward).parent && InBody(chain.push, chain.next) &&
-           InBody(chain.pop, chain.back_next) &&
-           graph_.node(chain.push).device() == graph_.node(chain.pop).device();
+           InBody(chain.pop, chain.back_next) && graph_.node(chain.push).device() == graph_.node(chain.pop).device();
   }
 
   const tensorflow::GraphDef& graph_;

@@ -49,8 +49,8 @@ struct GradientLoop {
 std::vector<GradientLoop> FindGradientLoops(const tensorflow::GraphDef& graph, const GraphIndex& index,
                                             const Loops& loops);
 
-// The value that the node, of a loop, has in every iteration, outside of the loop: of an Enter or a Switch of a variable
-// that does not change. {-1, 0} for all others.
+// The value that the node, of a loop, has in every iteration, outside of the loop: of an Enter or a Switch of a
+// variable that does not change. {-1, 0} for all others.
 TensorRef OutsideOf(const tensorflow::GraphDef& graph, const GraphIndex& index, const Loops& loops,
                     const TensorRef& tensor);
 

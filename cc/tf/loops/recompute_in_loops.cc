@@ -76,14 +76,15 @@ class LoopRewriter {
     for (const int node : loops_.NodesIn(cut_->loop.backward)) {
       if (came_.node(node).op() != "Switch" || index_[node].inputs.size() != 2) continue;
       const auto type = came_.node(node).attr().find("T");
-      const bool whole = type != came_.node(node).attr().end() && (type->second.type() == tensorflow::DT_INT32 ||
-                                                                   type->second.type() == tensorflow::DT_INT64);
+      const bool whole = type != came_.node(node).attr().end() &&
+                         (type->second.type() == tensorflow::DT_INT32 || type->second.type() == tensorflow::DT_INT64);
       if (whole && index_[node].inputs[1].node == cond && index_[node].inputs[0].port == 0) return node;
     }
     return -1;
   }
 
-  // A node that runs in each iteration of the gradient, whatever else does: for copies that wait for nothing else of it.
+  // A node that runs in each iteration of the gradient, whatever else does: for copies that wait for nothing else of
+  // it.
   const std::string& Pivot() {
     if (!pivot_.empty()) return pivot_;
     pivot_ = NameFor(counter_);

@@ -1,8 +1,9 @@
 // Lists that a loop's gradient does without: its body computes their elements again.
 //
-// The pushes and pops of such a list are made nodes that do nothing, and the list is handed on empty, or made a list of other elements
-// that the copies need; where they need more, there are new lists that go the same way. What read an element reads the copy of the op that made it: in the gradient's body, on the same
-// device, of what other lists bring and of what is the same in all iterations.
+// The pushes and pops of such a list are made nodes that do nothing, and the list is handed on empty, or made a list of
+// other elements that the copies need; where they need more, there are new lists that go the same way. What read an
+// element reads the copy of the op that made it: in the gradient's body, on the same device, of what other lists bring
+// and of what is the same in all iterations.
 
 #ifndef LMS_CC_TF_LOOPS_RECOMPUTE_IN_LOOPS_H_
 #define LMS_CC_TF_LOOPS_RECOMPUTE_IN_LOOPS_H_

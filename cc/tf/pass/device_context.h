@@ -88,7 +88,7 @@ struct DeviceContext {
   StepFacts& facts;
   StageWatch& stages;
   PlanAccount& account;
-  StepAsItCame* note_as_it_came = nullptr;    // filled in, unless it is null
+  StepAsItCame* note_as_it_came = nullptr;   // filled in, unless it is null
   const StepAsItCame* as_it_came = nullptr;  // of a variant, which a plan is made of even where it fits; else null
 
   void Enter(const char* stage) const { stages.Enter(stage); }

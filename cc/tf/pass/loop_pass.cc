@@ -65,7 +65,8 @@ absl::Status FindCuts(const DeviceContext& context, const std::string& device, L
   for (int i = 0; i < step->index.size(); ++i) {
     if (!step->index[i].live) continue;
     const int64_t trips = step->index[i].frame > 0 ? lists.Trips(step->index[i].frame) : 1;
-    step->total_us += sizes.Of(context.item.graph.node(i).name()).cost_us * static_cast<double>(std::max<int64_t>(1, trips));
+    step->total_us +=
+        sizes.Of(context.item.graph.node(i).name()).cost_us * static_cast<double>(std::max<int64_t>(1, trips));
   }
   return status;
 }
@@ -74,8 +75,8 @@ absl::Status FindCuts(const DeviceContext& context, const std::string& device, L
 void HoldSums(const DeviceContext& context, const ListCut& cut, const GraphIndex& index, tensorflow::GraphDef* graph) {
   std::set<int> regions;
   for (const LoopCut& loop : cut.loops) regions.insert({loop.loop.forward_region, loop.loop.backward_region});
-  const std::vector<SumWait> waits = FindSumWaits(context.item.graph, index, context.facts.sizes,
-                                                  tensorflow::IsMKLEnabled(), context.deadline());
+  const std::vector<SumWait> waits =
+      FindSumWaits(context.item.graph, index, context.facts.sizes, tensorflow::IsMKLEnabled(), context.deadline());
   for (const SumWait& wait : waits) {
     if (regions.count(index[wait.node].region) == 0) continue;
     tensorflow::NodeDef* const node = graph->mutable_node(wait.node);
@@ -123,10 +124,12 @@ void Describe(const DeviceContext& context, const ListCut& cut, const GraphIndex
       report->decisions.push_back(std::move(decision));
     }
   }
-  report->reason += "; " + Counted(lists, "tensor") + " of " +
-                    (cut.loops.size() == 1 ? "a loop's body" : "the bodies of " + Counted(static_cast<int64_t>(cut.loops.size()), "loop")) +
-                    (lists == 1 ? " is" : " are") + " computed again in " + (cut.loops.size() == 1 ? "its gradient" : "their gradients") +
-                    ", in each iteration";
+  report->reason +=
+      "; " + Counted(lists, "tensor") + " of " +
+      (cut.loops.size() == 1 ? "a loop's body"
+                             : "the bodies of " + Counted(static_cast<int64_t>(cut.loops.size()), "loop")) +
+      (lists == 1 ? " is" : " are") + " computed again in " +
+      (cut.loops.size() == 1 ? "its gradient" : "their gradients") + ", in each iteration";
 }
 
 bool Short(const Report& report) {
@@ -296,7 +299,8 @@ class LoopPass {
     report->planner_seconds += report_.planner_seconds;
     for (const auto& [stage, seconds] : report_.stage_seconds) {
       auto& all = report->stage_seconds;
-      const auto same = std::find_if(all.begin(), all.end(), [&name = stage](const auto& one) { return one.first == name; });
+      const auto same =
+          std::find_if(all.begin(), all.end(), [&name = stage](const auto& one) { return one.first == name; });
       if (same == all.end()) {
         all.emplace_back(stage, seconds);
       } else {

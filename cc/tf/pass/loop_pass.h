@@ -1,9 +1,9 @@
 // One device of a step, with and without lists that gradients of loops may do without.
 //
-// Which ops of a loop's body run again in its gradient is decided before a plan is made: each choice makes another graph
-// of the step, in which fewer tensors are held from iteration to iteration, and that graph is planned like any other.
-// The step as it came is planned first. Choices follow where it cannot meet the budget, where the least is asked for,
-// and where what lists hold may be a cheaper way; the best of all is taken.
+// Which ops of a loop's body run again in its gradient is decided before a plan is made: each choice makes another
+// graph of the step, in which fewer tensors are held from iteration to iteration, and that graph is planned like any
+// other. The step as it came is planned first. Choices follow where it cannot meet the budget, where the least is asked
+// for, and where what lists hold may be a cheaper way; the best of all is taken.
 
 #ifndef LMS_CC_TF_PASS_LOOP_PASS_H_
 #define LMS_CC_TF_PASS_LOOP_PASS_H_

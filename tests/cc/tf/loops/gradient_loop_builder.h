@@ -11,8 +11,8 @@ namespace lms::testing {
 
 inline constexpr tensorflow::DataType kVariant = tensorflow::DT_VARIANT;
 
-// The forward loop: y := squashed = tanh(product = y @ w), kRounds times, which pushes all three. Its gradient pops them
-// as y_pop, product_pop and squashed_pop. (No real one would read the product; here it is there to be kept.)
+// The forward loop: y := squashed = tanh(product = y @ w), kRounds times, which pushes all three. Its gradient pops
+// them as y_pop, product_pop and squashed_pop. (No real one would read the product; here it is there to be kept.)
 class GradientLoopBuilder : public LoopBuilder {
  public:
   GradientLoopBuilder() {

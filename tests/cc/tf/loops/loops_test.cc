@@ -18,11 +18,11 @@
 namespace lms {
 namespace {
 
+using tensorflow::GraphDef;
+using tensorflow::NodeDef;
 using testing::FindNode;
 using testing::GradientLoopBuilder;
 using testing::HasInput;
-using tensorflow::GraphDef;
-using tensorflow::NodeDef;
 
 NodeDef* Node(GraphDef* graph, const std::string& name) {
   for (NodeDef& node : *graph->mutable_node()) {
@@ -97,7 +97,8 @@ TEST_F(LoopsTest, AListWithAnotherReaderIsNone) {
 }
 
 TEST_F(LoopsTest, AListThatIsPushedTwiceIsNone) {
-  b_.Add("again", "TensorListPushBack", {"product_push", "product"}, {testing::Type("element_dtype", tensorflow::DT_FLOAT)});
+  b_.Add("again", "TensorListPushBack", {"product_push", "product"},
+         {testing::Type("element_dtype", tensorflow::DT_FLOAT)});
   *Node(&b_.item().graph, "product_list_next")->mutable_input(0) = "again";
   ASSERT_EQ(Found().size(), 1U);
   EXPECT_EQ(Found()[0].chains.size(), 2U);
@@ -230,18 +231,10 @@ class LoopFaults : public LoopsTest, public ::testing::WithParamInterface<int> {
 
 const std::vector<Fault>& Faults() {
   static const auto* const faults = new std::vector<Fault>{
-      {"another op",
-       [](GraphDef* g) {
-         Node(g, CopyOf(*g, "squashed"))->set_op("Sigmoid");
-       }},
-      {"another input",
-       [](GraphDef* g) {
-         Node(g, CopyOf(*g, "squashed"))->set_input(0, "y_pop:1");
-       }},
+      {"another op", [](GraphDef* g) { Node(g, CopyOf(*g, "squashed"))->set_op("Sigmoid"); }},
+      {"another input", [](GraphDef* g) { Node(g, CopyOf(*g, "squashed"))->set_input(0, "y_pop:1"); }},
       {"another attribute",
-       [](GraphDef* g) {
-         (*Node(g, CopyOf(*g, "product"))->mutable_attr())["transpose_b"].set_b(true);
-       }},
+       [](GraphDef* g) { (*Node(g, CopyOf(*g, "product"))->mutable_attr())["transpose_b"].set_b(true); }},
       {"another constant of the loop",
        [](GraphDef* g) {
          Node(g, CopyOf(*g, "product"))->set_input(1, "back_other_in");
@@ -250,30 +243,12 @@ const std::vector<Fault>& Faults() {
          other.set_input(0, "x");
          *g->add_node() = other;
        }},
-      {"an element of another list",
-       [](GraphDef* g) {
-         Node(g, "slope")->set_input(0, CopyOf(*g, "product"));
-       }},
-      {"a push of something else",
-       [](GraphDef* g) {
-         Node(g, "y_push")->set_input(1, "squashed");
-       }},
-      {"a reader elsewhere",
-       [](GraphDef* g) {
-         Node(g, "dw_sum")->set_input(1, CopyOf(*g, "w_in"));
-       }},
-      {"a push that is missing",
-       [](GraphDef* g) {
-         Node(g, "y_list_next")->set_input(0, "y_list_switch:1");
-       }},
-      {"an original that was changed",
-       [](GraphDef* g) {
-         Node(g, "squashed")->set_op("Sigmoid");
-       }},
-      {"a wait that is missing",
-       [](GraphDef* g) {
-         Node(g, "squashed_any")->clear_input();
-       }},
+      {"an element of another list", [](GraphDef* g) { Node(g, "slope")->set_input(0, CopyOf(*g, "product")); }},
+      {"a push of something else", [](GraphDef* g) { Node(g, "y_push")->set_input(1, "squashed"); }},
+      {"a reader elsewhere", [](GraphDef* g) { Node(g, "dw_sum")->set_input(1, CopyOf(*g, "w_in")); }},
+      {"a push that is missing", [](GraphDef* g) { Node(g, "y_list_next")->set_input(0, "y_list_switch:1"); }},
+      {"an original that was changed", [](GraphDef* g) { Node(g, "squashed")->set_op("Sigmoid"); }},
+      {"a wait that is missing", [](GraphDef* g) { Node(g, "squashed_any")->clear_input(); }},
       {"a foreign node",
        [](GraphDef* g) {
          NodeDef node = *FindNode(*g, CopyOf(*g, "squashed"));
