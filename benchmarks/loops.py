@@ -1,4 +1,4 @@
-"""Gradients through loops: what stock TensorFlow holds of them, and what lms computes again instead.
+"""Gradients through loops: what stock TensorFlow holds of them, and what lms computes again.
 
 For each program and length: the activation peak by the allocator and the CPU time of a step, stock
 and with lms at several budgets in turn, whether losses and weights have the same bits, and what was
