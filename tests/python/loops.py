@@ -240,10 +240,17 @@ def recurrent(kind: str, budget: str | int | None) -> tuple:
 def predict(kind: str) -> None:
     """One line: what is predicted of the step with its loops' iterations kept apart?"""
     report, peak = recurrent(kind, "min")[2], recurrent(kind, "min")[1]
-    ratio = (report.peak_after_bytes - report.resident_bytes) / peak
+    resident = report.resident_bytes
+    highest = (report.peak_after_bytes - resident) / peak
+    usual = (report.usual_peak_after_bytes - resident) / peak
+    orders = [(bytes_ - resident) / peak for bytes_ in report.order_peaks["after"]]
+    nearest = min(orders, key=lambda ratio: abs(ratio - 1))
     hidden = any("loops" in warning for warning in report.warnings)
     fits = recurrent(kind, 2**40)[2].status
-    print(f"predicted_{kind}: status={report.status} hidden={hidden} {fits} ratio={ratio:.3f}")
+    print(
+        f"predicted_{kind}: status={report.status} hidden={hidden} {fits} "
+        f"highest={highest:.3f} usual={usual:.3f} nearest={nearest:.3f}"
+    )
 
 
 def compare(name: str, stock: tuple, ours: tuple) -> None:

@@ -29,7 +29,7 @@ import tensorflow as tf
 keras.utils.set_random_seed(1)
 model = keras.Sequential([keras.Input((32, 32, 3))])
 for number in range(6):
-    model.add(keras.layers.Conv2D(16, 3, padding="same", activation="relu", name=f"conv{number}"))
+    model.add(keras.layers.Dense(16, activation="relu", name=f"dense{number}"))
 model.add(keras.layers.GlobalAveragePooling2D())
 model.add(keras.layers.Dense(10))
 loss = loss_of = keras.losses.SparseCategoricalCrossentropy(from_logits=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import loops
@@ -59,7 +60,11 @@ def test_recurrent_layers(lines, kind):
 
 @pytest.mark.parametrize("kind", loops.RECURRENT)
 def test_recurrent_layers_are_predicted(lines, kind):
-    """Kept apart: how far stock's iterations run ahead differs from one run to the next."""
+    """Kept apart: how far stock's iterations run ahead differs from one run to the next. Two loops
+    run side by side in one of several orders; so little is left that it matters which."""
     line = lines[f"predicted_{kind}"]
     assert "status=rewritten hidden=False fits" in line, line
-    assert 0.95 <= float(line.split("ratio=")[1]) <= 1.15, line
+    ratios = {name: float(text) for name, text in re.findall(r"(\w+)=([\d.]+)", line)}
+    assert ratios["highest"] >= 0.95, line
+    assert 0.95 <= ratios["usual"] <= 1.15, line
+    assert 0.95 <= ratios["nearest"] <= 1.08, line

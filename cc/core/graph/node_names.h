@@ -1,8 +1,8 @@
 // Names of the nodes that lms adds: the one place that makes and recognises them.
 //
-//   lms/recompute/<k>/<original>   the k-th recomputation (in plan order) of node <original>, or of a view on its
-//   result lms/loop/<k>/<original>        a copy of node <original>, of a loop's body, in the body of the loop's
-//   gradient lms/swap_out/<k>/<original>    the k-th swap-out (likewise), of a tensor of node <original>
+//   lms/recompute/<k>/<original>   the k-th recomputation (in plan order) of node <original>, or of a view on it
+//   lms/loop/<k>/<original>        a copy of node <original>, of a loop, for the loop's gradient
+//   lms/swap_out/<k>/<original>    the k-th swap-out (likewise), of a tensor of node <original>
 //   lms/swap_in/<k>/<original>     the k-th swap-in of one, or a copy of the view <original> on what it brings back
 //   lms/strict/...                 nodes that fail a step on purpose (option strict)
 
@@ -21,7 +21,7 @@ std::string StrictName(const std::string& part);
 
 // Was the node added by lms?
 bool IsOwnName(const std::string& name);
-// Into the body of a loop's gradient?
+// For the gradient of a loop (lms/loop)?
 bool IsLoopName(const std::string& name);
 
 // The node that a recomputation copies, or whose tensor a swap moves; the name itself where it is none of these.

@@ -11,8 +11,8 @@
 #include "cc/core/graph/node_names.h"
 #include "cc/tf/graph/loops.h"
 #include "cc/tf/graph/op_traits.h"
+#include "cc/tf/graph/same_op.h"
 #include "cc/tf/loops/list_chains.h"
-#include "tensorflow/core/framework/attr_value_util.h"
 #include "tensorflow/core/framework/node_def.pb.h"
 
 namespace lms {
@@ -22,17 +22,6 @@ using tensorflow::GraphDef;
 using tensorflow::NodeDef;
 
 absl::Status Unsound(const std::string& what) { return absl::InternalError(what); }
-
-bool SameAttrs(const NodeDef& a, const NodeDef& b) {
-  return a.attr_size() == b.attr_size() && std::all_of(a.attr().begin(), a.attr().end(), [&b](const auto& attr) {
-           const auto other = b.attr().find(attr.first);
-           return other != b.attr().end() && tensorflow::AreAttrValuesEqual(attr.second, other->second, true);
-         });
-}
-
-bool SameOp(const NodeDef& a, const NodeDef& b) {
-  return a.op() == b.op() && a.device() == b.device() && SameAttrs(a, b);
-}
 
 class LoopComparison {
  public:
@@ -82,7 +71,8 @@ class LoopComparison {
     if (was.name() != is.name()) return Unsound("node " + was.name() + " is missing");
     const bool list = of_list_.count(node) != 0;
     if (list && MayDoNothing(was) && is.op() == "NoOp" && is.input_size() == 0) return absl::OkStatus();
-    if (was.op() != is.op() || was.device() != is.device() || (!list && !SameAttrs(was, is))) {
+    // What a list holds may be of another type.
+    if (list ? was.op() != is.op() || was.device() != is.device() : !SameButInputs(was, is)) {
       return Unsound("node " + was.name() + " was changed");
     }
     if (!old_.SamePlace(node, new_, node)) {
@@ -141,7 +131,7 @@ class LoopComparison {
     const NodeDef& was = before_.node(then.node);
     if (now.port != then.port || old_[then.node].frame != forward || OriginalName(is.name()) != was.name())
       return false;
-    if (!SameOp(was, is) || (is.op() != "Const" && !WhyNotRecomputable(is).empty())) return false;
+    if (!SameButInputs(was, is) || (is.op() != "Const" && !WhyNotRecomputable(is).empty())) return false;
     const std::vector<TensorRef>& read = old_[then.node].inputs;
     const std::vector<TensorRef>& reads = new_[now.node].inputs;
     if (read.size() != reads.size()) return false;

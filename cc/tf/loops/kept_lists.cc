@@ -11,6 +11,8 @@
 #include "cc/tf/graph/op_traits.h"
 #include "cc/tf/sizes/tensor_lists.h"
 #include "cc/tf/stock/layout_fusions.h"
+#include "cc/tf/stock/sum_holders.h"
+#include "tensorflow/core/framework/types.h"
 #include "tensorflow/core/util/util.h"
 
 namespace lms {
@@ -31,11 +33,6 @@ bool HandsNotes(std::string_view op) {
          op.rfind("FusedBatchNorm", 0) == 0 || op.rfind("_FusedBatchNorm", 0) == 0;
 }
 
-bool IsFloating(tensorflow::DataType type) {
-  return type == tensorflow::DT_FLOAT || type == tensorflow::DT_HALF || type == tensorflow::DT_BFLOAT16 ||
-         type == tensorflow::DT_DOUBLE;
-}
-
 class ListPlanner {
  public:
   ListPlanner(const tensorflow::grappler::GrapplerItem& item, const GraphIndex& index, const TensorSizes& sizes,
@@ -47,7 +44,8 @@ class ListPlanner {
         device_(device),
         pace_(deadline),
         loops_(item.graph, index),
-        lists_(item.graph, index, sizes, loops_) {}
+        lists_(item.graph, index, sizes, loops_),
+        on_way_to_sums_(OnWayToSums(item.graph, index)) {}
 
   std::vector<ListCut> Cuts() {
     std::vector<GradientLoop> loops = FindGradientLoops(graph_, index_, loops_);
@@ -58,7 +56,7 @@ class ListPlanner {
       if (gradients.count(loop.forward) != 0) continue;
       const auto elsewhere = [this](const ListChain& chain) { return graph_.node(chain.push).device() != device_; };
       loop.chains.erase(std::remove_if(loop.chains.begin(), loop.chains.end(), elsewhere), loop.chains.end());
-      if (!loop.chains.empty() && !SumsDependOnHolders(loop)) AddLoop(std::move(loop));
+      if (!loop.chains.empty() && !SumsMayTakeOver(loop)) AddLoop(std::move(loop));
     }
     if (parts_.empty()) return {};
     const std::vector<KeepCut> cuts = KeepCuts(problem_, kMostCuts);
@@ -80,26 +78,22 @@ class ListPlanner {
     std::map<Key, std::vector<int>> pushed;  // chains, by what they push
   };
 
-  // Is there a sum, in one of the two bodies, whose last bits depend on who else holds its terms, and that may take
-  // what lists hold?
-  bool SumsDependOnHolders(const GradientLoop& loop) const {
-    for (const int node : loops_.NodesIn(loop.forward)) {
-      if (index_[node].live && OrderDependsOnHolders(graph_.node(node).op(), index_[node].inputs.size())) return true;
+  // May a sum, inside or outside of the loops, take over storage that lists hold, or that copies would hold longer? Its
+  // last bits depend on that.
+  bool SumsMayTakeOver(const GradientLoop& loop) const {
+    const auto has_sum = [this](int node) {
+      return index_[node].live && OrderDependsOnHolders(graph_.node(node).op(), index_[node].inputs.size());
+    };
+    const std::vector<int>& body = loops_.NodesIn(loop.forward);
+    if (std::any_of(body.begin(), body.end(), has_sum)) return true;
+    // What enters the loop or leaves it: the state, and what does not change.
+    for (const int node : body) {
+      if (IsExit(graph_.node(node)) && on_way_to_sums_[node]) return true;
+      if (!IsEnter(graph_.node(node)) || index_[node].inputs.empty()) continue;
+      if (on_way_to_sums_[index_[node].inputs[0].node]) return true;
     }
-    std::set<int> elements;
-    for (const ListChain& chain : loop.chains) elements.insert(chain.pop);
-    for (const int node : loops_.NodesIn(loop.backward)) {
-      if (!index_[node].live || !OrderDependsOnHolders(graph_.node(node).op(), index_[node].inputs.size())) continue;
-      for (TensorRef term : index_[node].inputs) {
-        for (int depth = 0; depth < 64 && elements.count(term.node) == 0; ++depth) {
-          const int shared = SharedInput(graph_.node(term.node), term.port);
-          if (shared < 0 || shared >= static_cast<int>(index_[term.node].inputs.size())) break;
-          term = index_[term.node].inputs[shared];
-        }
-        if (elements.count(term.node) != 0) return true;
-      }
-    }
-    return false;
+    return std::any_of(loop.chains.begin(), loop.chains.end(),
+                       [this](const ListChain& chain) { return on_way_to_sums_[chain.pop]; });
   }
 
   tensorflow::DataType TypeOf(const TensorRef& tensor) const {
@@ -130,7 +124,7 @@ class ListPlanner {
     const bool state = def.op() == "Switch" && tensor.port == 1 && index_[tensor.node].frame == loop.forward;
     const tensorflow::DataType type = TypeOf(tensor);
     // Elsewhere small whole numbers lie in the host's memory.
-    const bool carried = IsFloating(type) || (DeviceType(device_) == "CPU" && IsPlain(type));
+    const bool carried = tensorflow::DataTypeIsFloating(type) || (DeviceType(device_) == "CPU" && IsPlain(type));
     return carried && def.device() == device_ &&
            (state || (index_[tensor.node].region == loop.forward_region && !IsControlFlow(def.op())));
   }
@@ -256,6 +250,7 @@ class ListPlanner {
   Pace pace_;
   const Loops loops_;
   const TensorLists lists_;
+  const std::vector<bool> on_way_to_sums_;
   std::vector<bool> may_be_fused_;
   KeepProblem problem_;
   std::set<int> invariant_;  // tensors of the problem

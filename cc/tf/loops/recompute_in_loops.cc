@@ -245,40 +245,42 @@ class LoopRewriter {
     *graph_.add_node() = std::move(copy);
   }
 
-  // In the order in which the Merge of the chain reads the two.
-  std::vector<std::string> Merged(int merge, int enter, const std::string& entered, const std::string& next) const {
-    const bool first = index_[merge].inputs[0].node == enter;
-    return first ? std::vector<std::string>{entered, next} : std::vector<std::string>{next, entered};
+  // Of the way of a list through one loop: its nodes.
+  struct Way {
+    int enter;
+    int merge;
+    int fork;
+    int step;  // a push, or a pop
+    int next;
+  };
+  struct Ends {
+    std::string fork;
+    std::string step;
+  };
+
+  // A new list goes the same way through the loop. `item`: what the step reads beside the list.
+  Ends AddWay(const Way& like, const std::string& list, const std::string& item, tensorflow::DataType element) {
+    const std::string enter = NameFor(like.enter);
+    const std::string merge = NameFor(like.merge);
+    const std::string next = NameFor(like.next);
+    Ends ends{NameFor(like.fork), NameFor(like.step)};
+    AddLike(like.enter, enter, {list});
+    const bool enter_first = index_[like.merge].inputs[0].node == like.enter;
+    AddLike(like.merge, merge, enter_first ? std::vector<std::string>{enter, next} : std::vector{next, enter});
+    AddLike(like.fork, ends.fork, {merge});
+    AddLike(like.step, ends.step, {InputName(ends.fork, 1), item}, element);
+    AddLike(like.next, next, {ends.step});
+    return ends;
   }
 
   // A list of its own, which goes the way of the chain. Returns the name of its pop.
   std::string AddList(const ListChain& chain, const NewElement& element) {
-    const std::string tensor = InputName(came_.node(element.tensor.node).name(), element.tensor.port);
-    const std::string maker = AddMaker(chain, element);
-    const std::string shape = AddPoppedShape(chain);
-    const std::string enter = NameFor(chain.enter);
-    const std::string merge = NameFor(chain.merge);
-    const std::string fork = NameFor(chain.fork);
-    const std::string push = NameFor(chain.push);
-    const std::string next = NameFor(chain.next);
+    const std::string pushed = InputName(came_.node(element.tensor.node).name(), element.tensor.port);
+    const Way forward{chain.enter, chain.merge, chain.fork, chain.push, chain.next};
     const std::string exit = NameFor(chain.exit);
-    AddLike(chain.enter, enter, {maker});
-    AddLike(chain.merge, merge, Merged(chain.merge, chain.enter, enter, next));
-    AddLike(chain.fork, fork, {merge});
-    AddLike(chain.push, push, {InputName(fork, 1), tensor}, element.dtype);
-    AddLike(chain.next, next, {push});
-    AddLike(chain.exit, exit, {fork});
-    const std::string back_enter = NameFor(chain.back_enter);
-    const std::string back_merge = NameFor(chain.back_merge);
-    const std::string back_fork = NameFor(chain.back_fork);
-    std::string pop = NameFor(chain.pop);
-    const std::string back_next = NameFor(chain.back_next);
-    AddLike(chain.back_enter, back_enter, {exit});
-    AddLike(chain.back_merge, back_merge, Merged(chain.back_merge, chain.back_enter, back_enter, back_next));
-    AddLike(chain.back_fork, back_fork, {back_merge});
-    AddLike(chain.pop, pop, {InputName(back_fork, 1), shape}, element.dtype);
-    AddLike(chain.back_next, back_next, {pop});
-    return pop;
+    AddLike(chain.exit, exit, {AddWay(forward, AddMaker(chain, element), pushed, element.dtype).fork});
+    const Way backward{chain.back_enter, chain.back_merge, chain.back_fork, chain.pop, chain.back_next};
+    return AddWay(backward, exit, AddPoppedShape(chain), element.dtype).step;
   }
 
   // The list, with no elements at all.
@@ -310,7 +312,7 @@ class LoopRewriter {
 }  // namespace
 
 absl::Status RecomputeInLoops(const ListCut& cut, const GraphIndex& index, tensorflow::GraphDef* graph) {
-  const tensorflow::GraphDef came = *graph;  // the one that changes is not read
+  const tensorflow::GraphDef came = *graph;
   LoopRewriter rewriter(came, index, graph);
   for (const LoopCut& loop : cut.loops) {
     const absl::Status status = rewriter.Run(loop);

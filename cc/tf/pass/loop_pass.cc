@@ -14,6 +14,7 @@
 #include "cc/core/base/words.h"
 #include "cc/tf/graph/graph_check.h"
 #include "cc/tf/graph/node_types.h"
+#include "cc/tf/import/hints.h"
 #include "cc/tf/loops/check_loops.h"
 #include "cc/tf/loops/kept_lists.h"
 #include "cc/tf/loops/recompute_in_loops.h"
@@ -22,7 +23,6 @@
 #include "cc/tf/sizes/tensor_lists.h"
 #include "cc/tf/stock/sum_holders.h"
 #include "tensorflow/core/framework/function.h"
-#include "tensorflow/core/util/util.h"
 
 namespace lms {
 namespace {
@@ -72,14 +72,14 @@ absl::Status FindCuts(const DeviceContext& context, const std::string& device, L
 }
 
 // The sums of the two bodies keep the order that they have as the step came.
-void HoldSums(const DeviceContext& context, const ListCut& cut, const GraphIndex& index, tensorflow::GraphDef* graph) {
+void HoldSums(const std::vector<SumWait>& waits, const ListCut& cut, const GraphIndex& index,
+              tensorflow::GraphDef* graph) {
   std::set<int> regions;
   for (const LoopCut& loop : cut.loops) regions.insert({loop.loop.forward_region, loop.loop.backward_region});
-  const std::vector<SumWait> waits =
-      FindSumWaits(context.item.graph, index, context.facts.sizes, tensorflow::IsMKLEnabled(), context.deadline());
   for (const SumWait& wait : waits) {
     if (regions.count(index[wait.node].region) == 0) continue;
     tensorflow::NodeDef* const node = graph->mutable_node(wait.node);
+    // Pushes and pops that are gone hold nothing.
     if (node->op() == "NoOp" || graph->node(wait.waits_for).op() == "NoOp") continue;
     const std::string control = "^" + graph->node(wait.waits_for).name();
     if (std::find(node->input().begin(), node->input().end(), control) == node->input().end()) node->add_input(control);
@@ -87,10 +87,10 @@ void HoldSums(const DeviceContext& context, const ListCut& cut, const GraphIndex
 }
 
 absl::Status Apply(const DeviceContext& context, const ListCut& cut, const GraphIndex& index,
-                   grappler::GrapplerItem* variant) {
+                   const std::vector<SumWait>& waits, grappler::GrapplerItem* variant) {
   absl::Status status = RecomputeInLoops(cut, index, &variant->graph);
   if (!status.ok()) return status;
-  HoldSums(context, cut, index, &variant->graph);
+  HoldSums(waits, cut, index, &variant->graph);
   status = CheckGraph(variant->graph);
   if (!status.ok()) return status;
   GraphIndex changed;
@@ -124,12 +124,10 @@ void Describe(const DeviceContext& context, const ListCut& cut, const GraphIndex
       report->decisions.push_back(std::move(decision));
     }
   }
-  report->reason +=
-      "; " + Counted(lists, "tensor") + " of " +
-      (cut.loops.size() == 1 ? "a loop's body"
-                             : "the bodies of " + Counted(static_cast<int64_t>(cut.loops.size()), "loop")) +
-      (lists == 1 ? " is" : " are") + " computed again in " +
-      (cut.loops.size() == 1 ? "its gradient" : "their gradients") + ", in each iteration";
+  const auto loops = static_cast<int64_t>(cut.loops.size());
+  const std::string bodies = loops == 1 ? "a loop's body" : "the bodies of " + Counted(loops, "loop");
+  report->reason += "; " + Counted(lists, "tensor") + " of " + bodies + (lists == 1 ? " is" : " are") +
+                    " computed again in " + (loops == 1 ? "its gradient" : "their gradients") + ", in each iteration";
 }
 
 bool Short(const Report& report) {
@@ -151,7 +149,7 @@ class LoopPass {
     DeviceContext first = With(plain, context_.item, context_.stages, context_.account);
     first.note_as_it_came = &came_;
     tensorflow::GraphDef graph;
-    bool changed = RunDevicePass(first, &graph, &report_);
+    const bool changed = RunDevicePass(first, &graph, &report_);
     const bool better = Wanted() && TryCutsIfPossible();
     if (better || !context_.options.strict || report_.status != ReportStatus::kInfeasible) {
       if (changed && !better) output_.Swap(&graph);
@@ -176,6 +174,8 @@ class LoopPass {
   // Is the step to be looked at again, after its own plan?
   bool Wanted() const {
     if (!context_.options.recompute || came_.imported.graph.ops.empty()) return false;
+    // Who says what becomes of tensors says it of those in lists, too.
+    if (HintMarks(context_.item.graph, context_.options.hints).any()) return false;
     switch (report_.status) {
       case ReportStatus::kInfeasible:
         return true;
@@ -235,7 +235,7 @@ class LoopPass {
   // Is the plan for the variant better than what there is? Then it takes its place.
   bool Try(const ListCut& cut, const LoopStep& step) {
     grappler::GrapplerItem variant = context_.item.WithGraph(tensorflow::GraphDef(context_.item.graph));
-    const absl::Status applied = Apply(context_, cut, step.index, &variant);
+    const absl::Status applied = Apply(context_, cut, step.index, came_.imported.sum_waits, &variant);
     if (!applied.ok()) {
       report_.warnings.push_back("a way to compute lists of loops again was given up: " +
                                  std::string(applied.message()));

@@ -187,4 +187,29 @@ std::vector<SumWait> FindSumWaits(const tensorflow::GraphDef& graph, const Graph
   return Holders(graph, index, sizes, onednn, deadline).Find();
 }
 
+std::vector<bool> OnWayToSums(const tensorflow::GraphDef& graph, const GraphIndex& index) {
+  std::vector<bool> on_way(index.size(), false);
+  for (int sum = 0; sum < index.size(); ++sum) {
+    if (!index[sum].live || !OrderDependsOnHolders(graph.node(sum).op(), index[sum].inputs.size())) continue;
+    std::vector<TensorRef> pending = index[sum].inputs;
+    while (!pending.empty()) {
+      const TensorRef tensor = pending.back();
+      pending.pop_back();
+      if (on_way[tensor.node]) continue;
+      on_way[tensor.node] = true;
+      const tensorflow::NodeDef& node = graph.node(tensor.node);
+      const std::vector<TensorRef>& inputs = index[tensor.node].inputs;
+      const int shared = SharedInput(node, tensor.port);
+      if (node.op() == "Merge" || node.op() == "RefMerge") {
+        pending.insert(pending.end(), inputs.begin(), inputs.end());
+      } else if (shared >= 0 && shared < static_cast<int>(inputs.size())) {
+        pending.push_back(inputs[shared]);
+      } else if (MaySliceRows(node) && !inputs.empty()) {
+        pending.push_back(inputs[node.op() == "Split" ? 1 : 0]);
+      }
+    }
+  }
+  return on_way;
+}
+
 }  // namespace lms

@@ -29,6 +29,10 @@ struct SumWait {
 std::vector<SumWait> FindSumWaits(const tensorflow::GraphDef& graph, const GraphIndex& index, const TensorSizes& sizes,
                                   bool onednn, const Deadline& deadline = Deadline());
 
+// Per node: does a tensor of it lie in the storage of a term of such a sum, by the way that leads to the term? Who
+// holds one of these meanwhile must not change. Linear in the terms and the views that lead to them.
+std::vector<bool> OnWayToSums(const tensorflow::GraphDef& graph, const GraphIndex& index);
+
 }  // namespace lms
 
 #endif  // LMS_CC_TF_STOCK_SUM_HOLDERS_H_

@@ -11,12 +11,12 @@
 #include "cc/tf/graph/loops.h"
 #include "cc/tf/graph/op_traits.h"
 #include "cc/tf/graph/own_ops.h"
+#include "cc/tf/graph/same_op.h"
 #include "cc/tf/import/import.h"
 #include "cc/tf/predict/execution.h"
 #include "cc/tf/stock/layout_fusions.h"
 #include "cc/tf/stock/variable_waits.h"
 #include "cc/tf/verify/verify_swaps.h"
-#include "tensorflow/core/framework/attr_value_util.h"
 #include "tensorflow/core/framework/node_def.pb.h"
 #include "tensorflow/core/framework/op.h"
 #include "tensorflow/core/util/util.h"
@@ -26,15 +26,6 @@ namespace {
 
 using tensorflow::GraphDef;
 using tensorflow::NodeDef;
-
-bool SameButInputs(const NodeDef& a, const NodeDef& b) {
-  if (a.op() != b.op() || a.device() != b.device() || a.attr_size() != b.attr_size()) return false;
-  return std::all_of(a.attr().begin(), a.attr().end(), [&b](const auto& attr) {
-    const auto other = b.attr().find(attr.first);
-    return other != b.attr().end() &&
-           tensorflow::AreAttrValuesEqual(attr.second, other->second, /*allow_false_negatives=*/true);
-  });
-}
 
 // Compares two graphs of which the second is said to be the first with recomputations and swaps behind its nodes.
 class Comparison {

@@ -215,10 +215,30 @@ TEST_F(LoopsTest, WhatMayNotRunTwiceIsKept) {
   }
 }
 
-TEST_F(LoopsTest, NothingWhereASumDependsOnWhoHoldsItsTerms) {
+TEST_F(LoopsTest, NothingWhereASumInTheBodyDependsOnWhoHoldsItsTerms) {
   b_.Float("three", "AddN", {"product", "product", "y_switch:1"}, {testing::Int("N", 3)});
   *Node(&b_.item().graph, "squashed")->mutable_input(0) = "three";
   EXPECT_TRUE(Cuts().empty());
+}
+
+TEST_F(LoopsTest, NothingWhereSuchASumTakesWhatLeavesTheLoop) {
+  // The last state is in no list, or in one: that decides whether the sum may take it over.
+  b_.Float("view", "Identity", {"y_exit"});
+  b_.Float("outside", "AddN", {"use_dy_exit", "use_dw_exit", "view"}, {testing::Int("N", 3)});
+  b_.Fetch("outside");
+  EXPECT_TRUE(Cuts().empty());
+}
+
+TEST_F(LoopsTest, NothingWhereSuchASumTakesWhatEntersTheLoop) {
+  b_.Float("outside", "AddN", {"use_dy_exit", "use_dw_exit", "w"}, {testing::Int("N", 3)});
+  b_.Fetch("outside");
+  EXPECT_TRUE(Cuts().empty());
+}
+
+TEST_F(LoopsTest, SumsOfTwoDependOnNobody) {
+  b_.Float("outside", "AddN", {"use_dy_exit", "y_exit"}, {testing::Int("N", 2)});
+  b_.Fetch("outside");
+  EXPECT_FALSE(Cuts().empty());
 }
 
 // Each of these makes another computation of the graph, and is noticed.
