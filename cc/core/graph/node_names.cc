@@ -1,6 +1,7 @@
 #include "cc/core/graph/node_names.h"
 
 #include <cctype>
+#include <charconv>
 
 namespace lms {
 namespace {
@@ -49,6 +50,13 @@ bool IsOwnName(const std::string& name) {
 }
 
 bool IsLoopName(const std::string& name) { return StartsWith(name, kLoop) && IsOwnName(name); }
+
+int LoopNumber(const std::string& name) {
+  int number = -1;
+  const char* const end = name.data() + name.size();
+  if (IsLoopName(name)) std::from_chars(name.data() + NumberIn(name), end, number);
+  return number;
+}
 
 std::string OriginalName(const std::string& name) {
   const size_t number = NumberIn(name);

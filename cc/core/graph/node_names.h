@@ -1,7 +1,8 @@
 // Names of the nodes that lms adds: the one place that makes and recognises them.
 //
 //   lms/recompute/<k>/<original>   the k-th recomputation (in plan order) of node <original>, or of a view on it
-//   lms/loop/<k>/<original>        a copy of node <original>, of a loop, for the loop's gradient
+//   lms/loop/<k>/<original>        a copy of node <original>, of a loop, for the loop's gradient, or what such copies
+//                                  need, of the size of what <original> makes
 //   lms/swap_out/<k>/<original>    the k-th swap-out (likewise), of a tensor of node <original>
 //   lms/swap_in/<k>/<original>     the k-th swap-in of one, or a copy of the view <original> on what it brings back
 //   lms/strict/...                 nodes that fail a step on purpose (option strict)
@@ -23,6 +24,8 @@ std::string StrictName(const std::string& part);
 bool IsOwnName(const std::string& name);
 // For the gradient of a loop (lms/loop)?
 bool IsLoopName(const std::string& name);
+// The number in such a name; -1 where that is none.
+int LoopNumber(const std::string& name);
 
 // The node that a recomputation copies, or whose tensor a swap moves; the name itself where it is none of these.
 std::string OriginalName(const std::string& name);

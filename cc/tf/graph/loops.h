@@ -23,6 +23,9 @@ bool IsEnter(const tensorflow::NodeDef& node);
 bool IsExit(const tensorflow::NodeDef& node);
 bool IsNextIteration(const tensorflow::NodeDef& node);
 
+// On the LoopCond of a loop that lms adds: how often it goes round, at most.
+inline constexpr char kMostTripsAttr[] = "_lms_most_trips";
+
 class Loops {
  public:
   // `index` belongs to the graph; both must outlive this.

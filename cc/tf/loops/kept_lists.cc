@@ -3,17 +3,11 @@
 #include <algorithm>
 #include <map>
 #include <set>
-#include <string_view>
 #include <unordered_map>
 #include <utility>
 
 #include "cc/core/search/keep_cut.h"
-#include "cc/tf/graph/op_traits.h"
-#include "cc/tf/sizes/tensor_lists.h"
-#include "cc/tf/stock/layout_fusions.h"
-#include "cc/tf/stock/sum_holders.h"
-#include "tensorflow/core/framework/types.h"
-#include "tensorflow/core/util/util.h"
+#include "cc/tf/loops/body_ops.h"
 
 namespace lms {
 namespace {
@@ -26,38 +20,14 @@ using Key = std::pair<int, int>;  // node, port
 
 Key KeyOf(const TensorRef& tensor) { return {tensor.node, tensor.port}; }
 
-// Ops that hand their gradients notes beside their results, in a way that the graph does not show: oneDNN's kernels of
-// these do where the gradient reads the result itself, and not where it comes out of a list.
-bool HandsNotes(std::string_view op) {
-  return op == "MaxPool" || op == "MaxPool3D" || op == "AvgPool" || op == "AvgPool3D" || op == "LRN" ||
-         op.rfind("FusedBatchNorm", 0) == 0 || op.rfind("_FusedBatchNorm", 0) == 0;
-}
-
 class ListPlanner {
  public:
   ListPlanner(const tensorflow::grappler::GrapplerItem& item, const GraphIndex& index, const TensorSizes& sizes,
               const std::vector<NodeTypes>& types, const std::string& device, const Deadline& deadline)
-      : graph_(item.graph),
-        index_(index),
-        sizes_(sizes),
-        types_(types),
-        device_(device),
-        pace_(deadline),
-        loops_(item.graph, index),
-        lists_(item.graph, index, sizes, loops_),
-        on_way_to_sums_(OnWayToSums(item.graph, index)) {}
+      : graph_(item.graph), index_(index), pace_(deadline), body_(item.graph, index, sizes, types, device) {}
 
   std::vector<ListCut> Cuts() {
-    std::vector<GradientLoop> loops = FindGradientLoops(graph_, index_, loops_);
-    std::set<int> gradients;
-    for (const GradientLoop& loop : loops) gradients.insert(loop.backward);
-    for (GradientLoop& loop : loops) {
-      // What a gradient of a gradient is handed may itself be taken out of a list.
-      if (gradients.count(loop.forward) != 0) continue;
-      const auto elsewhere = [this](const ListChain& chain) { return graph_.node(chain.push).device() != device_; };
-      loop.chains.erase(std::remove_if(loop.chains.begin(), loop.chains.end(), elsewhere), loop.chains.end());
-      if (!loop.chains.empty() && !SumsMayTakeOver(loop)) AddLoop(std::move(loop));
-    }
+    for (GradientLoop& loop : body_.LoopsToChange()) AddLoop(std::move(loop));
     if (parts_.empty()) return {};
     const std::vector<KeepCut> cuts = KeepCuts(problem_, kMostCuts);
     std::vector<ListCut> found;
@@ -72,69 +42,12 @@ class ListPlanner {
   // One loop's part of the problem.
   struct Part {
     GradientLoop loop;
+    int64_t known_trips;  // 0: not known
     int64_t trips;
     std::map<Key, int> tensors;              // of the problem
     std::unordered_map<int, int> ops;        // likewise, by node
     std::map<Key, std::vector<int>> pushed;  // chains, by what they push
   };
-
-  // May a sum, inside or outside of the loops, take over storage that lists hold, or that copies would hold longer? Its
-  // last bits depend on that.
-  bool SumsMayTakeOver(const GradientLoop& loop) const {
-    const auto has_sum = [this](int node) {
-      return index_[node].live && OrderDependsOnHolders(graph_.node(node).op(), index_[node].inputs.size());
-    };
-    const std::vector<int>& body = loops_.NodesIn(loop.forward);
-    if (std::any_of(body.begin(), body.end(), has_sum)) return true;
-    // What enters the loop or leaves it: the state, and what does not change.
-    for (const int node : body) {
-      if (IsExit(graph_.node(node)) && on_way_to_sums_[node]) return true;
-      if (!IsEnter(graph_.node(node)) || index_[node].inputs.empty()) continue;
-      if (on_way_to_sums_[index_[node].inputs[0].node]) return true;
-    }
-    return std::any_of(loop.chains.begin(), loop.chains.end(),
-                       [this](const ListChain& chain) { return on_way_to_sums_[chain.pop]; });
-  }
-
-  tensorflow::DataType TypeOf(const TensorRef& tensor) const {
-    const tensorflow::DataTypeVector& outputs = types_[tensor.node].outputs;
-    return tensor.port < static_cast<int>(outputs.size()) ? outputs[tensor.port] : tensorflow::DT_INVALID;
-  }
-
-  // May the op run again in the gradient's body?
-  bool MayRunAgain(int node, const GradientLoop& loop) {
-    const tensorflow::NodeDef& def = graph_.node(node);
-    if (index_[node].region != loop.forward_region || def.device() != device_ || index_.Preserved(node)) return false;
-    if (IsControlFlow(def.op()) || HandsNotes(def.op()) ||
-        OrderDependsOnHolders(def.op(), index_[node].inputs.size())) {
-      return false;
-    }
-    if (may_be_fused_.empty()) may_be_fused_ = MayBeFused(graph_, index_, tensorflow::IsMKLEnabled());
-    // A padding whose result is no longer pushed might be joined with its only reader.
-    if (may_be_fused_[node]) return false;
-    const NodeTypes& types = types_[node];
-    const auto plain = [](tensorflow::DataType type) { return IsPlain(type); };
-    if (!std::all_of(types.outputs.begin(), types.outputs.end(), plain)) return false;
-    return def.op() == "Const" || WhyNotRecomputable(def).empty();
-  }
-
-  // May a list bring the tensor, beside those that do as the graph comes?
-  bool MayBePushed(const TensorRef& tensor, const GradientLoop& loop) const {
-    const tensorflow::NodeDef& def = graph_.node(tensor.node);
-    const bool state = def.op() == "Switch" && tensor.port == 1 && index_[tensor.node].frame == loop.forward;
-    const tensorflow::DataType type = TypeOf(tensor);
-    // Elsewhere small whole numbers lie in the host's memory.
-    const bool carried = tensorflow::DataTypeIsFloating(type) || (DeviceType(device_) == "CPU" && IsPlain(type));
-    return carried && def.device() == device_ &&
-           (state || (index_[tensor.node].region == loop.forward_region && !IsControlFlow(def.op())));
-  }
-
-  double BytesOf(const TensorRef& tensor, const Part& part) const {
-    const std::vector<TensorSize>& outputs = sizes_.Of(graph_.node(tensor.node).name()).outputs;
-    const bool own = lists_.MadeInIteration(tensor);
-    if (!own || tensor.port >= static_cast<int>(outputs.size())) return 0;
-    return static_cast<double>(outputs[tensor.port].bytes) * static_cast<double>(part.trips);
-  }
 
   int AddTensor(const TensorRef& tensor, Part* part, std::vector<TensorRef>* pending) {
     const auto [found, is_new] = part->tensors.emplace(KeyOf(tensor), static_cast<int>(problem_.tensors.size()));
@@ -148,22 +61,19 @@ class ListPlanner {
     pace_.Step(10);
     const int id = part->tensors.at(KeyOf(tensor));
     const bool pushed = part->pushed.count(KeyOf(tensor)) != 0;
-    const tensorflow::DataType type = TypeOf(tensor);
-    const TensorRef outside = OutsideOf(graph_, index_, loops_, tensor);
-    // Handles of variables would be read at another time.
-    if (outside.node >= 0 && (IsPlain(type) || lists_.ListOf(tensor.node) >= 0) && !pushed) {
+    if (!pushed && body_.SameInAll(tensor).node >= 0) {
       invariant_.insert(id);
       return;  // it takes no bytes
     }
     KeepProblem::Tensor& described = problem_.tensors[id];
-    described.bytes = BytesOf(tensor, *part);
-    described.keepable = pushed || (MayBePushed(tensor, part->loop) && graph_.node(tensor.node).op() != "Const");
-    if (!MayRunAgain(tensor.node, part->loop)) return;
+    described.bytes = body_.BytesOf(tensor) * static_cast<double>(part->trips);
+    described.keepable = pushed || (body_.MayBePushed(tensor, part->loop) && graph_.node(tensor.node).op() != "Const");
+    if (!body_.MayRunAgain(tensor.node, part->loop)) return;
     const auto [op, is_new] = part->ops.emplace(tensor.node, static_cast<int>(problem_.ops.size()));
     described.producer = op->second;
     if (!is_new) return;
     problem_.ops.emplace_back();
-    problem_.ops.back().cost_us = sizes_.Of(graph_.node(tensor.node).name()).cost_us * static_cast<double>(part->trips);
+    problem_.ops.back().cost_us = body_.CostOf(tensor.node) * static_cast<double>(part->trips);
     for (const TensorRef& input : index_[tensor.node].inputs) {
       const int input_id = AddTensor(input, part, pending);
       problem_.ops[op->second].inputs.push_back(input_id);
@@ -172,8 +82,8 @@ class ListPlanner {
 
   void AddLoop(GradientLoop loop) {
     Part part;
-    const int64_t trips = lists_.Trips(loop.forward);
-    part.trips = trips > 0 ? trips : kSomeTrips;
+    part.known_trips = body_.Trips(loop.forward);
+    part.trips = part.known_trips > 0 ? part.known_trips : kSomeTrips;
     part.loop = std::move(loop);
     std::vector<TensorRef> pending;
     for (size_t c = 0; c < part.loop.chains.size(); ++c) {
@@ -197,7 +107,7 @@ class ListPlanner {
   // Of one loop: false where nothing of it is dropped, or what copies need cannot be handed on.
   bool CutLoop(const KeepCut& cut, const Part& part, LoopCut* loop_cut, ListCut* list_cut) const {
     loop_cut->loop = part.loop;
-    loop_cut->trips = lists_.Trips(part.loop.forward) > 0 ? part.trips : 0;
+    loop_cut->trips = part.known_trips;
     loop_cut->dropped.assign(part.loop.chains.size(), false);
     loop_cut->runs_again.assign(graph_.node_size(), false);
     std::vector<int> free_chains;
@@ -220,7 +130,7 @@ class ListPlanner {
       const TensorRef tensor{key.first, key.second};
       const bool new_list = free_chains.empty();
       const int chain = new_list ? static_cast<int>(like - part.loop.chains.begin()) : free_chains.back();
-      loop_cut->new_elements.push_back({chain, new_list, tensor, TypeOf(tensor)});
+      loop_cut->new_elements.push_back({chain, new_list, tensor, body_.TypeOf(tensor)});
       if (!new_list) free_chains.pop_back();
       saved -= problem_.tensors[id].bytes;
     }
@@ -229,7 +139,7 @@ class ListPlanner {
       loop_cut->runs_again[node] = true;
       list_cut->cost_us += problem_.ops[op].cost_us;
     }
-    if (lists_.Trips(part.loop.forward) > 0) list_cut->bytes += static_cast<int64_t>(saved);
+    if (part.known_trips > 0) list_cut->bytes += static_cast<int64_t>(saved);
     return true;
   }
 
@@ -244,14 +154,8 @@ class ListPlanner {
 
   const tensorflow::GraphDef& graph_;
   const GraphIndex& index_;
-  const TensorSizes& sizes_;
-  const std::vector<NodeTypes>& types_;
-  const std::string& device_;
   Pace pace_;
-  const Loops loops_;
-  const TensorLists lists_;
-  const std::vector<bool> on_way_to_sums_;
-  std::vector<bool> may_be_fused_;
+  BodyOps body_;
   KeepProblem problem_;
   std::set<int> invariant_;  // tensors of the problem
   std::vector<Part> parts_;

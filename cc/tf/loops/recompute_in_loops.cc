@@ -1,14 +1,13 @@
 #include "cc/tf/loops/recompute_in_loops.h"
 
 #include <algorithm>
-#include <map>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "cc/core/graph/node_names.h"
 #include "cc/tf/graph/loops.h"
-#include "cc/tf/graph/op_traits.h"
+#include "cc/tf/loops/body_copy.h"
+#include "cc/tf/loops/loop_nodes.h"
 #include "tensorflow/core/framework/attr_value.pb.h"
 #include "tensorflow/core/framework/node_def.pb.h"
 #include "tensorflow/core/framework/types.pb.h"
@@ -18,23 +17,21 @@ namespace {
 
 using tensorflow::NodeDef;
 
-std::string InputName(const std::string& node, int port) {
-  return port == 0 ? node : node + ":" + std::to_string(port);
-}
-
 // One loop after the other. Adds nodes behind those of the graph as it came, which keep their places.
 class LoopRewriter {
  public:
   LoopRewriter(const tensorflow::GraphDef& came, const GraphIndex& index, tensorflow::GraphDef* graph)
-      : came_(came), index_(index), loops_(came, index), graph_(*graph) {}
+      : came_(came), index_(index), loops_(came, index), graph_(*graph), nodes_(graph) {}
 
   absl::Status Run(const LoopCut& cut) {
     cut_ = &cut;
-    made_.clear();
-    copies_of_.clear();
     pivot_.clear();
     counter_ = Counter();
     if (counter_ < 0) return absl::InternalError("a gradient's loop without a counter");
+    BodyCopy copies(came_, index_, loops_, cut.runs_again,
+                    {[this](const TensorRef& tensor, const TensorRef& outside) { return HandIn(tensor, outside); },
+                     [this] { return Pivot(); }},
+                    &nodes_);
     std::vector<bool> replaced(cut.loop.chains.size(), false);
     for (const NewElement& element : cut.new_elements) {
       if (!element.new_list) replaced[element.chain] = true;
@@ -43,16 +40,16 @@ class LoopRewriter {
     for (size_t c = 0; c < cut.loop.chains.size(); ++c) {
       const ListChain& chain = cut.loop.chains[c];
       const TensorRef pushed = index_[chain.push].inputs[1];
-      if (!cut.dropped[c]) made_.emplace(KeyOf(pushed), InputName(graph_.node(chain.pop).name(), 1));
+      if (!cut.dropped[c]) copies.Bring(pushed, InputName(graph_.node(chain.pop).name(), 1));
     }
     for (const NewElement& element : cut.new_elements) {
       const ListChain& chain = cut.loop.chains[element.chain];
       const std::string pop = element.new_list ? AddList(chain, element) : graph_.node(chain.pop).name();
-      made_.emplace(KeyOf(element.tensor), InputName(pop, 1));
+      copies.Bring(element.tensor, InputName(pop, 1));
     }
     for (size_t c = 0; c < cut.loop.chains.size(); ++c) {
       if (!cut.dropped[c]) continue;
-      const absl::Status status = Reroute(cut.loop.chains[c]);
+      const absl::Status status = Reroute(cut.loop.chains[c], &copies);
       if (!status.ok()) return status;
     }
     for (const NewElement& element : cut.new_elements) {
@@ -65,10 +62,7 @@ class LoopRewriter {
   }
 
  private:
-  using Key = std::pair<int, int>;
-  static Key KeyOf(const TensorRef& tensor) { return {tensor.node, tensor.port}; }
-
-  std::string NameFor(int original) { return LoopName(added_++, graph_.node(original).name()); }
+  std::string NameFor(int original) { return nodes_.NameFor(came_.node(original).name()); }
 
   // The Switch of the gradient's counter, or of any small variable of its loop; -1: there is none.
   int Counter() const {
@@ -83,94 +77,26 @@ class LoopRewriter {
     return -1;
   }
 
-  // A node that runs in each iteration of the gradient, whatever else does: for copies that wait for nothing else of
-  // it.
+  // A node that runs in each iteration of the gradient, whatever else does.
   const std::string& Pivot() {
     if (!pivot_.empty()) return pivot_;
-    pivot_ = NameFor(counter_);
-    NodeDef node;
-    node.set_name(pivot_);
-    node.set_op("Identity");
-    node.set_device(came_.node(counter_).device());
-    node.add_input(InputName(came_.node(counter_).name(), 1));
-    (*node.mutable_attr())["T"] = came_.node(counter_).attr().at("T");
-    *graph_.add_node() = std::move(node);
-    return pivot_;
+    const NodeDef& counter = came_.node(counter_);
+    return pivot_ = nodes_.Op(counter.name(), "Identity", counter.device(), {InputName(counter.name(), 1)},
+                              {{"T", counter.attr().at("T").type()}});
   }
 
   // The same value in all iterations of the gradient, too.
-  std::string BringIn(const TensorRef& tensor, const TensorRef& outside) {
-    const NodeDef& back_enter = graph_.node(cut_->loop.chains.front().back_enter);
-    NodeDef node;
-    node.set_name(NameFor(tensor.node));
-    node.set_op("Enter");
-    node.set_device(graph_.node(tensor.node).device());
-    node.add_input(InputName(graph_.node(outside.node).name(), outside.port));
-    auto& attrs = *node.mutable_attr();
-    attrs["T"] = graph_.node(tensor.node).attr().at("T");
-    attrs["frame_name"] = back_enter.attr().at("frame_name");
-    attrs["is_constant"].set_b(true);
-    if (const auto found = back_enter.attr().find("parallel_iterations"); found != back_enter.attr().end()) {
-      attrs["parallel_iterations"] = found->second;
-    }
-    const std::string name = node.name();
-    *graph_.add_node() = std::move(node);
-    return name;
-  }
-
-  // The input by which the gradient's body reads the value; "": it cannot. Iterative, as bodies may be long.
-  std::string ValueOf(const TensorRef& wanted) {
-    std::vector<TensorRef> pending{wanted};
-    while (!pending.empty()) {
-      const TensorRef tensor = pending.back();
-      if (made_.count(KeyOf(tensor)) != 0) {
-        pending.pop_back();
-        continue;
-      }
-      if (cut_->runs_again[tensor.node]) {
-        bool ready = true;
-        for (const TensorRef& input : index_[tensor.node].inputs) {
-          if (made_.count(KeyOf(input)) != 0) continue;
-          if (input.node == tensor.node) return "";
-          ready = false;
-          pending.push_back(input);
-        }
-        if (ready) Copy(tensor);
-        continue;
-      }
-      const TensorRef outside = OutsideOf(came_, index_, loops_, tensor);
-      if (outside.node < 0) return "";
-      made_.emplace(KeyOf(tensor), BringIn(tensor, outside));
-      pending.pop_back();
-    }
-    return made_.at(KeyOf(wanted));
-  }
-
-  // All inputs of the op are there. An output that a list brings is read from there.
-  void Copy(const TensorRef& tensor) {
-    std::string& name = copies_of_.emplace(tensor.node, "").first->second;
-    if (name.empty()) {
-      NodeDef copy = graph_.node(tensor.node);
-      name = NameFor(tensor.node);
-      copy.set_name(name);
-      copy.clear_input();
-      bool in_iteration = false;
-      for (const TensorRef& input : index_[tensor.node].inputs) {
-        const std::string& value = made_.at(KeyOf(input));
-        copy.add_input(value);
-        in_iteration = in_iteration || OutsideOf(came_, index_, loops_, input).node < 0;
-      }
-      // What reads constants of the loop alone would run once more than its body does.
-      if (!in_iteration) copy.add_input("^" + Pivot());
-      *graph_.add_node() = std::move(copy);
-    }
-    made_.emplace(KeyOf(tensor), InputName(name, tensor.port));
+  std::string HandIn(const TensorRef& tensor, const TensorRef& outside) {
+    const NodeDef& node = came_.node(tensor.node);
+    const LoopNodes::LoopFrame frame = LoopNodes::FrameOf(came_.node(cut_->loop.chains.front().back_enter), "");
+    return nodes_.EnterConstant(node.name(), node.device(), InputName(came_.node(outside.node).name(), outside.port),
+                                node.attr().at("T").type(), frame);
   }
 
   // What read an element of the list reads the value that is computed again.
-  absl::Status Reroute(const ListChain& chain) {
+  absl::Status Reroute(const ListChain& chain, BodyCopy* copies) {
     const TensorRef pushed = index_[chain.push].inputs[1];
-    const std::string value = ValueOf(pushed);
+    const std::string value = copies->ValueOf(pushed);
     if (value.empty()) {
       return absl::InternalError(graph_.node(pushed.node).name() + " cannot be computed in the gradient of its loop");
     }
@@ -184,42 +110,25 @@ class LoopRewriter {
     return absl::OkStatus();
   }
 
-  // A shape that says nothing of itself.
-  static NodeDef AnyShape(const std::string& name, const std::string& device, const std::string& waits_for) {
-    NodeDef node;
-    node.set_name(name);
-    node.set_op("Const");
-    node.set_device(device);
-    node.add_input("^" + waits_for);
-    auto& attrs = *node.mutable_attr();
-    attrs["dtype"].set_type(tensorflow::DT_INT32);
-    tensorflow::TensorProto& value = *attrs["value"].mutable_tensor();
-    value.set_dtype(tensorflow::DT_INT32);
-    value.mutable_tensor_shape();
-    value.add_int_val(-1);
-    return node;
+  // A shape that says nothing of itself. Returns its name.
+  std::string AnyShape(int original, const std::string& device, const std::string& waits_for) {
+    return nodes_.Scalar(came_.node(original).name(), device, -1, waits_for);
   }
 
   // An empty list for these elements, where that of the chain is made. Returns its name.
   std::string AddMaker(const ListChain& chain, const NewElement& element) {
     const NodeDef& like = came_.node(chain.maker);
-    NodeDef shape = AnyShape(NameFor(index_[chain.maker].inputs[0].node), like.device(), like.name());
+    const std::string shape = AnyShape(index_[chain.maker].inputs[0].node, like.device(), like.name());
     NodeDef maker = like;
     maker.set_name(NameFor(chain.maker));
-    maker.set_input(0, shape.name());
+    maker.set_input(0, shape);
     (*maker.mutable_attr())["element_dtype"].set_type(element.dtype);
-    std::string name = maker.name();
-    *graph_.add_node() = std::move(shape);
-    *graph_.add_node() = std::move(maker);
-    return name;
+    return nodes_.Add(std::move(maker));
   }
 
   // The shape that an element is asked to have when it is popped. Returns its name.
   std::string AddPoppedShape(const ListChain& chain) {
-    NodeDef any = AnyShape(NameFor(index_[chain.pop].inputs[1].node), came_.node(chain.pop).device(), Pivot());
-    std::string name = any.name();
-    *graph_.add_node() = std::move(any);
-    return name;
+    return AnyShape(index_[chain.pop].inputs[1].node, came_.node(chain.pop).device(), Pivot());
   }
 
   // The list, with other elements.
@@ -242,7 +151,7 @@ class LoopRewriter {
     copy.set_name(name);
     for (size_t i = 0; i < inputs.size(); ++i) copy.set_input(static_cast<int>(i), inputs[i]);
     if (element != tensorflow::DT_INVALID) (*copy.mutable_attr())["element_dtype"].set_type(element);
-    *graph_.add_node() = std::move(copy);
+    nodes_.Add(std::move(copy));
   }
 
   // Of the way of a list through one loop: its nodes.
@@ -300,11 +209,9 @@ class LoopRewriter {
   const GraphIndex& index_;
   const Loops loops_;
   tensorflow::GraphDef& graph_;
-  int added_ = 0;
+  LoopNodes nodes_;
   // Of the loop at hand:
   const LoopCut* cut_ = nullptr;
-  std::map<Key, std::string> made_;       // tensors of the forward body, as inputs in the gradient's
-  std::map<int, std::string> copies_of_;  // nodes of the forward body
   int counter_ = -1;
   std::string pivot_;
 };

@@ -16,8 +16,11 @@
 #include "cc/tf/graph/node_types.h"
 #include "cc/tf/import/hints.h"
 #include "cc/tf/loops/check_loops.h"
+#include "cc/tf/loops/check_segments.h"
 #include "cc/tf/loops/kept_lists.h"
 #include "cc/tf/loops/recompute_in_loops.h"
+#include "cc/tf/loops/recompute_segments.h"
+#include "cc/tf/loops/segments.h"
 #include "cc/tf/pass/budget.h"
 #include "cc/tf/pass/device_pass.h"
 #include "cc/tf/sizes/tensor_lists.h"
@@ -30,7 +33,7 @@ namespace {
 namespace grappler = tensorflow::grappler;
 
 // Choices that are planned, at most: from the first that may be enough to the one that saves most.
-constexpr int kMostTried = 3;
+constexpr int kMostTried = 4;
 // Where the step's own plan meets the budget, the share of time that it adds from which another way is looked for, and
 // the share of the activations that lists have to hold for it to be one.
 constexpr double kMuchTime = 0.02;
@@ -47,19 +50,33 @@ bool PopsLists(const tensorflow::GraphDef& graph) {
 struct LoopStep {
   GraphIndex index;
   std::vector<ListCut> cuts;
+  std::vector<LoopSegments> segments;
   double total_us = 0;  // of all ops, in all iterations
 };
 
-absl::Status FindCuts(const DeviceContext& context, const std::string& device, LoopStep* step) {
+// A way to do without lists: the cut's, and what is left of them a segment at a time.
+struct LoopWay {
+  const ListCut* cut = nullptr;
+  bool segments = false;
+  int64_t bytes = 0;  // that lists hold less; of both together those of one of them
+  double cost_us = 0;
+};
+
+absl::Status Types(const tensorflow::GraphDef& graph, const GraphIndex& index, std::vector<NodeTypes>* types) {
+  const tensorflow::FunctionLibraryDefinition library(tensorflow::OpRegistry::Global(), graph.library());
+  return ReadNodeTypes(graph, index, library, types);
+}
+
+absl::Status ReadLoopStep(const DeviceContext& context, const std::string& device, LoopStep* step) {
   absl::Status status = step->index.Build(context.item, context.deadline());
   if (!status.ok()) return status;
-  const tensorflow::FunctionLibraryDefinition library(tensorflow::OpRegistry::Global(), context.item.graph.library());
   std::vector<NodeTypes> types;
-  status = ReadNodeTypes(context.item.graph, step->index, library, &types);
+  status = Types(context.item.graph, step->index, &types);
   if (!status.ok()) return status;
   const TensorSizes& sizes = context.facts.sizes;
   step->cuts = FindListCuts(context.item, step->index, sizes, types, device, context.deadline());
-  if (step->cuts.empty()) return status;
+  step->segments = FindLoopSegments(context.item.graph, step->index, sizes, types, device, context.deadline());
+  if (step->cuts.empty() && step->segments.empty()) return status;
   const Loops loops(context.item.graph, step->index);
   const TensorLists lists(context.item.graph, step->index, sizes, loops);
   for (int i = 0; i < step->index.size(); ++i) {
@@ -71,64 +88,138 @@ absl::Status FindCuts(const DeviceContext& context, const std::string& device, L
   return status;
 }
 
-// The sums of the two bodies keep the order that they have as the step came.
-void HoldSums(const std::vector<SumWait>& waits, const ListCut& cut, const GraphIndex& index,
-              tensorflow::GraphDef* graph) {
-  std::set<int> regions;
-  for (const LoopCut& loop : cut.loops) regions.insert({loop.loop.forward_region, loop.loop.backward_region});
-  for (const SumWait& wait : waits) {
-    if (regions.count(index[wait.node].region) == 0) continue;
-    tensorflow::NodeDef* const node = graph->mutable_node(wait.node);
-    // Pushes and pops that are gone hold nothing.
-    if (node->op() == "NoOp" || graph->node(wait.waits_for).op() == "NoOp") continue;
-    const std::string control = "^" + graph->node(wait.waits_for).name();
-    if (std::find(node->input().begin(), node->input().end(), control) == node->input().end()) node->add_input(control);
+// The step with one of the ways gone.
+class Variant {
+ public:
+  Variant(const DeviceContext& context, const LoopStep& step, const std::string& device)
+      : context_(context),
+        step_(step),
+        device_(device),
+        item_(context.item.WithGraph(tensorflow::GraphDef(context.item.graph))) {}
+
+  const grappler::GrapplerItem& item() const { return item_; }
+  double cost_us() const { return cost_us_; }
+
+  absl::Status Apply(const LoopWay& way, const std::vector<SumWait>& waits) {
+    if (way.cut != nullptr) {
+      const absl::Status status = ApplyCut(*way.cut, waits);
+      if (!status.ok() || !way.segments) return status;
+    }
+    return ApplySegments(waits);
   }
-}
 
-absl::Status Apply(const DeviceContext& context, const ListCut& cut, const GraphIndex& index,
-                   const std::vector<SumWait>& waits, grappler::GrapplerItem* variant) {
-  absl::Status status = RecomputeInLoops(cut, index, &variant->graph);
-  if (!status.ok()) return status;
-  HoldSums(waits, cut, index, &variant->graph);
-  status = CheckGraph(variant->graph);
-  if (!status.ok()) return status;
-  GraphIndex changed;
-  status = changed.Build(*variant, context.deadline());
-  if (!status.ok()) return status;
-  return CheckLoops(context.item.graph, index, variant->graph, changed, context.deadline());
-}
+  // One decision for each op whose result a list held and that now runs again in the gradient of its loop; times and
+  // bytes are those of all iterations.
+  void Describe(Report* report) const {
+    for (const Decision& decision : decisions_) report->decisions.push_back(decision);
+    const auto loops = static_cast<int64_t>(loops_.size());
+    const std::string bodies = loops == 1 ? "a loop's body" : "the bodies of " + Counted(loops, "loop");
+    report->reason += "; " + Counted(lists_, "tensor") + " of " + bodies + (lists_ == 1 ? " is" : " are") +
+                      " computed again in " + (loops == 1 ? "its gradient" : "their gradients") + ", " + how_;
+  }
 
-// One decision for each op that runs again in the gradient of its loop; times and bytes are those of all iterations.
-void Describe(const DeviceContext& context, const ListCut& cut, const GraphIndex& index, Report* report) {
-  const tensorflow::GraphDef& graph = context.item.graph;
-  int64_t lists = 0;
-  for (const LoopCut& loop : cut.loops) {
-    lists += std::count(loop.dropped.begin(), loop.dropped.end(), true);
-    const auto trips = static_cast<double>(std::max<int64_t>(1, loop.trips));
-    std::set<int> said;
-    for (size_t c = 0; c < loop.loop.chains.size(); ++c) {
-      const TensorRef pushed = index[loop.loop.chains[c].push].inputs[1];
-      if (!loop.dropped[c] || !loop.runs_again[pushed.node] || !said.insert(pushed.node).second) continue;
-      Decision decision;
-      decision.kind = "recompute";
-      decision.op = graph.node(pushed.node).name();
-      decision.op_type = graph.node(pushed.node).op();
-      const NodeFigures& figures = context.facts.sizes.Of(decision.op);
-      for (const TensorSize& output : figures.outputs) {
-        decision.tensor_bytes += static_cast<int64_t>(static_cast<double>(output.bytes) * trips);
+ private:
+  absl::Status ApplyCut(const ListCut& cut, const std::vector<SumWait>& waits) {
+    const tensorflow::GraphDef came = item_.graph;
+    absl::Status status = RecomputeInLoops(cut, step_.index, &item_.graph);
+    if (!status.ok()) return status;
+    for (const LoopCut& loop : cut.loops) {
+      Note(loop.loop);
+      Decide(loop.loop.chains, loop.dropped, loop.runs_again, step_.index, loop.trips);
+    }
+    how_ = "in each iteration";
+    cost_us_ += cut.cost_us;
+    HoldSums(waits);
+    GraphIndex changed;
+    status = Indexed(&changed);
+    return status.ok() ? CheckLoops(came, step_.index, item_.graph, changed, context_.deadline()) : status;
+  }
+
+  absl::Status ApplySegments(const std::vector<SumWait>& waits) {
+    const tensorflow::GraphDef came = item_.graph;
+    GraphIndex index;
+    absl::Status status = Indexed(&index);
+    if (!status.ok()) return status;
+    std::vector<NodeTypes> types;
+    status = Types(came, index, &types);
+    if (!status.ok()) return status;
+    const std::vector<LoopSegments> all =
+        FindLoopSegments(came, index, context_.facts.sizes, types, device_, context_.deadline());
+    if (all.empty()) return absl::NotFoundError("no loop holds less by segments");
+    status = RecomputeSegments(all, index, &item_.graph);
+    if (!status.ok()) return status;
+    for (const LoopSegments& segments : all) {
+      Note(segments.loop);
+      Decide(segments.loop.chains, std::vector<bool>(segments.loop.chains.size(), true), segments.runs_again, index,
+             segments.trips);
+      cost_us_ += segments.cost_us;
+    }
+    how_ = Counted(all.front().length, "iteration") + " at a time";
+    HoldSums(waits);
+    GraphIndex changed;
+    status = Indexed(&changed);
+    return status.ok() ? CheckSegments(came, index, item_.graph, changed, context_.deadline()) : status;
+  }
+
+  absl::Status Indexed(GraphIndex* index) const {
+    const absl::Status status = CheckGraph(item_.graph);
+    return status.ok() ? index->Build(item_, context_.deadline()) : status;
+  }
+
+  void Note(const GradientLoop& loop) {
+    loops_.insert(loop.forward_region);
+    regions_.insert({loop.forward_region, loop.backward_region});
+  }
+
+  // The sums of the bodies keep the order that they have as the step came.
+  void HoldSums(const std::vector<SumWait>& waits) {
+    for (const SumWait& wait : waits) {
+      if (regions_.count(step_.index[wait.node].region) == 0) continue;
+      tensorflow::NodeDef* const node = item_.graph.mutable_node(wait.node);
+      // Pushes and pops that are gone hold nothing.
+      if (node->op() == "NoOp" || item_.graph.node(wait.waits_for).op() == "NoOp") continue;
+      const std::string control = "^" + item_.graph.node(wait.waits_for).name();
+      if (std::find(node->input().begin(), node->input().end(), control) == node->input().end()) {
+        node->add_input(control);
       }
-      decision.cost_us = figures.cost_us * trips;
-      if (figures.profiled) decision.priced_by = "profile";
-      decision.before = graph.node(loop.loop.chains[c].pop).name();
-      report->decisions.push_back(std::move(decision));
     }
   }
-  const auto loops = static_cast<int64_t>(cut.loops.size());
-  const std::string bodies = loops == 1 ? "a loop's body" : "the bodies of " + Counted(loops, "loop");
-  report->reason += "; " + Counted(lists, "tensor") + " of " + bodies + (lists == 1 ? " is" : " are") +
-                    " computed again in " + (loops == 1 ? "its gradient" : "their gradients") + ", in each iteration";
-}
+
+  void Decide(const std::vector<ListChain>& chains, const std::vector<bool>& dropped,
+              const std::vector<bool>& runs_again, const GraphIndex& index, int64_t trips) {
+    const auto times = static_cast<double>(std::max<int64_t>(1, trips));
+    std::set<int> said;
+    for (size_t c = 0; c < chains.size(); ++c) {
+      if (!dropped[c]) continue;
+      ++lists_;
+      const TensorRef pushed = index[chains[c].push].inputs[1];
+      if (!runs_again[pushed.node] || !said.insert(pushed.node).second) continue;
+      Decision decision;
+      decision.kind = "recompute";
+      decision.op = item_.graph.node(pushed.node).name();
+      decision.op_type = item_.graph.node(pushed.node).op();
+      const NodeFigures& figures = context_.facts.sizes.Of(decision.op);
+      for (const TensorSize& output : figures.outputs) {
+        decision.tensor_bytes += static_cast<int64_t>(static_cast<double>(output.bytes) * times);
+      }
+      decision.cost_us = figures.cost_us * times;
+      if (figures.profiled) decision.priced_by = "profile";
+      decision.before = item_.graph.node(chains[c].pop).name();
+      decisions_.push_back(std::move(decision));
+    }
+  }
+
+  const DeviceContext& context_;
+  const LoopStep& step_;
+  const std::string& device_;
+  grappler::GrapplerItem item_;
+  std::vector<Decision> decisions_;
+  std::set<int> loops_;  // by the region of their bodies
+  std::set<int> regions_;
+  int64_t lists_ = 0;
+  std::string how_;
+  double cost_us_ = 0;
+};
 
 bool Short(const Report& report) {
   return report.status == ReportStatus::kRewritten && report.peak_after_bytes > report.budget_bytes;
@@ -203,14 +294,16 @@ class LoopPass {
   bool TryCuts() {
     LoopStep step;
     context_.Enter("loops");
-    const absl::Status status = FindCuts(context_, report_.device, &step);
-    if (!status.ok() || step.cuts.empty()) return false;
+    const absl::Status status = ReadLoopStep(context_, report_.device, &step);
+    if (!status.ok() || (step.cuts.empty() && step.segments.empty())) return false;
     const bool met = report_.status == ReportStatus::kRewritten && !Least() && !Short(report_);
-    const ListCut& most = step.cuts.back();
-    if (static_cast<double>(most.bytes) < (met ? kMuchMemory : kLittleMemory) * Activations()) return false;
+    const std::vector<LoopWay> ways = WaysOf(step);
+    const auto most = std::max_element(ways.begin(), ways.end(),
+                                       [](const LoopWay& a, const LoopWay& b) { return a.bytes < b.bytes; });
+    if (static_cast<double>(most->bytes) < (met ? kMuchMemory : kLittleMemory) * Activations()) return false;
     bool better = false;
-    for (const ListCut* cut : ToTry(step.cuts)) {
-      if (Try(*cut, step)) {
+    for (const LoopWay& way : ToTry(ways, step)) {
+      if (Try(way, step)) {
         better = true;
         if (!Least() && !Short(report_)) break;
       }
@@ -218,27 +311,54 @@ class LoopPass {
     return better;
   }
 
+  // From the one that takes the least time; last, both together.
+  static std::vector<LoopWay> WaysOf(const LoopStep& step) {
+    std::vector<LoopWay> ways;
+    for (const ListCut& cut : step.cuts) ways.push_back({&cut, false, cut.bytes, cut.cost_us});
+    if (step.segments.empty()) return ways;
+    LoopWay segments;
+    segments.segments = true;
+    for (const LoopSegments& loop : step.segments) {
+      segments.bytes += loop.bytes;
+      segments.cost_us += loop.cost_us;
+    }
+    const auto later = [](double cost, const LoopWay& way) { return cost < way.cost_us; };
+    ways.insert(std::upper_bound(ways.begin(), ways.end(), segments.cost_us, later), segments);
+    if (step.cuts.empty()) return ways;
+    const ListCut& most = step.cuts.back();
+    ways.push_back({&most, true, std::max(most.bytes, segments.bytes), most.cost_us + segments.cost_us});
+    return ways;
+  }
+
   // What the lists are short of if nothing else helps; and then what saves more and more.
-  std::vector<const ListCut*> ToTry(const std::vector<ListCut>& cuts) const {
-    if (Least()) return {&cuts.back()};
+  std::vector<LoopWay> ToTry(const std::vector<LoopWay>& ways, const LoopStep& step) const {
+    std::vector<LoopWay> chosen;
+    if (Least()) {
+      // Each of the kinds at its least.
+      const auto is_least = [&step](const LoopWay& way) { return way.segments || way.cut == &step.cuts.back(); };
+      std::copy_if(ways.begin(), ways.end(), std::back_inserter(chosen), is_least);
+      return chosen;
+    }
     const int64_t need = report_.peak_before_bytes - report_.budget_bytes;
     size_t first = 0;
-    while (first + 1 < cuts.size() && cuts[first].bytes < need) ++first;
-    std::vector<const ListCut*> chosen;
-    for (size_t i = first; i < cuts.size() && static_cast<int>(chosen.size()) + 1 < kMostTried; ++i) {
-      chosen.push_back(&cuts[i]);
+    while (first + 1 < ways.size() && ways[first].bytes < need) ++first;
+    for (size_t i = first; i < ways.size() && static_cast<int>(chosen.size()) + 1 < kMostTried; ++i) {
+      chosen.push_back(ways[i]);
     }
-    if (chosen.back() != &cuts.back()) chosen.push_back(&cuts.back());
+    const LoopWay& last = ways.back();
+    if (first + chosen.size() < ways.size()) chosen.push_back(last);
     return chosen;
   }
 
   // Is the plan for the variant better than what there is? Then it takes its place.
-  bool Try(const ListCut& cut, const LoopStep& step) {
-    grappler::GrapplerItem variant = context_.item.WithGraph(tensorflow::GraphDef(context_.item.graph));
-    const absl::Status applied = Apply(context_, cut, step.index, came_.imported.sum_waits, &variant);
+  bool Try(const LoopWay& way, const LoopStep& step) {
+    Variant variant(context_, step, report_.device);
+    const absl::Status applied = variant.Apply(way, came_.imported.sum_waits);
     if (!applied.ok()) {
-      report_.warnings.push_back("a way to compute lists of loops again was given up: " +
-                                 std::string(applied.message()));
+      if (!absl::IsNotFound(applied)) {
+        report_.warnings.push_back("a way to compute lists of loops again was given up: " +
+                                   std::string(applied.message()));
+      }
       return false;
     }
     Options options = context_.options;
@@ -252,7 +372,7 @@ class LoopPass {
     report.nodes_before = report_.nodes_before;
     StageWatch stages(context_.deadline(), &report);
     PlanAccount account(&context_.facts.work, &report);
-    DeviceContext context = With(options, variant, stages, account);
+    DeviceContext context = With(options, variant.item(), stages, account);
     context.as_it_came = &came_;
     // Nor does it follow the plan for what it is a variant of.
     std::vector<Model>& models = context_.facts.models;
@@ -261,9 +381,9 @@ class LoopPass {
     tensorflow::GraphDef graph;
     const bool changed = RunDevicePass(context, &graph, &report);
     const bool planned = changed && report.status == ReportStatus::kRewritten;
-    if (planned) CountAllIterations(cut, step, &report);
+    if (planned) CountAllIterations(variant.cost_us(), step, &report);
     if (planned && Better(report)) {
-      Describe(context_, cut, step.index, &report);
+      variant.Describe(&report);
       report.budget = report_.budget;
       AddWork(&report);
       report_ = std::move(report);
@@ -277,8 +397,8 @@ class LoopPass {
   }
 
   // The plan for the variant says what it adds to one iteration of each loop.
-  void CountAllIterations(const ListCut& cut, const LoopStep& step, Report* report) const {
-    const double again = step.total_us > 0 ? cut.cost_us / step.total_us : 0;
+  void CountAllIterations(double cost_us, const LoopStep& step, Report* report) const {
+    const double again = step.total_us > 0 ? cost_us / step.total_us : 0;
     report->step_time_us = report_.step_time_us;
     report->predicted_time_overhead = (1 + report->predicted_time_overhead) * (1 + again) - 1;
     report->time_overhead_bound = 0;  // it is that of the variant

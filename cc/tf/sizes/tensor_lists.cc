@@ -107,9 +107,15 @@ void TensorLists::FindTrips() {
   }
 }
 
+bool TensorLists::FillsSegments(int frame) const {
+  const int cond = index_.frame(frame).loop_cond;
+  return cond >= 0 && graph_.node(cond).attr().count(kMostTripsAttr) != 0;
+}
+
 void TensorLists::FindTrips(int f) {
   // The conditions of the loop that are a counter below a constant; it ends with the first of them.
   std::vector<int> pending;
+  if (FillsSegments(f)) trips_[f] = graph_.node(index_.frame(f).loop_cond).attr().at(kMostTripsAttr).i();
   if (index_.frame(f).loop_cond >= 0) pending.push_back(index_.frame(f).loop_cond);
   for (size_t next = 0; next < pending.size() && pending.size() < kMostDepth; ++next) {
     const int node = pending[next];
@@ -239,7 +245,9 @@ void TensorLists::AddElements() {
     }
     // A shape is small, whatever its rank.
     const bool shape = graph_.node(source.tensor.node).op() == "TensorListElementShape";
-    int64_t count = list.elements > 0 ? list.elements : trips_[std::max(0, index_[i].frame)];
+    const int frame = std::max(0, index_[i].frame);
+    // What is filled a segment at a time is emptied before the next one comes.
+    int64_t count = list.elements > 0 && !FillsSegments(frame) ? list.elements : trips_[frame];
     const bool one =
         index_[i].frame == index_[list.maker].frame || (!push && graph_.node(index_[i].inputs[1].node).op() == "Const");
     if (one) count = 1;

@@ -60,6 +60,8 @@ class TensorLists {
   // Is the tensor, in a loop, storage of its own in each iteration? Not what is the same in all of them, nor what was
   // taken out of a list.
   bool MadeInIteration(const TensorRef& tensor) const { return SourceOf(tensor).kind == Source::kOwn; }
+  // The tensor of an iteration whose storage it is, or was one iteration before.
+  TensorRef StorageOf(const TensorRef& tensor) const { return SourceOf(tensor).tensor; }
 
   // How often the loop goes round; -1 where that is not constant.
   int64_t Trips(int frame) const { return trips_[frame]; }
@@ -86,6 +88,8 @@ class TensorLists {
   };
 
   bool HandsOn(int node, size_t input) const;
+  // Is it a loop that lms has added, which fills lists up to where its gradient stands?
+  bool FillsSegments(int frame) const;
   void FindLists();
   void FindTrips();
   void FindTrips(int frame);

@@ -193,14 +193,15 @@ bool WaitsFor(const NodeIndex& node, int other) {
 }
 
 // Each recomputation that reads a variable is waited for by all that change the variable: by an edge of the graph, as
-// an import's ops also wait for what it takes a rewrite to add.
+// an import's ops also wait for what it takes a rewrite to add. What was added for gradients of loops came with the
+// graph: it hands a read on, which is a value, and lists hold it as they do what stock pushes.
 absl::Status CheckVariableOrder(const GraphDef& graph, const GraphIndex& index, const ImportedGraph& imported,
                                 const Deadline& deadline) {
   Pace pace(deadline);
   for (size_t i = 0; i < imported.graph.ops.size(); ++i) {
     const MemOp& op = imported.graph.ops[i];
     const int node = imported.node_of_op[i];
-    if (!IsOwnName(graph.node(node).name())) continue;
+    if (!IsOwnName(graph.node(node).name()) || IsLoopName(graph.node(node).name())) continue;
     for (const BufferId b : op.inputs) {
       for (const OpId writer : imported.graph.buffers[b].overwritten_by) {
         const NodeIndex& waiting = index[imported.node_of_op[writer]];

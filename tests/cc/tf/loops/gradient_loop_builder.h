@@ -5,11 +5,29 @@
 
 #include <string>
 
+#include "cc/core/graph/node_names.h"
 #include "tests/cc/tf/loop_builder.h"
 
 namespace lms::testing {
 
 inline constexpr tensorflow::DataType kVariant = tensorflow::DT_VARIANT;
+
+// To be changed; null where there is none of that name.
+inline tensorflow::NodeDef* Node(tensorflow::GraphDef* graph, const std::string& name) {
+  for (tensorflow::NodeDef& node : *graph->mutable_node()) {
+    if (node.name() == name) return &node;
+  }
+  return nullptr;
+}
+
+// The first copy of the node, for the gradient; of that op, where one is given. "" where there is none.
+inline std::string CopyOf(const tensorflow::GraphDef& graph, const std::string& original, const std::string& op = "") {
+  for (const tensorflow::NodeDef& node : graph.node()) {
+    if (!IsLoopName(node.name()) || OriginalName(node.name()) != original) continue;
+    if (op.empty() || node.op() == op) return node.name();
+  }
+  return "";
+}
 
 // The forward loop: y := squashed = tanh(product = y @ w), kRounds times, which pushes all three. Its gradient pops
 // them as y_pop, product_pop and squashed_pop. (No real one would read the product; here it is there to be kept.)

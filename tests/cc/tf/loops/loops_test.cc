@@ -20,24 +20,11 @@ namespace {
 
 using tensorflow::GraphDef;
 using tensorflow::NodeDef;
+using testing::CopyOf;
 using testing::FindNode;
 using testing::GradientLoopBuilder;
 using testing::HasInput;
-
-NodeDef* Node(GraphDef* graph, const std::string& name) {
-  for (NodeDef& node : *graph->mutable_node()) {
-    if (node.name() == name) return &node;
-  }
-  return nullptr;
-}
-
-// The copy of the node, in the gradient's body; "" where there is none.
-std::string CopyOf(const GraphDef& graph, const std::string& original) {
-  for (const NodeDef& node : graph.node()) {
-    if (IsLoopName(node.name()) && OriginalName(node.name()) == original) return node.name();
-  }
-  return "";
-}
+using testing::Node;
 
 class LoopsTest : public ::testing::Test {
  protected:

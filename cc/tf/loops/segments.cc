@@ -1,0 +1,270 @@
+#include "cc/tf/loops/segments.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "cc/tf/graph/loops.h"
+#include "cc/tf/graph/op_traits.h"
+#include "cc/tf/graph/small_tensor.h"
+#include "cc/tf/loops/body_ops.h"
+#include "tensorflow/core/framework/tensor.h"
+
+namespace lms {
+namespace {
+
+using Key = std::pair<int, int>;  // node, port
+
+Key KeyOf(const TensorRef& tensor) { return {tensor.node, tensor.port}; }
+
+// What the gradient's body can be handed of one tensor of the forward body.
+enum class Way {
+  kSame,     // in all iterations
+  kCounter,  // the number of the iteration
+  kState,
+  kAgain,  // its op runs again
+  kIndexed,
+  kNone,
+};
+
+class SegmentFinder {
+ public:
+  SegmentFinder(const tensorflow::GraphDef& graph, const GraphIndex& index, BodyOps* body, const GradientLoop& loop,
+                Pace* pace)
+      : graph_(graph), index_(index), body_(*body), loop_(loop), pace_(*pace) {}
+
+  // False where there is nothing to gain.
+  bool Find(LoopSegments* found) {
+    for (const ListChain& chain : loop_.chains) {
+      const TensorRef& pushed = index_[chain.push].inputs[1];
+      if (body_.BytesOf(pushed) > 0) Explore(pushed);
+    }
+    GiveUpWhatLeadsNowhere();
+    found->loop = loop_;
+    found->loop.chains.clear();
+    found->trips = body_.Trips(loop_.forward);
+    found->runs_again.assign(graph_.node_size(), false);
+    std::set<Key> pushed_again;
+    std::set<Key> counted;  // what a tensor is in one iteration another one may be in the next
+    double elements = 0;
+    for (const ListChain& chain : loop_.chains) {
+      const TensorRef& pushed = index_[chain.push].inputs[1];
+      const auto way = ways_.find(KeyOf(pushed));
+      if (way == ways_.end() || (way->second != Way::kState && way->second != Way::kAgain)) {
+        stay_.insert(KeyOf(pushed));
+        continue;
+      }
+      found->loop.chains.push_back(chain);
+      pushed_again.insert(KeyOf(pushed));
+      if (counted.insert(KeyOf(body_.StorageOf(pushed))).second) elements += body_.BytesOf(pushed);
+    }
+    if (found->loop.chains.empty()) return false;
+    Collect(pushed_again, found);
+    double states = 0;
+    for (const LoopSegments::State& state : found->states) states += body_.BytesOf(state.variable.now());
+    double indexed = 0;
+    for (const IndexedTensor& one : found->indexed) {
+      if (stay_.count(KeyOf(one.tensor)) == 0) indexed += body_.BytesOf(one.tensor);
+    }
+    ChooseLength(states, elements, found);
+    const auto trips = static_cast<double>(found->trips);
+    const double saved = trips * (elements - indexed) - Held(*found, states, elements, found->length);
+    if (saved <= 0) return false;
+    found->bytes = static_cast<int64_t>(saved);
+    double once = 0;
+    for (int node = 0; node < index_.size(); ++node) {
+      if (found->runs_again[node]) once += body_.CostOf(node);
+    }
+    // The state after the last iteration of a segment is made as well.
+    found->cost_us = once * (trips + static_cast<double>(Segments(*found, found->length)));
+    return true;
+  }
+
+ private:
+  static int64_t Segments(const LoopSegments& found, int64_t length) { return (found.trips + length - 1) / length; }
+
+  // The last state that is stored takes a place of its own where it begins no segment.
+  static int64_t Kept(const LoopSegments& found, int64_t length) { return (found.trips - 1 + length - 1) / length + 1; }
+
+  static double Held(const LoopSegments& found, double states, double elements, int64_t length) {
+    return static_cast<double>(Kept(found, length)) * states + static_cast<double>(length) * elements;
+  }
+
+  static void ChooseLength(double states, double elements, LoopSegments* found) {
+    const double best = elements > 0 ? std::sqrt(static_cast<double>(found->trips) * states / elements) : 1;
+    found->length = 1;
+    double least = Held(*found, states, elements, 1);
+    const auto around = static_cast<int64_t>(best);
+    for (int64_t length = std::max<int64_t>(1, around - 2); length <= std::min(found->trips, around + 3); ++length) {
+      const double held = Held(*found, states, elements, length);
+      if (held < least) {
+        least = held;
+        found->length = length;
+      }
+    }
+    found->states_kept = Kept(*found, found->length);
+  }
+
+  // Finds the ways of the tensor and of all that it needs.
+  void Explore(const TensorRef& wanted) {
+    std::vector<TensorRef> pending{wanted};
+    while (!pending.empty()) {
+      const TensorRef tensor = pending.back();
+      pending.pop_back();
+      if (!ways_.emplace(KeyOf(tensor), Way::kNone).second) continue;
+      pace_.Step(10);
+      ways_[KeyOf(tensor)] = WayOf(tensor);
+      for (const TensorRef& needed : NeededBy(tensor)) pending.push_back(needed);
+    }
+  }
+
+  Way WayOf(const TensorRef& tensor) {
+    if (body_.SameInAll(tensor).node >= 0) return Way::kSame;
+    LoopVariable variable;
+    if (tensor.port == 1 && index_[tensor.node].frame == loop_.forward &&
+        ReadLoopVariable(graph_, index_, body_.loops(), tensor.node, &variable)) {
+      variables_[tensor.node] = variable;
+      if (CountsIterations(graph_, index_, body_.loops(), variable)) return Way::kCounter;
+      return body_.MayBePushed(tensor, loop_) ? Way::kState : Way::kNone;
+    }
+    return body_.MayRunAgain(tensor.node, loop_) ? Way::kAgain : IndexedIfPossible(tensor);
+  }
+
+  Way IndexedIfPossible(const TensorRef& tensor) const {
+    return body_.MayBePushed(tensor, loop_) ? Way::kIndexed : Way::kNone;
+  }
+
+  std::vector<TensorRef> NeededBy(const TensorRef& tensor) const {
+    switch (ways_.at(KeyOf(tensor))) {
+      case Way::kAgain:
+        return index_[tensor.node].inputs;
+      case Way::kState:
+        return {variables_.at(tensor.node).next};
+      default:
+        return {};
+    }
+  }
+
+  // What needs something that cannot be there is brought by the number of its iteration instead, or cannot be there
+  // either.
+  void GiveUpWhatLeadsNowhere() {
+    for (bool again = true; again;) {
+      again = false;
+      for (auto& [key, way] : ways_) {
+        pace_.Step(1);
+        const std::vector<TensorRef> needed = NeededBy({key.first, key.second});
+        const auto lost = [this](const TensorRef& tensor) { return ways_.at(KeyOf(tensor)) == Way::kNone; };
+        if (std::none_of(needed.begin(), needed.end(), lost)) continue;
+        way = IndexedIfPossible({key.first, key.second});
+        again = true;
+      }
+    }
+  }
+
+  // What is needed of the tensors that are pushed again.
+  void Collect(const std::set<Key>& wanted, LoopSegments* found) {
+    std::vector<Key> pending(wanted.begin(), wanted.end());
+    std::set<Key> seen(wanted);
+    while (!pending.empty()) {
+      const TensorRef tensor{pending.back().first, pending.back().second};
+      pending.pop_back();
+      switch (ways_.at(KeyOf(tensor))) {
+        case Way::kState:
+          found->states.push_back({variables_.at(tensor.node), body_.TypeOf(tensor)});
+          break;
+        case Way::kCounter:
+          found->counters.push_back(tensor.node);
+          break;
+        case Way::kAgain:
+          found->runs_again[tensor.node] = true;
+          break;
+        case Way::kIndexed:
+          found->indexed.push_back({tensor, body_.TypeOf(tensor)});
+          break;
+        default:
+          break;
+      }
+      for (const TensorRef& needed : NeededBy(tensor)) {
+        if (seen.insert(KeyOf(needed)).second) pending.push_back(KeyOf(needed));
+      }
+    }
+  }
+
+  const tensorflow::GraphDef& graph_;
+  const GraphIndex& index_;
+  BodyOps& body_;
+  const GradientLoop& loop_;
+  Pace& pace_;
+  std::map<Key, Way> ways_;
+  std::map<int, LoopVariable> variables_;  // by the Switch
+  std::set<Key> stay_;                     // what lists bring as the graph comes
+};
+
+// The value of a scalar of 32 bits; -1 where it is none, or not known.
+int32_t ScalarOf(const tensorflow::NodeDef& node) {
+  const auto value = node.attr().find("value");
+  if (node.op() != "Const" || value == node.attr().end()) return -1;
+  tensorflow::Tensor tensor;
+  if (!ReadSmallTensor(value->second.tensor(), 1, &tensor) || tensor.dims() != 0) return -1;
+  return tensor.dtype() == tensorflow::DT_INT32 ? tensor.scalar<int32_t>()() : -1;
+}
+
+}  // namespace
+
+bool ReadLoopVariable(const tensorflow::GraphDef& graph, const GraphIndex& index, const Loops& loops, int fork,
+                      LoopVariable* variable) {
+  if (graph.node(fork).op() != "Switch" || index[fork].inputs.empty()) return false;
+  const TensorRef merged = index[fork].inputs[0];
+  if (graph.node(merged.node).op() != "Merge" || merged.port != 0 || !loops.Changes(merged.node)) return false;
+  const std::vector<TensorRef>& inputs = index[merged.node].inputs;
+  if (inputs.size() != 2 || index[fork].frame <= 0 || index[merged.node].frame != index[fork].frame) return false;
+  variable->fork = fork;
+  variable->merge = merged.node;
+  variable->enter = inputs[0].node;
+  variable->end = inputs[1].node;
+  if (IsNextIteration(graph.node(variable->enter))) std::swap(variable->enter, variable->end);
+  if (!IsEnter(graph.node(variable->enter)) || !IsNextIteration(graph.node(variable->end))) return false;
+  if (index[variable->enter].inputs.empty() || index[variable->end].inputs.empty()) return false;
+  if (index[fork].inputs.size() < 2 || index[fork].inputs[1].node != index.frame(index[fork].frame).loop_cond) {
+    return false;
+  }
+  variable->next = index[variable->end].inputs[0];
+  return true;
+}
+
+bool CountsIterations(const tensorflow::GraphDef& graph, const GraphIndex& index, const Loops& loops,
+                      const LoopVariable& variable) {
+  constexpr int kMostDepth = 16;  // of loops around
+  const auto value = [&](TensorRef tensor) {
+    for (int depth = 0; depth < kMostDepth; ++depth) {
+      const TensorRef outside = OutsideOf(graph, index, loops, tensor);
+      if (outside.node < 0) break;
+      tensor = outside;
+    }
+    return tensor.port == 0 ? ScalarOf(graph.node(tensor.node)) : -1;
+  };
+  const tensorflow::NodeDef& add = graph.node(variable.next.node);
+  const std::vector<TensorRef>& terms = index[variable.next.node].inputs;
+  if ((add.op() != "AddV2" && add.op() != "Add") || terms.size() != 2) return false;
+  const bool first = terms[0] == variable.now();
+  if (!first && !(terms[1] == variable.now())) return false;
+  return value(index[variable.enter].inputs[0]) == 0 && value(terms[first ? 1 : 0]) == 1;
+}
+
+std::vector<LoopSegments> FindLoopSegments(const tensorflow::GraphDef& graph, const GraphIndex& index,
+                                           const TensorSizes& sizes, const std::vector<NodeTypes>& types,
+                                           const std::string& device, const Deadline& deadline) {
+  BodyOps body(graph, index, sizes, types, device);
+  Pace pace(deadline);
+  std::vector<LoopSegments> found;
+  for (const GradientLoop& loop : body.LoopsToChange()) {
+    if (body.Trips(loop.forward) < 2) continue;
+    LoopSegments segments;
+    if (SegmentFinder(graph, index, &body, loop, &pace).Find(&segments)) found.push_back(std::move(segments));
+  }
+  return found;
+}
+
+}  // namespace lms
