@@ -38,6 +38,8 @@ constexpr int kMostTried = 4;
 // the share of the activations that lists have to hold for it to be one.
 constexpr double kMuchTime = 0.02;
 constexpr double kMuchMemory = 0.1;
+// Of the bytes that lists can hold less: from which share on a way is tried before those that save more.
+constexpr double kNearlyAll = 0.9;
 // Of the least peak: a lower one by less is not worth the ops that run again.
 constexpr double kLittleMemory = 0.01;
 
@@ -339,7 +341,9 @@ class LoopPass {
       std::copy_if(ways.begin(), ways.end(), std::back_inserter(chosen), is_least);
       return chosen;
     }
-    const int64_t need = report_.peak_before_bytes - report_.budget_bytes;
+    // Iterations that no longer run ahead hold less, too, which is in nobody's bytes.
+    const auto most = static_cast<int64_t>(kNearlyAll * static_cast<double>(ways.back().bytes));
+    const int64_t need = std::min(most, report_.peak_before_bytes - report_.budget_bytes);
     size_t first = 0;
     while (first + 1 < ways.size() && ways[first].bytes < need) ++first;
     for (size_t i = first; i < ways.size() && static_cast<int>(chosen.size()) + 1 < kMostTried; ++i) {

@@ -221,7 +221,8 @@ TensorLists::Source TensorLists::SourceOf(TensorRef tensor) const {
 }
 
 void TensorLists::AddElements() {
-  std::map<std::pair<int, int>, int> first;  // storage -> the list that counts it
+  // By storage: the list that had it first, and of how many iterations lists hold it.
+  std::map<std::pair<int, int>, std::pair<int, int64_t>> held;
   for (int i = 0; i < index_.size(); ++i) {
     const std::string& op = graph_.node(i).op();
     const bool push = op == "TensorListPushBack";
@@ -238,24 +239,26 @@ void TensorLists::AddElements() {
       if (list_of_[source.tensor.node] >= 0) Join(list_of_[i], list_of_[source.tensor.node]);
       continue;
     }
-    const auto [counted, is_new] = first.emplace(std::make_pair(source.tensor.node, source.tensor.port), list_of_[i]);
-    if (!is_new) {
-      Join(list_of_[i], counted->second);
-      continue;
-    }
     // A shape is small, whatever its rank.
     const bool shape = graph_.node(source.tensor.node).op() == "TensorListElementShape";
     const int frame = std::max(0, index_[i].frame);
     // What is filled a segment at a time is emptied before the next one comes.
     int64_t count = list.elements > 0 && !FillsSegments(frame) ? list.elements : trips_[frame];
-    const bool one =
-        index_[i].frame == index_[list.maker].frame || (!push && graph_.node(index_[i].inputs[1].node).op() == "Const");
-    if (one) count = 1;
-    list.grows = list.grows && !one && index_[source.tensor.node].frame > 0;
+    const bool there = index_[i].frame == index_[list.maker].frame;
+    if (there || (!push && graph_.node(index_[i].inputs[1].node).op() == "Const")) count = 1;
+    list.grows = list.grows && !there && index_[source.tensor.node].frame > 0;
     made_by_[source.tensor.node].push_back(list_of_[i]);
-    list.known = list.known && (size.known || shape) && count >= 0;
-    list.bytes = std::min(kMostBytes, list.bytes + CappedProduct(std::max<int64_t>(0, count), size.bytes));
-    if (count > 1) list.step_bytes += size.bytes;
+    // Of lists that share storage one may have more of it than the others.
+    const auto [counted, is_new] =
+        held.emplace(std::make_pair(source.tensor.node, source.tensor.port), std::make_pair(list_of_[i], int64_t{0}));
+    if (!is_new) Join(list_of_[i], counted->second.first);
+    const int64_t more = std::max<int64_t>(0, count) - counted->second.second;
+    list.known = list.known && (size.known || shape) && (count >= 0 || !is_new);
+    if (more > 0) {
+      list.bytes = std::min(kMostBytes, list.bytes + CappedProduct(more, size.bytes));
+      if (count > 1 && counted->second.second <= 1) list.step_bytes += size.bytes;
+      counted->second.second += more;
+    }
   }
   // What is made of a stack of another list, whose shape inference may not know, takes what that list does; zeros take
   // as much as what they are made like.
