@@ -79,7 +79,12 @@ void AddLoopReads(ImportState* state) {
   Pace pace(state->deadline);
   for (int f = 1; f < state->index.frames(); ++f) {
     OpId last = kNone;
-    for (const int end : state->index.frame(f).ends) last = std::max(last, state->out.op_of_node[end]);
+    std::vector<OpId> ends;
+    for (const int end : state->index.frame(f).ends) {
+      const OpId op = state->out.op_of_node[end];
+      if (op != kNone) ends.push_back(op);
+      last = std::max(last, op);
+    }
     if (last == kNone) continue;
     const bool by_cpu = DeviceType(state->out.device) == "CPU";
     const std::optional<int64_t> known = by_cpu ? std::nullopt : InlineOverlap(*state, f);
@@ -88,8 +93,11 @@ void AddLoopReads(ImportState* state) {
     if (!known) AddAhead(f, usual, last, state);
     const auto hold = [&](BufferId b) {
       if (b == kNone || state->out.graph.buffers[b].resident) return;
-      pace.Step(static_cast<int64_t>(state->out.graph.ops[last].inputs.size()));
-      AddOnce(&state->out.graph.ops[last].inputs, b);
+      // To the end of the iteration, which is none of them for sure: a plan may put them into another order.
+      for (const OpId end : ends) {
+        pace.Step(static_cast<int64_t>(state->out.graph.ops[end].inputs.size()));
+        AddOnce(&state->out.graph.ops[end].inputs, b);
+      }
       std::string& why = state->facts[b].keep_reason;
       if (why.empty()) why = "used inside control flow or on another device";
     };

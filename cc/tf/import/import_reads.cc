@@ -81,6 +81,8 @@ void AddReadsOf(int node, std::vector<int>* read_by, Pace* pace, ImportState* st
       if (!why_not.empty()) facts.keep_reason = "read through " + op.type + ": " + why_not;
       continue;
     }
+    // What leaves a loop is what its last iteration has made, in other storage than what the first one began with.
+    if (IsExit(state->Node(node)) && state->loops.Changes(node) && state->Slots(node)[0] != b) continue;
     const bool again = (*read_by)[b] == node;
     (*read_by)[b] = node;
     if (!again) op.inputs.push_back(b);

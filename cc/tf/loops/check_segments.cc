@@ -119,7 +119,7 @@ class SegmentComparison {
         is_(after, new_index) {
     for (const GradientLoop& loop : FindGradientLoops(before, old_index, was_.loops())) {
       for (const ListChain& chain : loop.chains) {
-        for (const int node : {chain.push, chain.next, chain.pop}) of_chain_[node] = chain;
+        for (const int node : {chain.enter, chain.push, chain.next, chain.pop}) of_chain_[node] = chain;
       }
     }
   }
@@ -159,7 +159,12 @@ class SegmentComparison {
       }
     }
     std::vector<TensorRef> reads = new_[node].inputs;
-    if (changed && node == chain->second.next) {
+    if (changed && node == chain->second.enter) {
+      // It may begin with another empty list.
+      const bool empty =
+          !reads.empty() && (reads[0].node == chain->second.maker || IsCopy(reads[0].node, chain->second.maker));
+      if (empty) reads = old_[node].inputs;
+    } else if (changed && node == chain->second.next) {
       // Nothing is pushed.
       if (reads.empty() || !(reads[0] == TensorRef{chain->second.fork, 1})) {
         return Unsound("the list of " + was.name() + " does not stay empty");
@@ -170,6 +175,12 @@ class SegmentComparison {
       reads[0] = {chain->second.back_fork, 1};
     }
     return reads == old_[node].inputs ? absl::OkStatus() : Unsound("node " + was.name() + " has other inputs");
+  }
+
+  // Was the node added as a copy of the other one, with the same inputs?
+  bool IsCopy(int node, int original) const {
+    return node >= old_.size() && SameButInputs(before_.node(original), after_.node(node)) &&
+           new_[node].inputs == old_[original].inputs;
   }
 
   // Does the list come out of a loop within?
@@ -386,7 +397,7 @@ class SegmentComparison {
   Pace pace_;
   const LoopReader was_;
   const LoopReader is_;
-  std::map<int, ListChain> of_chain_;  // by push, next and pop, of the old graph
+  std::map<int, ListChain> of_chain_;  // by enter, push, next and pop, of the old graph
   std::map<int, Within> within_;       // by frame
   std::map<std::tuple<int, int, int, int>, bool> equal_;
   bool failed_ = false;

@@ -98,9 +98,11 @@ std::string LoopNodes::EnterConstant(const std::string& original, const std::str
 
 LoopNodes::Variable LoopNodes::BeginVariable(const Originals& originals, const std::string& device,
                                              const std::string& value, tensorflow::DataType type,
-                                             const LoopFrame& frame) {
+                                             const LoopFrame& frame, const std::vector<std::string>& controls) {
   Variable variable;
-  variable.enter = Add(EnterNode(NameFor(originals.enter), device, value, type, frame, false));
+  NodeDef enter = EnterNode(NameFor(originals.enter), device, value, type, frame, false);
+  for (const std::string& control : controls) enter.add_input(control);
+  variable.enter = Add(std::move(enter));
   variable.next = NameFor(originals.next);
   NodeDef merge;
   merge.set_name(NameFor(originals.merge));

@@ -47,7 +47,7 @@ class LoopNodes {
                             tensorflow::DataType type, const LoopFrame& frame,
                             const std::vector<std::string>& controls = {});
 
-  // A variable of a loop. Its next value is named once it is there.
+  // A variable of a loop. Its next value is named once it is there. `controls`: of its Enter.
   struct Variable {
     std::string enter;
     std::string merge;
@@ -63,7 +63,8 @@ class LoopNodes {
     std::string next;
   };
   Variable BeginVariable(const Originals& originals, const std::string& device, const std::string& value,
-                         tensorflow::DataType type, const LoopFrame& frame);
+                         tensorflow::DataType type, const LoopFrame& frame,
+                         const std::vector<std::string>& controls = {});
   void EndVariable(const Variable& variable, const std::string& device, const std::string& value,
                    tensorflow::DataType type);
 

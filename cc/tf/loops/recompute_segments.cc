@@ -1,5 +1,6 @@
 #include "cc/tf/loops/recompute_segments.h"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -133,6 +134,12 @@ class SegmentRewriter {
     }
     for (const IndexedTensor& one : segments_.indexed) PushAll(one);
     for (const ListChain& chain : segments_.loop.chains) {
+      // An empty list of its own: one that other lists begin with, too, would be taken for one with them.
+      NodeDef maker = came_.node(chain.maker);
+      maker.set_name(nodes_.NameFor(maker.name()));
+      if (index_[chain.enter].inputs[0].node == chain.maker) {
+        graph_.mutable_node(chain.enter)->set_input(0, nodes_.Add(std::move(maker)));
+      }
       graph_.mutable_node(chain.next)->set_input(0, InputName(NameOf(chain.fork), 1));
       NodeDef nothing;
       nothing.set_name(NameOf(chain.push));
@@ -170,9 +177,24 @@ class SegmentRewriter {
     indexed_lists_.push_back(Exit(NameOf(first_.exit), all, DT_VARIANT));
   }
 
+  // Nothing is computed again before the gradient itself can begin: loops of other layers may have to run first.
+  std::vector<std::string> WhatGradientBeginsWith() const {
+    std::vector<std::string> controls;
+    const int region = index_[index_[first_.enter].inputs[0].node].region;
+    for (const int node : loops_.NodesIn(segments_.loop.backward)) {
+      if (!IsEnter(came_.node(node)) || index_[node].frame != segments_.loop.backward) continue;
+      if (index_[node].inputs.empty()) continue;
+      const int input = index_[node].inputs[0].node;
+      if (index_[input].region == region && came_.node(input).op() != "Const") controls.push_back("^" + NameOf(input));
+    }
+    std::sort(controls.begin(), controls.end());
+    controls.erase(std::unique(controls.begin(), controls.end()), controls.end());
+    return controls;
+  }
+
   // The number of the iteration that the gradient's is of, from the last to the first.
   void CountDown() {
-    left_ = nodes_.BeginVariable(AllSmall(), device_, trips_, DT_INT32, backward_);
+    left_ = nodes_.BeginVariable(AllSmall(), device_, trips_, DT_INT32, backward_, WhatGradientBeginsWith());
     now_ = Whole("Sub", left_.now(), backward_one_);
     nodes_.EndVariable(left_, device_, now_, DT_INT32);
   }

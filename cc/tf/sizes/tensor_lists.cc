@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "cc/core/base/capped_product.h"
+#include "cc/core/graph/node_names.h"
 #include "cc/tf/graph/op_traits.h"
 #include "cc/tf/graph/small_tensor.h"
 #include "tensorflow/core/framework/tensor.h"
@@ -242,12 +243,22 @@ void TensorLists::AddElements() {
     // A shape is small, whatever its rank.
     const bool shape = graph_.node(source.tensor.node).op() == "TensorListElementShape";
     const int frame = std::max(0, index_[i].frame);
-    // What is filled a segment at a time is emptied before the next one comes.
-    int64_t count = list.elements > 0 && !FillsSegments(frame) ? list.elements : trips_[frame];
+    int64_t count = list.elements > 0 ? list.elements : trips_[frame];
+    if (FillsSegments(frame)) {
+      // It is emptied before the next one comes, and when anything else runs one element is out of it.
+      list.segment = true;
+      count = trips_[frame] - 1;
+    }
     const bool there = index_[i].frame == index_[list.maker].frame;
     if (there || (!push && graph_.node(index_[i].inputs[1].node).op() == "Const")) count = 1;
     list.grows = list.grows && !there && index_[source.tensor.node].frame > 0;
     made_by_[source.tensor.node].push_back(list_of_[i]);
+    // What only every few iterations keep is counted by itself: others may let go of theirs long before.
+    if (!push && IsLoopName(graph_.node(list.maker).name())) {
+      list.known = list.known && size.known && count >= 0;
+      list.bytes = std::min(kMostBytes, list.bytes + CappedProduct(std::max<int64_t>(0, count), size.bytes));
+      continue;
+    }
     // Of lists that share storage one may have more of it than the others.
     const auto [counted, is_new] =
         held.emplace(std::make_pair(source.tensor.node, source.tensor.port), std::make_pair(list_of_[i], int64_t{0}));
@@ -309,6 +320,8 @@ int TensorLists::GroupOfElement(const TensorRef& tensor) const {
   const std::string& op = graph_.node(tensor.node).op();
   const bool element = op == "TensorListGetItem" || (op == "TensorListPopBack" && tensor.port == 1);
   if (!element || index_[tensor.node].inputs.empty()) return -1;
+  const int list = list_of_[index_[tensor.node].inputs[0].node];
+  if (list >= 0 && lists_[list].segment && op == "TensorListPopBack") return -1;
   return GroupOf(index_[tensor.node].inputs[0].node);
 }
 

@@ -34,7 +34,7 @@ class TensorLists {
   int ListOf(int node) const { return list_of_[node]; }
   // The group of the list that the node hands on as output 0; -1 when that is none.
   int GroupOf(int node) const { return list_of_[node] < 0 ? -1 : group_[list_of_[node]]; }
-  // The group whose element the tensor is; -1 when it is none's.
+  // The group whose element the tensor is; -1 when it is none's, or was taken off a list that is emptied one by one.
   int GroupOfElement(const TensorRef& tensor) const;
 
   struct Group {
@@ -80,6 +80,7 @@ class TensorLists {
     bool grows = true;  // nothing is put in but in loops
     bool known = true;
     bool enters = false;
+    bool segment = false;  // filled a segment of iterations at a time, and emptied one by one
     AssumptionSet assumptions = 0;
   };
   struct Source {
