@@ -5,11 +5,13 @@ and with lms at several budgets in turn, whether losses and weights have the sam
 predicted. One thread of each kind. Prints a table.
 
   ./run bench loops [PROGRAM ...] [--lengths 100,1000] [--budgets 60%,25%,min] [--rounds 5]
+  ./run bench loops --longest 2 [PROGRAM ...]     how long sequences may be in 2 GiB of activations
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import statistics
 import sys
 from collections.abc import Callable
@@ -179,6 +181,46 @@ def rows_of(program: str, length: int, budgets: list[str], rounds: int) -> list[
     return rows
 
 
+def peak_of(program: str, length: int, budget: str | None) -> int:
+    """Bytes that a step takes at most above what is there before it, by the allocator."""
+    keras.utils.set_random_seed(7)
+    model = PROGRAMS[program](length)
+    optimizer = keras.optimizers.SGD(0.01)
+    optimizer.build(model.trainable_variables)
+    inputs = tf.random.Generator.from_seed(3).normal([ROWS, length, FEATURES])
+    step = step_of(model, optimizer, inputs)
+    with contextlib.ExitStack() as stack:
+        if budget is not None:
+            stack.enter_context(lms.enabled(budget))
+        step()
+        peak = measured(step).peak
+    tf.keras.backend.clear_session()
+    return peak
+
+
+def longest(program: str, limit: int) -> None:
+    """Lines of a table: the longest sequence that stock trains within the limit, to 3%, and what
+    lms takes for that one, and for longer ones, until it is over the limit, too."""
+
+    def line(who: str, length: int, peak: int) -> None:
+        within = "yes" if peak <= limit else "no"
+        print(f"| {program} | {who} | {length} | {peak / 1e6:.1f} | {within} |", flush=True)
+
+    length, peak = 1000, peak_of(program, 1000, None)
+    line("stock", length, peak)
+    for _ in range(4):
+        length = int(length * limit / peak * 0.99)
+        peak = peak_of(program, length, None)
+        line("stock", length, peak)
+        if 0.97 * limit <= peak <= limit:
+            break
+    for times in (1, 2, 4, 8, 16):
+        peak = peak_of(program, times * length, "min")
+        line("lms", times * length, peak)
+        if peak > limit:
+            break
+
+
 HEADER = [
     "program", "steps in time", "budget", "status", "stock MB", "lms MB", "share",
     "predicted / measured", "within", "CPU time", "predicted time", "bits",
@@ -191,6 +233,7 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--lengths", default="100,1000")
     parser.add_argument("--budgets", default="60%,25%,min")
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--longest", type=float, metavar="GIB", help="of activations")
     options = parser.parse_args(arguments)
     unknown = set(options.programs) - set(PROGRAMS)
     if unknown:
@@ -198,6 +241,11 @@ def main(arguments: list[str]) -> None:
     one_thread_of_each_kind()
     facts = machine_facts(tensorflow=tf.__version__, keras=keras.__version__)
     print(f"{processor_text(facts)}; {facts['cores']} cores; {facts['date']}\n")
+    if options.longest:
+        print("| program | | steps in time | MB | within |\n|---|---|---|---|---|", flush=True)
+        for program in options.programs or PROGRAMS:
+            longest(program, int(options.longest * 2**30))
+        return
     print("| " + " | ".join(HEADER) + " |\n|" + "---|" * len(HEADER), flush=True)
     for length in map(int, options.lengths.split(",")):
         for program in options.programs or PROGRAMS:
