@@ -86,6 +86,10 @@ void AddLoopReads(ImportState* state) {
       last = std::max(last, op);
     }
     if (last == kNone) continue;
+    // In any order, too: what is held to the end of an iteration is held to this one.
+    for (const OpId end : ends) {
+      if (end != last) AddOnce(&state->out.graph.ops[last].deps, end);
+    }
     const bool by_cpu = DeviceType(state->out.device) == "CPU";
     const std::optional<int64_t> known = by_cpu ? std::nullopt : InlineOverlap(*state, f);
     const int64_t usual = known.value_or(by_cpu ? state->lists.OverlapOf(f) : 0);
@@ -93,11 +97,8 @@ void AddLoopReads(ImportState* state) {
     if (!known) AddAhead(f, usual, last, state);
     const auto hold = [&](BufferId b) {
       if (b == kNone || state->out.graph.buffers[b].resident) return;
-      // To the end of the iteration, which is none of them for sure: a plan may put them into another order.
-      for (const OpId end : ends) {
-        pace.Step(static_cast<int64_t>(state->out.graph.ops[end].inputs.size()));
-        AddOnce(&state->out.graph.ops[end].inputs, b);
-      }
+      pace.Step(static_cast<int64_t>(state->out.graph.ops[last].inputs.size()));
+      AddOnce(&state->out.graph.ops[last].inputs, b);
       std::string& why = state->facts[b].keep_reason;
       if (why.empty()) why = "used inside control flow or on another device";
     };

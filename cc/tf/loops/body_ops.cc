@@ -21,6 +21,30 @@ bool HandsNotes(std::string_view op) {
          op.rfind("FusedBatchNorm", 0) == 0 || op.rfind("_FusedBatchNorm", 0) == 0;
 }
 
+// Have the ops of lists kernels for it? Those that are missing here have none on a CPU, or may have none.
+bool MayBeListed(tensorflow::DataType type) {
+  switch (type) {
+    case tensorflow::DT_HALF:
+    case tensorflow::DT_BFLOAT16:
+    case tensorflow::DT_FLOAT:
+    case tensorflow::DT_DOUBLE:
+    case tensorflow::DT_COMPLEX64:
+    case tensorflow::DT_COMPLEX128:
+    case tensorflow::DT_BOOL:
+    case tensorflow::DT_INT8:
+    case tensorflow::DT_INT16:
+    case tensorflow::DT_INT32:
+    case tensorflow::DT_INT64:
+    case tensorflow::DT_UINT8:
+    case tensorflow::DT_UINT16:
+    case tensorflow::DT_UINT32:
+    case tensorflow::DT_UINT64:
+      return true;
+    default:
+      return false;
+  }
+}
+
 }  // namespace
 
 BodyOps::BodyOps(const tensorflow::GraphDef& graph, const GraphIndex& index, const TensorSizes& sizes,
@@ -92,8 +116,8 @@ bool BodyOps::MayBePushed(const TensorRef& tensor, const GradientLoop& loop) con
   const bool state = def.op() == "Switch" && tensor.port == 1 && index_[tensor.node].frame == loop.forward;
   const tensorflow::DataType type = TypeOf(tensor);
   // Elsewhere small whole numbers lie in the host's memory.
-  const bool carried = tensorflow::DataTypeIsFloating(type) || (DeviceType(device_) == "CPU" && IsPlain(type));
-  return carried && def.device() == device_ &&
+  const bool carried = tensorflow::DataTypeIsFloating(type) || DeviceType(device_) == "CPU";
+  return carried && MayBeListed(type) && def.device() == device_ &&
          (state || (index_[tensor.node].region == loop.forward_region && !IsControlFlow(def.op())));
 }
 

@@ -41,8 +41,14 @@ class LoopReader {
     return index_[node].inputs.size() > input ? index_[node].inputs[input] : TensorRef{-1, 0};
   }
 
+  // One that gets its next value whenever the loop goes on.
   bool Variable(int fork, LoopVariable* variable) const {
-    return fork >= 0 && ReadLoopVariable(graph_, index_, loops_, fork, variable);
+    if (fork < 0 || !ReadLoopVariable(graph_, index_, loops_, fork, variable)) return false;
+    const int region = index_[variable->end].region;
+    if (region < 0 || index_[fork].region < 0) return false;
+    const std::set<Condition>& body = index_.region(region).conditions;
+    const std::set<Condition>& loop = index_.region(index_[fork].region).conditions;
+    return body.size() == loop.size() + 1 && std::includes(body.begin(), body.end(), loop.begin(), loop.end());
   }
 
   // What the tensor is outside of its loop, where it is a constant of that; node -1 where it is none.
@@ -198,7 +204,7 @@ class SegmentComparison {
     if (!is_.InBody(push.node, variable)) return false;
     // One that holds what it held when the gradient's iteration began, and one element more for each iteration within.
     if (!(is_.Input(variable.enter, 0) == TensorRef{chain.back_fork, 1})) return false;
-    if (!(is_.Input(push.node, 0) == variable.now())) return false;
+    if (!(is_.Input(push.node, 0) == variable.now()) || !SameElements({push.node, chain.pop})) return false;
     const Within* const within = WithinOf(new_[push.node].frame, chain);
     return within != nullptr && Equal(is_.Input(push.node, 1), old_[chain.push].inputs[1], *within);
   }
@@ -247,6 +253,9 @@ class SegmentComparison {
     if (new_[down.fork].frame != within->backward || !(is_.Outside(end) == left)) return false;
     LoopVariable up;
     if (!is_.VariableOfExit(is_.Input(down.enter, 0), &up)) return false;
+    if (new_[up.end].region != new_[chain.next].region || new_[down.end].region != new_[chain.back_next].region) {
+      return false;
+    }
     return new_[up.fork].frame == within->forward && is_.Counts(up);
   }
 
@@ -262,7 +271,7 @@ class SegmentComparison {
   }
 
   bool VariableOfMerge(const TensorRef& merge, LoopVariable* variable) const {
-    if (merge.node < 0 || !is_.Is(merge.node, "Merge")) return false;
+    if (merge.node < 0 || merge.port != 0 || !is_.Is(merge.node, "Merge")) return false;
     const std::vector<int>& readers = new_[merge.node].readers;
     return std::any_of(readers.begin(), readers.end(),
                        [&](int reader) { return is_.Variable(reader, variable) && variable->merge == merge.node; });
@@ -334,6 +343,11 @@ class SegmentComparison {
     if (set.node < 0 || !is_.Is(set.node, "TensorListSetItem") || set.port != 0) return false;
     if (!is_.InBody(set.node, list) || !(is_.Input(set.node, 0) == list.now())) return false;
     if (!(is_.Input(set.node, 2) == then)) return false;
+    const int maker = is_.Input(list.enter, 0).node;
+    if (maker < 0 || !is_.Is(maker, "TensorListReserve") || !SameElements({maker, set.node, start.node})) return false;
+    // It gets as long as it has to.
+    const auto resize = after_.node(set.node).attr().find("resize_if_index_out_of_bounds");
+    if (resize == after_.node(set.node).attr().end() || !resize->second.b()) return false;
     // At (t + k - 1) / k: of the iterations that store there the last one is that of a whole number of segments.
     TensorRef sum;
     TensorRef length;
@@ -357,7 +371,27 @@ class SegmentComparison {
     const TensorRef& push = list.next;
     return maker >= 0 && is_.Is(maker, "EmptyTensorList") && push.node >= 0 &&
            is_.Is(push.node, "TensorListPushBack") && is_.InBody(push.node, list) &&
-           is_.Input(push.node, 0) == list.now() && is_.Input(push.node, 1) == then;
+           SameElements({maker, push.node, now.node}) && is_.Input(push.node, 0) == list.now() &&
+           is_.Input(push.node, 1) == then;
+  }
+
+  // Outside of all loops, in one that was there, or in one that was found to fill lists.
+  bool InKnownFrame(int node) const {
+    if (new_[node].region < 0 || new_[node].frame < 0) return false;
+    if (new_[node].frame == 0) return true;
+    const int cond = new_.frame(new_[node].frame).loop_cond;
+    if (cond < 0) return false;
+    const auto within = within_.find(new_[node].frame);
+    return cond < old_.size() || (within != within_.end() && within->second.frame >= 0);
+  }
+
+  // Lists of the same type.
+  bool SameElements(const std::vector<int>& nodes) const {
+    const auto type = [this](int node) {
+      const auto found = after_.node(node).attr().find("element_dtype");
+      return found == after_.node(node).attr().end() ? tensorflow::DT_INVALID : found->second.type();
+    };
+    return std::all_of(nodes.begin(), nodes.end(), [&](int node) { return type(node) == type(nodes.front()); });
   }
 
   // All that it does is to count, to keep what is pushed, or to compute again.
@@ -384,6 +418,7 @@ class SegmentComparison {
     const NodeDef& is = after_.node(node);
     if (!IsLoopName(is.name())) return Unsound("a node of a foreign name was added: " + is.name());
     if (!new_[node].live) return Unsound("the added node " + is.name() + " never runs");
+    if (!InKnownFrame(node)) return Unsound("the added node " + is.name() + " is in a loop of its own");
     if (kOps->count(is.op()) == 0 && !WhyNotRecomputable(is).empty()) {
       return Unsound("the added node " + is.name() + " must not run twice");
     }

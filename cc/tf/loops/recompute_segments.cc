@@ -75,14 +75,13 @@ class SegmentRewriter {
     return LoopNodes::FrameOf(came_.node(enter), NameOf(index_.frame(frame).loop_cond));
   }
 
-  // The Switch of some variable of a loop that is a whole number, which the small nodes are named after: they take as
-  // much as it does. "": there is none.
+  // The Switch of a counter, which the small nodes are named after: they take as much as it does. "": there is none.
   std::string Small() const {
     for (const int frame : {segments_.loop.backward, segments_.loop.forward}) {
       for (const int node : loops_.NodesIn(frame)) {
-        const auto type = came_.node(node).attr().find("T");
-        if (came_.node(node).op() == "Switch" && type != came_.node(node).attr().end() &&
-            type->second.type() == DT_INT32 && index_[node].frame == frame) {
+        LoopVariable variable;
+        if (index_[node].frame == frame && ReadLoopVariable(came_, index_, loops_, node, &variable) &&
+            CountsIterations(came_, index_, loops_, variable)) {
           return NameOf(node);
         }
       }
@@ -153,16 +152,11 @@ class SegmentRewriter {
     const std::string list = nodes_.Op(NameOf(first_.maker), "TensorListReserve", device_, {any_, kept_},
                                        {{"element_dtype", state.dtype}, {"shape_type", DT_INT32}});
     const LoopNodes::Variable kept = nodes_.BeginVariable(LikeList(), device_, list, DT_VARIANT, forward_);
-    NodeDef set;
-    set.set_name(nodes_.NameFor(NameOf(first_.push)));
-    set.set_op("TensorListSetItem");
-    set.set_device(device_);
-    set.add_input(kept.now());
-    set.add_input(place);
-    set.add_input(InputName(NameOf(state.variable.fork), 1));
-    (*set.mutable_attr())["element_dtype"].set_type(state.dtype);
-    (*set.mutable_attr())["resize_if_index_out_of_bounds"].set_b(true);
-    nodes_.EndVariable(kept, device_, nodes_.Add(std::move(set)), DT_VARIANT);
+    const std::string set =
+        nodes_.Op(NameOf(first_.push), "TensorListSetItem", device_,
+                  {kept.now(), place, InputName(NameOf(state.variable.fork), 1)}, {{"element_dtype", state.dtype}});
+    (*graph_.mutable_node(graph_.node_size() - 1)->mutable_attr())["resize_if_index_out_of_bounds"].set_b(true);
+    nodes_.EndVariable(kept, device_, set, DT_VARIANT);
     kept_states_.push_back(Exit(NameOf(first_.exit), kept, DT_VARIANT));
   }
 
@@ -177,6 +171,15 @@ class SegmentRewriter {
     indexed_lists_.push_back(Exit(NameOf(first_.exit), all, DT_VARIANT));
   }
 
+  // Does the loop begin with something of the region?
+  bool EntersFrom(int frame, int region) const {
+    const std::vector<int>& nodes = loops_.NodesIn(frame);
+    return std::any_of(nodes.begin(), nodes.end(), [&](int node) {
+      return IsEnter(came_.node(node)) && index_[node].frame == frame && !index_[node].inputs.empty() &&
+             index_[index_[node].inputs[0].node].region == region;
+    });
+  }
+
   // Nothing is computed again before the gradient itself can begin: loops of other layers may have to run first.
   std::vector<std::string> WhatGradientBeginsWith() const {
     std::vector<std::string> controls;
@@ -185,7 +188,9 @@ class SegmentRewriter {
       if (!IsEnter(came_.node(node)) || index_[node].frame != segments_.loop.backward) continue;
       if (index_[node].inputs.empty()) continue;
       const int input = index_[node].inputs[0].node;
-      if (index_[input].region == region && came_.node(input).op() != "Const") controls.push_back("^" + NameOf(input));
+      const bool after_a_loop = IsExit(came_.node(input)) && EntersFrom(index_[input].frame, region);
+      if (index_[input].region != region && !after_a_loop) continue;
+      if (came_.node(input).op() != "Const") controls.push_back("^" + NameOf(input));
     }
     std::sort(controls.begin(), controls.end());
     controls.erase(std::unique(controls.begin(), controls.end()), controls.end());

@@ -1,9 +1,9 @@
 // Gives the gradients of loops a loop of their own, which fills lists for a segment of iterations at a time.
 //
 // Forward loop: a counter; for each state a list, in which iteration t stores the state at (t + k - 1) / k, so that
-// what stays at e is the state of iteration e * k; no pushes. Gradient: the same counter, downwards; before the pops a
-// loop, which goes on from the iteration that the lists end with, up to the one whose turn it is: through none where
-// the lists hold it, through all of the segment where they are empty.
+// what stays at e is the state of iteration e * k; pushes of what nothing computes again alone. Gradient: the same
+// counter, downwards; before the pops a loop, which goes on from the iteration that the lists end with, up to the one
+// whose turn it is: through none where the lists hold it, through all of the segment where they are empty.
 
 #ifndef LMS_CC_TF_LOOPS_RECOMPUTE_SEGMENTS_H_
 #define LMS_CC_TF_LOOPS_RECOMPUTE_SEGMENTS_H_

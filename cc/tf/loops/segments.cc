@@ -53,20 +53,24 @@ class SegmentFinder {
       const TensorRef& pushed = index_[chain.push].inputs[1];
       const auto way = ways_.find(KeyOf(pushed));
       if (way == ways_.end() || (way->second != Way::kState && way->second != Way::kAgain)) {
-        stay_.insert(KeyOf(pushed));
+        stay_.insert(KeyOf(body_.StorageOf(pushed)));
         continue;
       }
       found->loop.chains.push_back(chain);
       pushed_again.insert(KeyOf(pushed));
-      if (counted.insert(KeyOf(body_.StorageOf(pushed))).second) elements += body_.BytesOf(pushed);
     }
     if (found->loop.chains.empty()) return false;
     Collect(pushed_again, found);
+    for (const Key& key : pushed_again) {
+      const TensorRef pushed{key.first, key.second};
+      const Key storage = KeyOf(body_.StorageOf(pushed));
+      if (stay_.count(storage) == 0 && counted.insert(storage).second) elements += body_.BytesOf(pushed);
+    }
     double states = 0;
     for (const LoopSegments::State& state : found->states) states += body_.BytesOf(state.variable.now());
     double indexed = 0;
     for (const IndexedTensor& one : found->indexed) {
-      if (stay_.count(KeyOf(one.tensor)) == 0) indexed += body_.BytesOf(one.tensor);
+      if (stay_.insert(KeyOf(body_.StorageOf(one.tensor))).second) indexed += body_.BytesOf(one.tensor);
     }
     ChooseLength(states, elements, found);
     const auto trips = static_cast<double>(found->trips);
@@ -199,7 +203,7 @@ class SegmentFinder {
   Pace& pace_;
   std::map<Key, Way> ways_;
   std::map<int, LoopVariable> variables_;  // by the Switch
-  std::set<Key> stay_;                     // what lists bring as the graph comes
+  std::set<Key> stay_;                     // storage that lists hold of every iteration, whatever becomes of others
 };
 
 // The value of a scalar of 32 bits; -1 where it is none, or not known.
@@ -226,6 +230,9 @@ bool ReadLoopVariable(const tensorflow::GraphDef& graph, const GraphIndex& index
   variable->end = inputs[1].node;
   if (IsNextIteration(graph.node(variable->enter))) std::swap(variable->enter, variable->end);
   if (!IsEnter(graph.node(variable->enter)) || !IsNextIteration(graph.node(variable->end))) return false;
+  // Such a one would arrive in each iteration.
+  const auto constant = graph.node(variable->enter).attr().find("is_constant");
+  if (constant != graph.node(variable->enter).attr().end() && constant->second.b()) return false;
   if (index[variable->enter].inputs.empty() || index[variable->end].inputs.empty()) return false;
   if (index[fork].inputs.size() < 2 || index[fork].inputs[1].node != index.frame(index[fork].frame).loop_cond) {
     return false;

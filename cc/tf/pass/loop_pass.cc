@@ -125,13 +125,14 @@ class Variant {
     const tensorflow::GraphDef came = item_.graph;
     absl::Status status = RecomputeInLoops(cut, step_.index, &item_.graph);
     if (!status.ok()) return status;
+    std::set<int> regions;
     for (const LoopCut& loop : cut.loops) {
-      Note(loop.loop);
+      Note(loop.loop, step_.index, &regions);
       Decide(loop.loop.chains, loop.dropped, loop.runs_again, step_.index, loop.trips);
     }
     how_ = "in each iteration";
     cost_us_ += cut.cost_us;
-    HoldSums(waits);
+    HoldSums(waits, regions, step_.index);
     GraphIndex changed;
     status = Indexed(&changed);
     return status.ok() ? CheckLoops(came, step_.index, item_.graph, changed, context_.deadline()) : status;
@@ -150,14 +151,19 @@ class Variant {
     if (all.empty()) return absl::NotFoundError("no loop holds less by segments");
     status = RecomputeSegments(all, index, &item_.graph);
     if (!status.ok()) return status;
+    std::set<int> regions;
+    int64_t shortest = all.front().length;
+    int64_t longest = shortest;
     for (const LoopSegments& segments : all) {
-      Note(segments.loop);
+      Note(segments.loop, index, &regions);
+      shortest = std::min(shortest, segments.length);
+      longest = std::max(longest, segments.length);
       Decide(segments.loop.chains, std::vector<bool>(segments.loop.chains.size(), true), segments.runs_again, index,
              segments.trips);
       cost_us_ += segments.cost_us;
     }
-    how_ = Counted(all.front().length, "iteration") + " at a time";
-    HoldSums(waits);
+    how_ = (shortest < longest ? std::to_string(shortest) + " to " : "") + Counted(longest, "iteration") + " at a time";
+    HoldSums(waits, regions, index);
     GraphIndex changed;
     status = Indexed(&changed);
     return status.ok() ? CheckSegments(came, index, item_.graph, changed, context_.deadline()) : status;
@@ -168,15 +174,16 @@ class Variant {
     return status.ok() ? index->Build(item_, context_.deadline()) : status;
   }
 
-  void Note(const GradientLoop& loop) {
-    loops_.insert(loop.forward_region);
-    regions_.insert({loop.forward_region, loop.backward_region});
+  // `index`, of which the loop's numbers are, knows the nodes of the graph as it came by the same numbers.
+  void Note(const GradientLoop& loop, const GraphIndex& index, std::set<int>* regions) {
+    loops_.insert(index.frame(loop.forward).loop_cond);
+    regions->insert({loop.forward_region, loop.backward_region});
   }
 
   // The sums of the bodies keep the order that they have as the step came.
-  void HoldSums(const std::vector<SumWait>& waits) {
+  void HoldSums(const std::vector<SumWait>& waits, const std::set<int>& regions, const GraphIndex& index) {
     for (const SumWait& wait : waits) {
-      if (regions_.count(step_.index[wait.node].region) == 0) continue;
+      if (regions.count(index[wait.node].region) == 0) continue;
       tensorflow::NodeDef* const node = item_.graph.mutable_node(wait.node);
       // Pushes and pops that are gone hold nothing.
       if (node->op() == "NoOp" || item_.graph.node(wait.waits_for).op() == "NoOp") continue;
@@ -216,8 +223,7 @@ class Variant {
   const std::string& device_;
   grappler::GrapplerItem item_;
   std::vector<Decision> decisions_;
-  std::set<int> loops_;  // by the region of their bodies
-  std::set<int> regions_;
+  std::set<int> loops_;  // by their LoopCond
   int64_t lists_ = 0;
   std::string how_;
   double cost_us_ = 0;

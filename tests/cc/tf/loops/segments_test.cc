@@ -208,6 +208,35 @@ const std::vector<Fault>& Faults() {
        [](GraphDef* g) { Node(g, CopyOf(*g, "b_switch", "TensorListLength"))->set_input(0, "y_list_exit"); }},
       {"an original that was changed", [](GraphDef* g) { Node(g, "squashed")->set_op("Sigmoid"); }},
       {"a reader elsewhere", [](GraphDef* g) { Node(g, "dw_sum")->set_input(1, "slope"); }},
+      {"a list that does not get longer",
+       [](GraphDef* g) {
+         (*Node(g, CopyOf(*g, "y_push", "TensorListSetItem"))->mutable_attr())["resize_if_index_out_of_bounds"].set_b(
+             false);
+       }},
+      {"a count of inputs in place of iterations",
+       [](GraphDef* g) {
+         const std::string less = FindNode(*g, CopyOf(*g, "b_switch", "LoopCond"))->input(0);
+         Node(g, less)->set_input(0, FindNode(*g, less)->input(0) + ":1");
+       }},
+      {"a variable that begins again in each iteration",
+       [](GraphDef* g) { (*Node(g, CopyOf(*g, "y_enter", "Enter"))->mutable_attr())["is_constant"].set_b(true); }},
+      {"a state that is stored in some iterations alone",
+       [](GraphDef* g) {
+         NodeDef branch = *FindNode(*g, CopyOf(*g, "b_switch", "Switch"));
+         branch.set_name("branch");
+         branch.set_input(0, "y_switch:1");
+         branch.set_input(1, "i_less");
+         (*branch.mutable_attr())["T"].set_type(tensorflow::DT_FLOAT);
+         NodeDef taken = branch;
+         taken.set_name(LoopName(9000, "y_switch"));
+         taken.set_op("Identity");
+         taken.clear_input();
+         taken.add_input(LoopName(9001, "y_switch") + ":1");
+         branch.set_name(LoopName(9001, "y_switch"));
+         *g->add_node() = branch;
+         *g->add_node() = taken;
+         Node(g, CopyOf(*g, "y_push", "TensorListSetItem"))->add_input("^" + taken.name());
+       }},
       {"a foreign node",
        [](GraphDef* g) {
          NodeDef node = *FindNode(*g, CopyOf(*g, "squashed"));
@@ -228,7 +257,7 @@ TEST_P(SegmentFaults, AreNoticed) {
   EXPECT_FALSE(Check(graph).ok()) << fault.name;
 }
 
-INSTANTIATE_TEST_SUITE_P(All, SegmentFaults, ::testing::Range(0, 19));
+INSTANTIATE_TEST_SUITE_P(All, SegmentFaults, ::testing::Range(0, static_cast<int>(Faults().size())));
 
 }  // namespace
 }  // namespace lms
