@@ -14,6 +14,9 @@
 namespace lms {
 namespace {
 
+// Of a loop with more variables than these the last one alone counts: where one of many ends matters little.
+constexpr size_t kMostEnds = 200;
+
 bool IsLoopSwitch(const tensorflow::NodeDef& node) { return node.op() == "Switch" || node.op() == "RefSwitch"; }
 
 // Where an iteration begins: what others leave behind is there while it runs, from its beginning, wherever in an
@@ -86,19 +89,22 @@ void AddLoopReads(ImportState* state) {
       last = std::max(last, op);
     }
     if (last == kNone) continue;
-    // In any order, too: what is held to the end of an iteration is held to this one.
-    for (const OpId end : ends) {
-      if (end != last) AddOnce(&state->out.graph.ops[last].deps, end);
-    }
+    if (ends.size() > kMostEnds) ends = {last};
     const bool by_cpu = DeviceType(state->out.device) == "CPU";
     const std::optional<int64_t> known = by_cpu ? std::nullopt : InlineOverlap(*state, f);
     const int64_t usual = known.value_or(by_cpu ? state->lists.OverlapOf(f) : 0);
     AddOverlap(f, usual, last, state);
     if (!known) AddAhead(f, usual, last, state);
+    // What is held to the end of an iteration is held to all that may be its end: the executor, or a plan, may run
+    // these in any order.
     const auto hold = [&](BufferId b) {
       if (b == kNone || state->out.graph.buffers[b].resident) return;
-      pace.Step(static_cast<int64_t>(state->out.graph.ops[last].inputs.size()));
-      AddOnce(&state->out.graph.ops[last].inputs, b);
+      const OpId producer = state->out.graph.buffers[b].producer;
+      for (const OpId end : ends) {
+        if (producer != kNone && end < producer) continue;
+        pace.Step(static_cast<int64_t>(state->out.graph.ops[end].inputs.size()));
+        AddOnce(&state->out.graph.ops[end].inputs, b);
+      }
       std::string& why = state->facts[b].keep_reason;
       if (why.empty()) why = "used inside control flow or on another device";
     };
