@@ -11,4 +11,14 @@ bool ReadSmallTensor(const tensorflow::TensorProto& proto, int64_t most, tensorf
   return elements <= most && tensor->FromProto(proto);
 }
 
+int64_t WholeConstant(const tensorflow::NodeDef& node) {
+  const auto value = node.attr().find("value");
+  if (node.op() != "Const" || value == node.attr().end()) return -1;
+  tensorflow::Tensor tensor;
+  if (!ReadSmallTensor(value->second.tensor(), 1, &tensor) || tensor.NumElements() != 1) return -1;
+  if (tensor.dtype() == tensorflow::DT_INT32) return tensor.flat<int32_t>()(0);
+  if (tensor.dtype() == tensorflow::DT_INT64) return tensor.flat<int64_t>()(0);
+  return -1;
+}
+
 }  // namespace lms

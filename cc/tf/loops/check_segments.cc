@@ -12,11 +12,9 @@
 #include "cc/tf/graph/loops.h"
 #include "cc/tf/graph/op_traits.h"
 #include "cc/tf/graph/same_op.h"
-#include "cc/tf/graph/small_tensor.h"
 #include "cc/tf/loops/list_chains.h"
 #include "cc/tf/loops/segments.h"
 #include "tensorflow/core/framework/node_def.pb.h"
-#include "tensorflow/core/framework/tensor.h"
 
 namespace lms {
 namespace {
@@ -63,16 +61,9 @@ class LoopReader {
     return fork.node >= 0 && fork.port == 0 && Variable(fork.node, variable);
   }
 
-  // The value of a whole number that is known, there or outside of loops; -1 where it is none.
-  int32_t Number(TensorRef tensor) const {
-    for (TensorRef outside = Outside(tensor); outside.node >= 0; outside = Outside(tensor)) tensor = outside;
-    if (tensor.node < 0 || !Is(tensor.node, "Const")) return -1;
-    const auto value = graph_.node(tensor.node).attr().find("value");
-    tensorflow::Tensor number;
-    if (value == graph_.node(tensor.node).attr().end() || !ReadSmallTensor(value->second.tensor(), 1, &number)) {
-      return -1;
-    }
-    return number.dtype() == tensorflow::DT_INT32 && number.dims() == 0 ? number.scalar<int32_t>()() : -1;
+  // A whole number that is known, there or outside of loops; -1 where it is none.
+  int64_t Number(const TensorRef& tensor) const {
+    return tensor.node < 0 ? -1 : NumberOf(graph_, index_, loops_, tensor);
   }
 
   // op(a, b) of whole numbers: what it reads.
@@ -108,7 +99,7 @@ struct Within {
   int frame = -1;
   TensorRef now;        // in the gradient: the number of its iteration
   TensorRef iteration;  // within: likewise
-  int32_t length = 0;   // of a segment
+  int64_t length = 0;   // of a segment
   TensorRef segment;    // in the gradient
 };
 

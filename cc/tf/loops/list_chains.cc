@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "cc/tf/graph/op_traits.h"
+#include "cc/tf/graph/small_tensor.h"
 
 namespace lms {
 namespace {
@@ -167,6 +168,15 @@ TensorRef OutsideOf(const tensorflow::GraphDef& graph, const GraphIndex& index, 
     if (constant == graph.node(node).attr().end() || !constant->second.b()) return kNowhere;
   }
   return index[node].inputs[0];
+}
+
+int64_t NumberOf(const tensorflow::GraphDef& graph, const GraphIndex& index, const Loops& loops, TensorRef tensor) {
+  for (int depth = 0; depth < kMostDepth; ++depth) {
+    const TensorRef outside = OutsideOf(graph, index, loops, tensor);
+    if (outside.node < 0) break;
+    tensor = outside;
+  }
+  return tensor.port == 0 ? WholeConstant(graph.node(tensor.node)) : -1;
 }
 
 std::vector<GradientLoop> FindGradientLoops(const tensorflow::GraphDef& graph, const GraphIndex& index,

@@ -10,6 +10,7 @@
 #ifndef LMS_CC_TF_LOOPS_LIST_CHAINS_H_
 #define LMS_CC_TF_LOOPS_LIST_CHAINS_H_
 
+#include <cstdint>
 #include <vector>
 
 #include "cc/tf/graph/graph_index.h"
@@ -53,6 +54,10 @@ std::vector<GradientLoop> FindGradientLoops(const tensorflow::GraphDef& graph, c
 // variable that does not change. {-1, 0} for all others.
 TensorRef OutsideOf(const tensorflow::GraphDef& graph, const GraphIndex& index, const Loops& loops,
                     const TensorRef& tensor);
+
+// The whole number that the tensor is in every iteration, where that is a constant of the body or of what is around the
+// loop; -1 for all others.
+int64_t NumberOf(const tensorflow::GraphDef& graph, const GraphIndex& index, const Loops& loops, TensorRef tensor);
 
 }  // namespace lms
 

@@ -8,9 +8,7 @@
 
 #include "cc/tf/graph/loops.h"
 #include "cc/tf/graph/op_traits.h"
-#include "cc/tf/graph/small_tensor.h"
 #include "cc/tf/loops/body_ops.h"
-#include "tensorflow/core/framework/tensor.h"
 
 namespace lms {
 namespace {
@@ -206,15 +204,6 @@ class SegmentFinder {
   std::set<Key> stay_;                     // storage that lists hold of every iteration, whatever becomes of others
 };
 
-// The value of a scalar of 32 bits; -1 where it is none, or not known.
-int32_t ScalarOf(const tensorflow::NodeDef& node) {
-  const auto value = node.attr().find("value");
-  if (node.op() != "Const" || value == node.attr().end()) return -1;
-  tensorflow::Tensor tensor;
-  if (!ReadSmallTensor(value->second.tensor(), 1, &tensor) || tensor.dims() != 0) return -1;
-  return tensor.dtype() == tensorflow::DT_INT32 ? tensor.scalar<int32_t>()() : -1;
-}
-
 }  // namespace
 
 bool ReadLoopVariable(const tensorflow::GraphDef& graph, const GraphIndex& index, const Loops& loops, int fork,
@@ -243,21 +232,15 @@ bool ReadLoopVariable(const tensorflow::GraphDef& graph, const GraphIndex& index
 
 bool CountsIterations(const tensorflow::GraphDef& graph, const GraphIndex& index, const Loops& loops,
                       const LoopVariable& variable) {
-  constexpr int kMostDepth = 16;  // of loops around
-  const auto value = [&](TensorRef tensor) {
-    for (int depth = 0; depth < kMostDepth; ++depth) {
-      const TensorRef outside = OutsideOf(graph, index, loops, tensor);
-      if (outside.node < 0) break;
-      tensor = outside;
-    }
-    return tensor.port == 0 ? ScalarOf(graph.node(tensor.node)) : -1;
-  };
   const tensorflow::NodeDef& add = graph.node(variable.next.node);
   const std::vector<TensorRef>& terms = index[variable.next.node].inputs;
   if ((add.op() != "AddV2" && add.op() != "Add") || terms.size() != 2) return false;
+  const auto type = add.attr().find("T");
+  if (type == add.attr().end() || type->second.type() != tensorflow::DT_INT32) return false;
   const bool first = terms[0] == variable.now();
   if (!first && !(terms[1] == variable.now())) return false;
-  return value(index[variable.enter].inputs[0]) == 0 && value(terms[first ? 1 : 0]) == 1;
+  return NumberOf(graph, index, loops, index[variable.enter].inputs[0]) == 0 &&
+         NumberOf(graph, index, loops, terms[first ? 1 : 0]) == 1;
 }
 
 std::vector<LoopSegments> FindLoopSegments(const tensorflow::GraphDef& graph, const GraphIndex& index,

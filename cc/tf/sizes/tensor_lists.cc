@@ -10,8 +10,6 @@
 #include "cc/core/graph/node_names.h"
 #include "cc/tf/graph/op_traits.h"
 #include "cc/tf/graph/small_tensor.h"
-#include "tensorflow/core/framework/tensor.h"
-#include "tensorflow/core/framework/tensor.pb.h"
 #include "tensorflow/core/framework/types.h"
 
 namespace lms {
@@ -36,17 +34,6 @@ bool MakesList(const tensorflow::NodeDef& node) {
 
 bool Adds(const std::string& op) { return op == "AddN" || op == "Add" || op == "AddV2"; }
 
-// The value of a scalar integer constant; -1 when it is none.
-int64_t ScalarOf(const tensorflow::NodeDef& node) {
-  const auto value = node.attr().find("value");
-  if (node.op() != "Const" || value == node.attr().end()) return -1;
-  tensorflow::Tensor tensor;
-  if (!ReadSmallTensor(value->second.tensor(), 1, &tensor) || tensor.NumElements() != 1) return -1;
-  if (tensor.dtype() == tensorflow::DT_INT32) return tensor.flat<int32_t>()(0);
-  if (tensor.dtype() == tensorflow::DT_INT64) return tensor.flat<int64_t>()(0);
-  return -1;
-}
-
 }  // namespace
 
 TensorLists::TensorLists(const tensorflow::GraphDef& graph, const GraphIndex& index, const TensorSizes& sizes,
@@ -66,7 +53,7 @@ int64_t TensorLists::ConstantOf(TensorRef tensor, int depth) const {
   for (; depth < kMostDepth; ++depth) {
     const tensorflow::NodeDef& node = graph_.node(tensor.node);
     const std::vector<TensorRef>& inputs = index_[tensor.node].inputs;
-    if (node.op() == "Const") return ScalarOf(node);
+    if (node.op() == "Const") return WholeConstant(node);
     if (IsExit(node) && loops_.Changes(tensor.node)) {
       // A loop's counter, when it has ended: what starts from 0 and goes up to the bound by 1.
       const int64_t trips = trips_[index_[tensor.node].frame];
