@@ -12,6 +12,7 @@
 #include "cc/tf/graph/loops.h"
 #include "cc/tf/graph/op_traits.h"
 #include "cc/tf/graph/same_op.h"
+#include "cc/tf/loops/compare_nodes.h"
 #include "cc/tf/loops/list_chains.h"
 #include "tensorflow/core/framework/node_def.pb.h"
 
@@ -46,16 +47,8 @@ class LoopComparison {
   }
 
   absl::Status Check() {
-    if (after_.node_size() < before_.node_size()) return Unsound("nodes are missing");
-    for (int node = 0; node < old_.size(); ++node) {
-      const absl::Status status = CheckOld(node);
-      if (!status.ok()) return status;
-    }
-    for (int node = old_.size(); node < new_.size(); ++node) {
-      const absl::Status status = CheckNew(node);
-      if (!status.ok()) return status;
-    }
-    return absl::OkStatus();
+    return CompareNodes(
+        before_, after_, [this](int node) { return CheckOld(node); }, [this](int node) { return CheckNew(node); });
   }
 
  private:
@@ -68,22 +61,14 @@ class LoopComparison {
     pace_.Step(10);
     const NodeDef& was = before_.node(node);
     const NodeDef& is = after_.node(node);
-    if (was.name() != is.name()) return Unsound("node " + was.name() + " is missing");
     const bool list = of_list_.count(node) != 0;
     if (list && MayDoNothing(was) && is.op() == "NoOp" && is.input_size() == 0) return absl::OkStatus();
     // What a list holds may be of another type.
     if (list ? was.op() != is.op() || was.device() != is.device() : !SameButInputs(was, is)) {
       return Unsound("node " + was.name() + " was changed");
     }
-    if (!old_.SamePlace(node, new_, node)) {
-      return Unsound("node " + was.name() + " was moved into or out of a loop or branch");
-    }
-    const std::vector<int>& controls = new_[node].controls;
-    for (const int control : old_[node].controls) {
-      if (std::find(controls.begin(), controls.end(), control) == controls.end()) {
-        return Unsound("node " + was.name() + " no longer waits for " + before_.node(control).name());
-      }
-    }
+    const absl::Status stays = CheckStays(before_, old_, new_, node);
+    if (!stays.ok()) return stays;
     // Lists are looked at as a whole, by what is taken out of them.
     return list || ReadsTheSame(node) ? absl::OkStatus()
                                       : Unsound("node " + was.name() + " has other inputs than before");
