@@ -36,6 +36,14 @@ std::string InputName(const std::string& node, int port) {
   return port == 0 ? node : node + ":" + std::to_string(port);
 }
 
+void MakeNoOp(NodeDef* node) {
+  NodeDef nothing;
+  nothing.set_name(node->name());
+  nothing.set_device(node->device());
+  nothing.set_op("NoOp");
+  *node = std::move(nothing);
+}
+
 LoopNodes::LoopNodes(tensorflow::GraphDef* graph) : graph_(*graph) {
   for (const NodeDef& node : graph->node()) {
     if (IsLoopName(node.name())) next_ = std::max(next_, LoopNumber(node.name()) + 1);

@@ -19,6 +19,9 @@ namespace lms {
 // The name of a node's output, as an input.
 std::string InputName(const std::string& node, int port);
 
+// The node stays, for those that wait for it, and does nothing.
+void MakeNoOp(tensorflow::NodeDef* node);
+
 class LoopNodes {
  public:
   using Types = std::initializer_list<std::pair<const char*, tensorflow::DataType>>;

@@ -196,13 +196,7 @@ class LoopRewriter {
   void LeaveEmpty(const ListChain& chain) {
     graph_.mutable_node(chain.next)->set_input(0, InputName(graph_.node(chain.fork).name(), 1));
     graph_.mutable_node(chain.back_next)->set_input(0, InputName(graph_.node(chain.back_fork).name(), 1));
-    for (const int node : {chain.push, chain.pop}) {
-      NodeDef nothing;
-      nothing.set_name(graph_.node(node).name());
-      nothing.set_device(graph_.node(node).device());
-      nothing.set_op("NoOp");
-      *graph_.mutable_node(node) = std::move(nothing);
-    }
+    for (const int node : {chain.push, chain.pop}) MakeNoOp(graph_.mutable_node(node));
   }
 
   const tensorflow::GraphDef& came_;

@@ -140,11 +140,7 @@ class SegmentRewriter {
         graph_.mutable_node(chain.enter)->set_input(0, nodes_.Add(std::move(maker)));
       }
       graph_.mutable_node(chain.next)->set_input(0, InputName(NameOf(chain.fork), 1));
-      NodeDef nothing;
-      nothing.set_name(NameOf(chain.push));
-      nothing.set_device(device_);
-      nothing.set_op("NoOp");
-      *graph_.mutable_node(chain.push) = std::move(nothing);
+      MakeNoOp(graph_.mutable_node(chain.push));
     }
   }
 

@@ -1,19 +1,16 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <functional>
 #include <string>
 #include <vector>
 
 #include "cc/core/graph/node_names.h"
 #include "cc/tf/graph/graph_check.h"
-#include "cc/tf/graph/node_types.h"
 #include "cc/tf/loops/check_loops.h"
 #include "cc/tf/loops/kept_lists.h"
 #include "cc/tf/loops/list_chains.h"
 #include "cc/tf/loops/recompute_in_loops.h"
-#include "tensorflow/core/framework/function.h"
-#include "tests/cc/tf/loops/gradient_loop_builder.h"
+#include "tests/cc/tf/loops/gradient_loop_test.h"
 
 namespace lms {
 namespace {
@@ -21,12 +18,12 @@ namespace {
 using tensorflow::GraphDef;
 using tensorflow::NodeDef;
 using testing::CopyOf;
+using testing::Fault;
 using testing::FindNode;
-using testing::GradientLoopBuilder;
 using testing::HasInput;
 using testing::Node;
 
-class LoopsTest : public ::testing::Test {
+class LoopsTest : public testing::GradientLoopTest {
  protected:
   std::vector<GradientLoop> Found() {
     GraphIndex index;
@@ -35,16 +32,8 @@ class LoopsTest : public ::testing::Test {
   }
 
   std::vector<ListCut> Cuts() {
-    EXPECT_TRUE(CheckGraph(b_.item().graph).ok()) << CheckGraph(b_.item().graph);
-    index_ = GraphIndex();
-    EXPECT_TRUE(index_.Build(b_.item()).ok());
-    TensorSizes sizes(b_.item(), 32);
-    EXPECT_TRUE(sizes.Infer().ok());
-    sizes.EstimateCosts(nullptr);
-    const tensorflow::FunctionLibraryDefinition library(tensorflow::OpRegistry::Global(), b_.item().graph.library());
-    std::vector<NodeTypes> types;
-    EXPECT_TRUE(ReadNodeTypes(b_.item().graph, index_, library, &types).ok());
-    return FindListCuts(b_.item(), index_, sizes, types, testing::kCpu);
+    ReadGraph();
+    return FindListCuts(b_.item(), index_, *sizes_, types_, testing::kCpu);
   }
 
   // With the cut that saves most.
@@ -59,14 +48,7 @@ class LoopsTest : public ::testing::Test {
     return graph;
   }
 
-  absl::Status Check(const GraphDef& graph) {
-    GraphIndex changed;
-    const absl::Status status = changed.Build(b_.item().WithGraph(GraphDef(graph)));
-    return status.ok() ? CheckLoops(b_.item().graph, index_, graph, changed) : status;
-  }
-
-  GradientLoopBuilder b_;
-  GraphIndex index_;
+  absl::Status Check(const GraphDef& graph) { return CheckBy(CheckLoops, graph); }
 };
 
 TEST_F(LoopsTest, FindsTheListsOfAGradient) {
@@ -228,14 +210,9 @@ TEST_F(LoopsTest, SumsOfTwoDependOnNobody) {
   EXPECT_FALSE(Cuts().empty());
 }
 
-// Each of these makes another computation of the graph, and is noticed.
-struct Fault {
-  const char* name;
-  std::function<void(GraphDef*)> make;
-};
-
 class LoopFaults : public LoopsTest, public ::testing::WithParamInterface<int> {};
 
+// Each of these makes another computation of the graph, and is noticed.
 const std::vector<Fault>& Faults() {
   static const auto* const faults = new std::vector<Fault>{
       {"another op", [](GraphDef* g) { Node(g, CopyOf(*g, "squashed"))->set_op("Sigmoid"); }},
@@ -274,7 +251,7 @@ TEST_P(LoopFaults, AreNoticed) {
   EXPECT_FALSE(Check(graph).ok()) << fault.name;
 }
 
-INSTANTIATE_TEST_SUITE_P(All, LoopFaults, ::testing::Range(0, 11));
+INSTANTIATE_TEST_SUITE_P(All, LoopFaults, ::testing::Range(0, static_cast<int>(Faults().size())));
 
 }  // namespace
 }  // namespace lms

@@ -2,17 +2,14 @@
 
 #include <gtest/gtest.h>
 
-#include <functional>
 #include <string>
 #include <vector>
 
 #include "cc/core/graph/node_names.h"
 #include "cc/tf/graph/graph_check.h"
-#include "cc/tf/graph/node_types.h"
 #include "cc/tf/loops/check_segments.h"
 #include "cc/tf/loops/recompute_segments.h"
-#include "tensorflow/core/framework/function.h"
-#include "tests/cc/tf/loops/gradient_loop_builder.h"
+#include "tests/cc/tf/loops/gradient_loop_test.h"
 
 namespace lms {
 namespace {
@@ -20,14 +17,14 @@ namespace {
 using tensorflow::GraphDef;
 using tensorflow::NodeDef;
 using testing::CopyOf;
+using testing::Fault;
 using testing::FindNode;
-using testing::GradientLoopBuilder;
 using testing::HasInput;
 using testing::Node;
 
 constexpr int kManyRounds = 50;
 
-class SegmentsTest : public ::testing::Test {
+class SegmentsTest : public testing::GradientLoopTest {
  protected:
   SegmentsTest() {
     tensorflow::TensorProto* rounds = (*Node(&b_.item().graph, "rounds")->mutable_attr())["value"].mutable_tensor();
@@ -35,16 +32,8 @@ class SegmentsTest : public ::testing::Test {
   }
 
   std::vector<LoopSegments> Segments() {
-    EXPECT_TRUE(CheckGraph(b_.item().graph).ok()) << CheckGraph(b_.item().graph);
-    index_ = GraphIndex();
-    EXPECT_TRUE(index_.Build(b_.item()).ok());
-    TensorSizes sizes(b_.item(), 32);
-    EXPECT_TRUE(sizes.Infer().ok());
-    sizes.EstimateCosts(nullptr);
-    const tensorflow::FunctionLibraryDefinition library(tensorflow::OpRegistry::Global(), b_.item().graph.library());
-    std::vector<NodeTypes> types;
-    EXPECT_TRUE(ReadNodeTypes(b_.item().graph, index_, library, &types).ok());
-    return FindLoopSegments(b_.item().graph, index_, sizes, types, testing::kCpu);
+    ReadGraph();
+    return FindLoopSegments(b_.item().graph, index_, *sizes_, types_, testing::kCpu);
   }
 
   GraphDef Recomputed() {
@@ -57,11 +46,7 @@ class SegmentsTest : public ::testing::Test {
     return graph;
   }
 
-  absl::Status Check(const GraphDef& graph) {
-    GraphIndex changed;
-    const absl::Status status = changed.Build(b_.item().WithGraph(GraphDef(graph)));
-    return status.ok() ? CheckSegments(b_.item().graph, index_, graph, changed) : status;
-  }
+  absl::Status Check(const GraphDef& graph) { return CheckBy(CheckSegments, graph); }
 
   // A read of a variable in each iteration, which is not done again.
   void ReadABias() {
@@ -73,9 +58,6 @@ class SegmentsTest : public ::testing::Test {
     b_.Float("biased", "BiasAdd", {"product", "bias"});
     Node(&b_.item().graph, "squashed")->set_input(0, "biased");
   }
-
-  GradientLoopBuilder b_;
-  GraphIndex index_;
 };
 
 // The added node of that op which has the input; "" where there is none.
@@ -157,18 +139,13 @@ TEST_F(SegmentsTest, ACounterNeedsNoList) {
   EXPECT_TRUE(Check(graph).ok()) << Check(graph);
 }
 
-// Each of these makes another computation of the graph, and is noticed.
-struct Fault {
-  const char* name;
-  std::function<void(GraphDef*)> make;
-};
-
 std::string Index(const GraphDef& graph) {
   return FindNode(graph, CopyOf(graph, "y_push", "TensorListSetItem"))->input(1);
 }
 
 std::string Start(const GraphDef& graph) { return CopyOf(graph, "y_enter", "TensorListGetItem"); }
 
+// Each of these makes another computation of the graph, and is noticed.
 const std::vector<Fault>& Faults() {
   static const auto* const faults = new std::vector<Fault>{
       {"another op", [](GraphDef* g) { Node(g, CopyOf(*g, "squashed"))->set_op("Sigmoid"); }},
