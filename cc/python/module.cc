@@ -36,6 +36,7 @@
 #include "cc/tf/pass/step_pareto.h"
 #include "cc/tf/pass/swap_choice.h"
 #include "cc/tf/pass/timed_functions.h"
+#include "cc/tf/runtime/change_marks.h"
 #include "cc/tf/runtime/host_bytes.h"
 #include "cc/tf/runtime/memory_counter.h"
 #include "cc/tf/runtime/size_record.h"
@@ -388,6 +389,14 @@ PYBIND11_MODULE(_native, m) {
   m.def("note_session_sizes", &lms::NoteSessionSizes, py::arg("session"), py::arg("text"));
   m.def("recorded_sizes", &lms::RecordedSizesOf, py::arg("function"));
   m.def("keeps_random_state", &lms::KeepsState, py::arg("function"));
+  m.def("forget_changes", &lms::ForgetChanges, py::arg("function"));
+  m.def(
+      "undo_changes",
+      [](const std::string& function) {
+        const lms::Undone result = lms::UndoChanges(function);
+        return py::make_tuple(result.undone ? "" : result.why_not, result.element);
+      },
+      py::arg("function"));
   m.def(
       "set_measured",
       [](int64_t sequence, int64_t peak_bytes, int steps, const std::string& warning) {

@@ -69,6 +69,13 @@ def recorded_sizes(function: str) -> str:
 def keeps_random_state(function: str) -> bool:
     """Whether its random operations go on where they are when it is planned again."""
 
+def forget_changes(function: str) -> None:
+    """Lets go of what is kept of a call's changes (on_oom="replan"), before and after it."""
+
+def undo_changes(function: str) -> tuple[str, bool]:
+    """Puts variables back as they were before a call that failed: "", or why that cannot be; and
+    whether an element of an iterator is lost."""
+
 def set_measured(sequence: int, peak_bytes: int, steps: int, warning: str) -> bool: ...
 def swap_statistics() -> dict[str, Any]:
     """What the swap ops of this process have moved since the last reset, and what they hold.

@@ -264,6 +264,7 @@ def test_keras_compiles_and_fits():
 def test_every_place_around_calls_is_tested():
     others = {"session", "keras compile", "keras jit", "keras data", "keras spec", "iterator"}
     others.add("keras callback")  # test_keras_callback.py
+    others.add("out of memory")  # test_out_of_memory.py
     assert set(_failure.PLACES) == {*CALL_PLACES, *others}
 
 

@@ -160,6 +160,7 @@ std::vector<OptionSpec> AllSpecs() {
        "the path of a directory, which is made where it is missing ('~' is not expanded)"},
       {"memory_budget", "str or int", "'auto'",
        "'auto', 'min', a positive number of bytes, a size such as '6GiB' or '500 MB', or a percentage such as '60%'"},
+      {"on_oom", "str", "'raise'", "'raise' or 'replan'"},
       {"planner_seconds", "float", "1.0", "a number of seconds above 0 and below 3600"},
       {"profile", "bool or str", "'auto'",
        "'auto', 'none', or the path of a file that lms.calibrate() wrote ('~' is not expanded)"},
@@ -252,6 +253,9 @@ std::vector<std::string> ParseOptions(const OptionMap& map, Options* options, bo
       good = AsProfile(value, &parsed.profile);
     } else if (name == "time_ops" && std::holds_alternative<std::string>(value)) {
       parsed.time_ops = std::get<std::string>(value);
+    } else if (name == "on_oom") {  // the package acts on it, where the error is raised
+      const std::string* text = std::get_if<std::string>(&value);
+      good = text != nullptr && (*text == "raise" || *text == "replan");
     } else if (name == "replan") {
       good = AsBool(value, &parsed.replan);
     } else if (name == "strict") {

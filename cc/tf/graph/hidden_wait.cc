@@ -3,6 +3,7 @@
 #include <map>
 
 #include "cc/tf/graph/collectives.h"
+#include "cc/tf/graph/function_calls.h"
 #include "cc/tf/graph/op_traits.h"
 #include "tensorflow/core/framework/attr_value.pb.h"
 #include "tensorflow/core/framework/function.h"
@@ -51,13 +52,6 @@ class Waits {
   std::map<std::string, bool> known_;
 };
 
-bool CallsFunction(const NodeDef& node) {
-  for (const auto& [name, value] : node.attr()) {
-    if (value.has_func() || (value.has_list() && value.list().func_size() > 0)) return true;
-  }
-  return false;
-}
-
 bool DescribesDataset(const std::string& op) {
   return op.find("Dataset") != std::string::npos && op != "ReduceDataset";
 }
@@ -91,7 +85,7 @@ std::string UnseenCalls(const tensorflow::grappler::GrapplerItem& item, const Gr
   const NodeDef* example = nullptr;
   for (int i = 0; i < index.size(); ++i) {
     const NodeDef& node = item.graph.node(i);
-    if (!index[i].live || !CallsFunction(node) || IsCompiledCall(node) || DescribesDataset(node.op())) continue;
+    if (!index[i].live || !NamesFunction(node) || IsCompiledCall(node) || DescribesDataset(node.op())) continue;
     if (++calls == 1) example = &node;
   }
   if (calls == 0) return "";

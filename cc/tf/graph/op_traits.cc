@@ -5,6 +5,7 @@
 #include <string_view>
 #include <unordered_set>
 
+#include "cc/tf/graph/function_calls.h"
 #include "cc/tf/graph/own_ops.h"
 #include "tensorflow/core/framework/attr_value.pb.h"
 #include "tensorflow/core/framework/op.h"
@@ -104,14 +105,6 @@ bool HasSeedAttr(const tensorflow::OpDef& op_def) {
   return false;
 }
 
-bool HasFunctionAttr(const tensorflow::NodeDef& node) {
-  for (const auto& [name, value] : node.attr()) {
-    if (value.has_func()) return true;
-    if (value.has_list() && value.list().func_size() > 0) return true;
-  }
-  return false;
-}
-
 bool NamesRef(const tensorflow::OpDef& op_def) {
   for (const auto& arg : op_def.input_arg()) {
     if (arg.is_ref()) return true;
@@ -185,7 +178,7 @@ std::string WhyNotRecomputable(const tensorflow::NodeDef& node, const tensorflow
   if (ChangesInPlace(node.op())) return "changes its input in place";
   if (ActsOutside(node.op())) return "may act outside the graph (" + node.op() + ")";
   if (HasSeedAttr(op_def)) return "random op (" + node.op() + ")";
-  if (HasFunctionAttr(node)) return "calls a function";
+  if (NamesFunction(node)) return "calls a function";
   if (NamesRef(op_def)) return "reads or writes a reference variable";
   return "";
 }

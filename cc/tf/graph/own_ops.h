@@ -1,4 +1,4 @@
-// The ops that lms adds to graphs, by name. What they do: swap_ops.h and size_record.h.
+// The ops that lms adds to graphs, by name. What they do: swap_ops.h, size_record.h and change_marks.h.
 
 #ifndef LMS_CC_TF_GRAPH_OWN_OPS_H_
 #define LMS_CC_TF_GRAPH_OWN_OPS_H_
@@ -15,6 +15,7 @@ inline constexpr char kSwapFetchOp[] = "LmsSwapFetch";
 inline constexpr char kSwapFetchedOp[] = "LmsSwapFetched";
 inline constexpr char kMeasureLinkOp[] = "LmsMeasureLink";
 inline constexpr char kSizeRecordOp[] = "LmsSizeRecord";
+inline constexpr char kChangeMarkOp[] = "LmsChangeMark";
 
 inline bool IsSwap(const std::string& op_type) { return op_type == kSwapOutOp || op_type == kSwapInOp; }
 

@@ -20,6 +20,7 @@
 #include "cc/tf/pass/step_pass.h"
 #include "cc/tf/pass/time_ops.h"
 #include "cc/tf/predict/execution.h"
+#include "cc/tf/runtime/change_marks.h"
 #include "cc/tf/runtime/size_record.h"
 #include "cc/tf/stock/kept_state.h"
 #include "cc/tf/stock/sum_order.h"
@@ -215,6 +216,7 @@ absl::Status LmsOptimizer::Init(const tensorflow::RewriterConfig_CustomGraphOpti
     // No options of a step's plan.
     TakeText("_planned", &map, &planned_);
     TakeText("_keep_random", &map, &keep_random_);
+    TakeText("_mark_changes", &map, &mark_changes_);
     TakeText("_session", &map, &session_);
     const std::vector<std::string> more = ParseOptions(map, &options_, /*internal=*/true);
     problems_.insert(problems_.end(), more.begin(), more.end());
@@ -253,6 +255,7 @@ absl::Status LmsOptimizer::Optimize(grappler::Cluster* cluster, const grappler::
     bool changed = Act(cluster, item, optimized_graph, &reports);
     changed = KeepRandomState(item, reports, changed, optimized_graph);
     changed = RecordSizes(item, reports, changed, optimized_graph);
+    changed = MarkChanges(item, reports, changed, optimized_graph);
     // From here on the graph is what it will be, whatever becomes of the reports.
     if (!changed) optimized_graph->Clear();
     for (Report& report : reports) Tell(std::move(report));
@@ -344,6 +347,17 @@ bool LmsOptimizer::RecordSizes(const grappler::GrapplerItem& item, const std::de
   tensorflow::GraphDef recording = changed ? *output : item.graph;
   if (!AddSizeRecords(item.id, open, elements, &recording)) return changed;
   output->Swap(&recording);
+  return true;
+}
+
+bool LmsOptimizer::MarkChanges(const grappler::GrapplerItem& item, const std::deque<Report>& reports, bool changed,
+                               tensorflow::GraphDef* output) const {
+  const bool planned = std::any_of(reports.begin(), reports.end(), [](const Report& report) {
+    return report.status == ReportStatus::kRewritten || report.status == ReportStatus::kFits;
+  });
+  if (mark_changes_.empty() || !planned) return changed;
+  if (!changed) *output = item.graph;
+  AddChangeMarks(mark_changes_, output);
   return true;
 }
 

@@ -45,6 +45,8 @@ class LmsOptimizer : public tensorflow::grappler::CustomGraphOptimizer {
                        tensorflow::GraphDef* output) const;
   bool RecordSizes(const tensorflow::grappler::GrapplerItem& item, const std::deque<Report>& reports, bool changed,
                    tensorflow::GraphDef* output) const;
+  bool MarkChanges(const tensorflow::grappler::GrapplerItem& item, const std::deque<Report>& reports, bool changed,
+                   tensorflow::GraphDef* output) const;
   void Tell(Report report) const;
   absl::Status Time(tensorflow::grappler::Cluster* cluster, const tensorflow::grappler::GrapplerItem& item,
                     tensorflow::GraphDef* optimized_graph);
@@ -57,6 +59,7 @@ class LmsOptimizer : public tensorflow::grappler::CustomGraphOptimizer {
   std::map<std::string, int> calls_;  // per item
   std::string session_;               // "_session": a v1 session's name (session_sizes.h)
   std::string keep_random_;           // "_keep_random": the function, where it has random operations with a seed
+  std::string mark_changes_;          // "_mark_changes": the function, where a failed call may be undone; "": it is not
   std::string planned_;  // "_planned": lms.plan() takes the reports by this name, and nothing is logged; "": no plan
 };
 

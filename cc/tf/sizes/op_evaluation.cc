@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "absl/container/inlined_vector.h"
+#include "cc/tf/graph/function_calls.h"
 #include "tensorflow/core/framework/allocator.h"
 #include "tensorflow/core/framework/device_base.h"
 #include "tensorflow/core/framework/node_def_util.h"
@@ -26,11 +27,6 @@ using tensorflow::DataType;
 using tensorflow::DataTypeVector;
 using tensorflow::NodeDef;
 using tensorflow::Tensor;
-
-bool HasFunction(const NodeDef& node) {
-  return std::any_of(node.attr().begin(), node.attr().end(),
-                     [](const auto& attr) { return attr.second.has_func() || attr.second.list().func_size() > 0; });
-}
 
 bool AllPlain(const DataTypeVector& types) {
   return std::all_of(types.begin(), types.end(), [](DataType type) { return OpEvaluator::IsPlain(type); });
@@ -72,7 +68,7 @@ bool OpEvaluator::IsPlain(DataType type) {
 bool OpEvaluator::MayRun(const NodeDef& node, const tensorflow::OpDef& op) {
   static const auto* const refused = new std::unordered_set<std::string>{"PyFuncStateless"};
   if (op.is_stateful() || op.input_arg_size() == 0 || op.output_arg_size() == 0) return false;
-  if (refused->count(node.op()) != 0 || HasFunction(node)) return false;
+  if (refused->count(node.op()) != 0 || NamesFunction(node)) return false;
   DataTypeVector inputs;
   DataTypeVector outputs;
   return tensorflow::InOutTypesForNode(node, op, &inputs, &outputs).ok() && !inputs.empty() && AllPlain(inputs) &&

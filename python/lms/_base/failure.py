@@ -26,6 +26,7 @@ PLACES = (
     "feedback begin",
     "feedback end",
     "feedback judge",
+    "out of memory",
     "session",
     "jit warning",
     "keras compile",

@@ -51,6 +51,7 @@ def enable(
     safety_margin: float | None = None,
     strict: bool | None = None,
     replan: bool | None = None,
+    on_oom: str | None = None,
     dump_graphs: str | os.PathLike[str] | None = None,
     profile: bool | str | os.PathLike[str] | None = None,
     serialize_bytes: str | int | None = None,
@@ -95,6 +96,10 @@ def enable(
         (default False).
       replan: whether the second call of each function is measured, on a GPU those after it as
         well, and the function planned again where it takes more than its budget (default True).
+      on_oom: what happens to a step that runs out of memory all the same. "raise" (default): the
+        error, with a note that says which budget would train. "replan": where nothing that the step
+        has changed must stay changed, it is undone, and the step is planned for less and run again
+        (docs/out-of-memory.md); else the error says why not.
       dump_graphs: a directory that the graph of each step, and the plan that was applied to
         it, are written to as text, for the program lms-core (default: not given).
       profile: the file of measured times that operations are priced by. "auto" (default): the
@@ -149,6 +154,7 @@ def enabled(
     safety_margin: float | None = None,
     strict: bool | None = None,
     replan: bool | None = None,
+    on_oom: str | None = None,
     dump_graphs: str | os.PathLike[str] | None = None,
     profile: bool | str | os.PathLike[str] | None = None,
     serialize_bytes: str | int | None = None,
@@ -183,6 +189,7 @@ def rewriter_config(
     safety_margin: float | None = None,
     strict: bool | None = None,
     replan: bool | None = None,
+    on_oom: str | None = None,
     dump_graphs: str | os.PathLike[str] | None = None,
     profile: bool | str | os.PathLike[str] | None = None,
     serialize_bytes: str | int | None = None,
@@ -210,6 +217,7 @@ def configure(
     safety_margin: float | None = None,
     strict: bool | None = None,
     replan: bool | None = None,
+    on_oom: str | None = None,
     dump_graphs: str | os.PathLike[str] | None = None,
     profile: bool | str | os.PathLike[str] | None = None,
     serialize_bytes: str | int | None = None,

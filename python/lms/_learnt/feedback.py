@@ -30,6 +30,9 @@ _TOLERANCE = 1.01
 _MOST_REPLANS = 2
 _MOST_TRIES = 20  # calls that other ones disturbed
 _WATCHED = 64  # calls after one that was within its budget, on GPUs
+_MOST_LOWERED = 8  # times that a step is planned for less after it ran out of memory
+_LOWERED = 0.93  # of what was there, what it is planned for then: less each time
+_LOWERED_MORE = 0.04
 _MOST_PARTIAL = 3  # calls in which not all of the batch was seen: a smaller one, as a rule
 
 _lock = threading.Lock()
@@ -55,6 +58,8 @@ class Step:
         self._partial = 0
         self._batch: list[int] | None = None
         self._replans = 0
+        self._lowered = 0
+        self._lowered_from = 0  # bytes predicted of the plan that ran out of memory last
         self._excess = 1.0
         self._first: list[int] | None = None  # the measure that is to be confirmed, by part
         self._watching = False  # after a measure that was within the budget, on GPUs
@@ -93,7 +98,7 @@ class Step:
             self._tries -= self._watching
             self._gpus = {
                 part["device"]: memory.GpuPeak(part["device"], anew=not self._watching)
-                for part in _parts(plan)
+                for part in parts_of(plan)
                 if _on_gpu(part)
             }
             if self._gpus:
@@ -146,7 +151,7 @@ class Step:
     @staticmethod
     def _measurable(plan: Any) -> bool:
         return plan is not None and all(
-            part["status"] in ("rewritten", "fits", "infeasible") for part in _parts(plan)
+            part["status"] in ("rewritten", "fits", "infeasible") for part in parts_of(plan)
         )
 
     def _judge(self, rise: int, on_gpus: Mapping[str, int]) -> None:
@@ -155,7 +160,7 @@ class Step:
         if plan is None:  # cleared meanwhile
             self.done = True
             return
-        parts = _parts(plan)
+        parts = parts_of(plan)
         if on_gpus:
             parts = [part for part in parts if part["device"] in on_gpus]
             rises = [on_gpus[part["device"]] for part in parts]
@@ -213,10 +218,41 @@ class Step:
         )
         self._sizes, self._first, self._watch_until = None, None, 0
 
+    def lower(self, device: str, there: int) -> str:
+        """After a call that ran out of memory: the next one is planned for less. "", or why not.
+
+        device: on which it did. there: the bytes that were in use there at most, 0: not known.
+        """
+        plan = _native.latest_plan(self.function)
+        part = part_on(plan, device)
+        if part is None or part["status"] not in ("fits", "rewritten"):
+            return "lms has no plan for it that takes less"
+        if part["budget"].startswith("min"):
+            return "it is planned for the least memory already"
+        if not self._again():
+            return "its random operations, which have a seed, would begin their sequence anew"
+        if self._lowered >= _MOST_LOWERED:
+            return f"{counted(self._lowered, 'lower plan')} did not help"
+        predicted, allowed = _predicted(part), _allowed(part)
+        left = there - int(part["resident_bytes"])
+        base = min(predicted, left) if left > 0 else predicted
+        if base <= 0 or allowed <= 0:
+            return "its activations take nothing"
+        if self._lowered and predicted >= self._lowered_from:
+            return "no plan that takes less was found"
+        excess = allowed / (base * (_LOWERED - _LOWERED_MORE * self._lowered))
+        self._lowered, self._lowered_from = self._lowered + 1, predicted
+        if excess <= self._excess:
+            return "no plan that takes less was found"
+        self._excess = excess
+        self.parameter = f"{excess:.4f}|call {self._calls} ran out of memory"
+        self._sizes, self._first, self._watching = None, None, False
+        return ""
+
     def _watch(self, rises: Mapping[str, int]) -> None:
         """`rises`: by GPU, at least what the call took: the peak may be of others before it."""
         plan = _native.latest_plan(self.function)
-        for part in _parts(plan) if plan is not None else []:
+        for part in parts_of(plan) if plan is not None else []:
             if rises.get(part["device"], 0) > _allowed(part) * _TOLERANCE:
                 self._watching = False  # the next call is measured
         self.done = self._watching and self._calls >= self._watch_until
@@ -231,10 +267,16 @@ def _on_gpu(part: Any) -> bool:
     return "GPU:" in part["device"]
 
 
-def _parts(plan: Any) -> list[Any]:
+def parts_of(plan: Any) -> list[Any]:
     """The plans for the devices of the step; devices on which nothing is to be done are none."""
     others = [part for part in plan["others"] if part["status"] != "skipped"]
     return [*([plan] if plan["status"] != "skipped" or not others else []), *others]
+
+
+def part_on(plan: Any, device: str) -> Any:
+    """The plan for the device, else that for the first; None where nothing is planned."""
+    made = [] if plan is None else [part for part in parts_of(plan) if part["status"] != "skipped"]
+    return next((part for part in made if part["device"] == device), made[0] if made else None)
 
 
 def _predicted(part: Any) -> int:

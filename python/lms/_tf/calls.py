@@ -18,6 +18,7 @@ from __future__ import annotations
 import collections
 import contextlib
 import functools
+import itertools
 import threading
 import weakref
 from typing import Any
@@ -28,11 +29,12 @@ from lms import _native
 from lms._base.failure import fail_if_injected, shielded
 from lms._base.planning_note import noted
 from lms._learnt import feedback as _feedback
+from lms._learnt import out_of_memory as _out_of_memory
 from lms._tf import link as _tf_link
 from lms._tf.arguments import batch_bytes, open_sizes, update_sizes
 from lms._tf.entry import Entry, Told
 from lms._tf.hints import hints_text
-from lms._tf.patch import Patch, warn
+from lms._tf.patch import Patch, log, warn
 from lms._tf.private import private_module
 from lms._tf.sessions import SESSION_PATCH
 from lms._tf.state import active
@@ -62,6 +64,7 @@ class _Local(threading.local):
 
 _local = _Local()
 _in_flight: collections.deque[None] = collections.deque()  # one entry for each call
+_begun = itertools.count()  # of calls
 _warned_functions: weakref.WeakSet[Any] = weakref.WeakSet()
 # Convolutions of groups, of Keras 3 and Keras 2: nobody has asked for these to be compiled, and
 # what they take is known.
@@ -117,6 +120,8 @@ def _begin(
             call.tell(seen_values=known.numbers)
     with shielded("sizes"):
         call.tell(keep_random=entry.keep_random(context, name))
+        if entry.plans_again:
+            call.tell(mark_changes=name.decode())
         recorded = _native.recorded_sizes(name.decode())
         call.tell(record_sizes="yes", recorded=recorded)
     with shielded("feedback"):
@@ -143,6 +148,28 @@ def _end(step: _feedback.Step | None, returned: bool) -> None:
             step.end(returned)
 
 
+def _run_again(
+    error: tf.errors.ResourceExhaustedError, context: Any, entry: Entry, name: bytes, alone: bool
+) -> bool:
+    """After a call that ran out of memory: may it be run again? Else the error says what would
+    train."""
+    with shielded("out of memory"):
+        fail_if_injected("out of memory")
+        again, words = False, ""
+        if entry.plans_again:
+            step = entry.step(context, name)
+            again, words = _out_of_memory.planned_lower(error.message, step, alone)
+        if again:
+            log.warning("lms: %s", words)
+            return True
+        text = _out_of_memory.explained(error.message, name.decode(), words)
+        if text and hasattr(error, "add_note"):  # from Python 3.11 on it stands below the error
+            error.add_note(text)
+        elif text:
+            warn(text)
+    return False
+
+
 def _wrap_call_function(original: Any) -> Any:
     def run(context: Any, call: _Call, *arguments: Any) -> Any:
         _local.call = call
@@ -151,25 +178,41 @@ def _wrap_call_function(original: Any) -> Any:
         finally:
             _local.call = None  # where it did not come as far as as_attrs()
 
-    @functools.wraps(original)
-    def call_function(self: Any, name: bytes, tensor_inputs: Any, num_outputs: int) -> Any:
-        entry = active()
+    def run_once(context: Any, entry: Entry, name: bytes, inputs: Any, num_outputs: int) -> Any:
         call = _Call(entry)
-        if entry is None:
-            return run(self, call, name, tensor_inputs, num_outputs)
         measured = None
-        _in_flight.append(None)
         try:
-            measured = _begin(self, call, entry, name, tensor_inputs)
+            if entry.plans_again:
+                _native.forget_changes(name.decode())
+            measured = _begin(context, call, entry, name, inputs)
             with noted() if call.first else contextlib.nullcontext():
-                outputs = run(self, call, name, tensor_inputs, num_outputs)
+                outputs = run(context, call, name, inputs, num_outputs)
         except BaseException:
             _end(measured, returned=False)
             raise
+        _end(measured, returned=True)
+        if entry.plans_again:
+            _native.forget_changes(name.decode())
+        return outputs
+
+    @functools.wraps(original)
+    def call_function(self: Any, name: bytes, tensor_inputs: Any, num_outputs: int) -> Any:
+        entry = active()
+        if entry is None:
+            return run(self, _Call(None), name, tensor_inputs, num_outputs)
+        _in_flight.append(None)
+        try:
+            while True:
+                number = next(_begun)
+                alone = len(_in_flight) == 1
+                try:
+                    return run_once(self, entry, name, tensor_inputs, num_outputs)
+                except tf.errors.ResourceExhaustedError as error:
+                    alone = alone and next(_begun) == number + 1
+                    if not _run_again(error, self, entry, name, alone):
+                        raise
         finally:
             _in_flight.pop()
-        _end(measured, returned=True)
-        return outputs
 
     return call_function
 

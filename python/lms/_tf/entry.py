@@ -47,7 +47,8 @@ class Told(NamedTuple):
       recorded: what earlier calls have shown of them (cc/tf/runtime/size_record.h). data_may_end:
       "yes" where a call may find that no element is left (sizes.FunctionSizes). feedback:
       feedback.Step.parameter. hints: hints.hints_text(). keep_random: Entry.keep_random().
-      session: sessions.py.
+      mark_changes: the function, where a call that fails may be undone (on_oom). session:
+      sessions.py.
     """
 
     seen_sizes: str = ""
@@ -58,6 +59,7 @@ class Told(NamedTuple):
     feedback: str = ""
     hints: str = ""
     keep_random: str = ""
+    mark_changes: str = ""
     session: str = ""
 
 
@@ -100,6 +102,10 @@ class Entry:
                 self._named_sizes = entry.parameter_map["unknown_dim"].s.decode()
         self._feedback = any(
             entry.parameter_map["replan"].b if "replan" in entry.parameter_map else True
+            for entry in config.custom_optimizers
+        )
+        self.plans_again = any(
+            "on_oom" in entry.parameter_map and entry.parameter_map["on_oom"].s == b"replan"
             for entry in config.custom_optimizers
         )
         self._problems: dict[bytes, list[str]] = {}
@@ -185,8 +191,8 @@ class Entry:
         return held
 
     def step(self, context: Any, name: bytes) -> _feedback.Step | None:
-        """What is measured of a function; None where feedback is switched off."""
-        if not self._feedback:
+        """What is measured of a function; None where it is neither measured nor planned again."""
+        if not self._feedback and not self.plans_again:
             return None
         steps = self._learnt.steps
         step = steps.get(name)
@@ -196,6 +202,7 @@ class Entry:
                     steps.clear()
                 again = functools.partial(self._may_plan_again, context, name)
                 step = steps.setdefault(name, _feedback.Step(name.decode(), again))
+                step.done = step.done or not self._feedback
         return step
 
     @staticmethod

@@ -1,0 +1,142 @@
+"""Programs that run out of memory on the stand-in GPU (tests/standin), run by gpu_child."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Callable
+from typing import Any
+
+import gpu_child
+from gpu_programs import _make, _state, _weights
+
+LAYERS = 40  # 40 activations of 1 MiB over weights of 10 MiB: 55 MiB at the peak
+
+
+class Lines(logging.Handler):
+    """What lms logs."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.lines: list[str] = []
+        logging.getLogger("lms").addHandler(self)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.lines.append(record.getMessage())
+
+
+def _note(call: Callable) -> str:
+    """What is added to the error of a call that runs out of memory."""
+    import tensorflow as tf
+
+    lines = Lines()
+    try:
+        call()
+    except tf.errors.ResourceExhaustedError as error:
+        return " ".join([*getattr(error, "__notes__", []), *lines.lines])
+    return "no error"
+
+
+def told() -> dict[str, Any]:
+    """In an arena of 40 MiB: the note, and whether the budget that it names trains there."""
+    import lms
+    import tensorflow as tf
+
+    step, weights, _ = _make(tf, LAYERS)
+    before = _state(weights)
+    with lms.enabled("1GiB"):
+        note = _note(step)
+    found: dict[str, Any] = {"note": note, "unchanged": _state(weights) == before}
+    budget = re.search(r"memory_budget=([^)]+)\)", note)
+    if budget is not None:
+        with lms.enabled(budget[1].strip('"')):
+            found["losses"] = [float(step()) for _ in range(3)]
+        found["measured"] = lms.report().measured_peak_bytes
+    return found
+
+
+def others() -> dict[str, str]:
+    """In an arena of 40 MiB: steps that may not be run again, or with words on it."""
+    import lms
+    import tensorflow as tf
+
+    weights = _weights(tf, LAYERS)
+    large = tf.Variable(tf.zeros([256, 256]))
+    data = iter(tf.data.Dataset.from_tensors(tf.zeros([1024, 256])).repeat())
+
+    def train(x: Any) -> Any:
+        with tf.GradientTape() as tape:
+            y = x
+            for weight in weights:
+                y = tf.tanh(tf.matmul(y, weight))
+            loss = tf.reduce_sum(y * y)
+        for weight, gradient in zip(weights, tape.gradient(loss, weights)):
+            weight.assign_sub(1e-4 * gradient)
+        return loss
+
+    @tf.function
+    def changes_first() -> Any:
+        large.assign_add(tf.ones([256, 256]))
+        with tf.control_dependencies([large.read_value()]):
+            return train(tf.zeros([1024, 256]))
+
+    @tf.function
+    def takes_a_batch(iterator: Any) -> Any:
+        return train(next(iterator))
+
+    @tf.function
+    def forward_only(x: Any) -> Any:
+        results = [x]
+        for _ in range(60):
+            results.append(tf.tanh(results[-1]))
+        return results
+
+    found = {}
+    with lms.enabled("1GiB", on_oom="replan"):
+        found["changes_first"] = _note(changes_first)
+        lines = Lines()
+        takes_a_batch(data)
+        found["takes_a_batch"] = " ".join(lines.lines)
+    with lms.enabled("1GiB"):
+        found["forward_only"] = _note(lambda: forward_only(tf.zeros([1024, 256])))
+    return found
+
+
+def run_again() -> dict[str, Any]:
+    """A step with averages of batches, dropout and counters, which change before it fails."""
+    import keras
+    import lms
+    import tensorflow as tf
+
+    keras.utils.set_random_seed(4)
+    layers = [keras.Input((256,), batch_size=1024)]
+    for _ in range(12):
+        layers += [keras.layers.Dense(256), keras.layers.BatchNormalization()]
+        layers += [keras.layers.Dropout(0.1, seed=3)]
+    model = keras.Sequential(layers)
+    optimizer = keras.optimizers.SGD(0.01, momentum=0.9)
+    optimizer.build(model.trainable_variables)
+    x = tf.random.stateless_normal([1024, 256], [7, 99])
+
+    @tf.function
+    def step() -> Any:
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean(model(x, training=True) ** 2)
+        gradients = tape.gradient(loss, model.trainable_variables)
+        optimizer.apply_gradients(zip(gradients, model.trainable_variables))
+        return loss
+
+    lines = Lines()
+    with lms.enabled("1GiB", on_oom="replan"):
+        losses = [float(step()).hex() for _ in range(3)]
+        status = lms.report().status
+    return {
+        "losses": losses,
+        "state": _state([*model.variables, *optimizer.variables]),
+        "lines": lines.lines,
+        "status": status,
+    }
+
+
+if __name__ == "__main__":
+    gpu_child.main(globals())
