@@ -97,7 +97,7 @@ class MemoryBudget(_Callback):
 
     def __init__(
         self,
-        memory_budget: str | int | None = None,
+        memory_budget: str | int | Mapping[str, str | int] | None = None,
         *,
         report: str | os.PathLike[str] | None = None,
         verbose: int = 1,

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping
 
 import tensorflow as tf
 
+from lms import _loader
 from lms._control import swap as _swap
 from lms._settings import options as _options
 from lms._settings.swap_options import SwapOptions
@@ -40,7 +41,7 @@ _blocks: list[_Block] = []  # in the order in which they were opened, those of a
 
 
 def enable(
-    memory_budget: str | int | None = None,
+    memory_budget: str | int | Mapping[str, str | int] | None = None,
     *,
     recompute: bool | None = None,
     reorder: bool | None = None,
@@ -138,7 +139,7 @@ def disable() -> None:
 
 @contextlib.contextmanager
 def enabled(
-    memory_budget: str | int | None = None,
+    memory_budget: str | int | Mapping[str, str | int] | None = None,
     *,
     recompute: bool | None = None,
     reorder: bool | None = None,
@@ -172,7 +173,7 @@ def enabled(
 
 
 def rewriter_config(
-    memory_budget: str | int | None = None,
+    memory_budget: str | int | Mapping[str, str | int] | None = None,
     *,
     recompute: bool | None = None,
     reorder: bool | None = None,
@@ -199,7 +200,7 @@ def rewriter_config(
 
 def configure(
     config_proto: tf.compat.v1.ConfigProto | None = None,
-    memory_budget: str | int | None = None,
+    memory_budget: str | int | Mapping[str, str | int] | None = None,
     *,
     recompute: bool | None = None,
     reorder: bool | None = None,
@@ -256,7 +257,8 @@ def _make_entry(options: dict[str, _options.OptionValue]) -> _tf_entry.Entry:
     if len(_learnt) > _MOST_LEARNT:
         del _learnt[next(iter(_learnt))]
     learnt.resume()
-    return _tf_entry.Entry(_tf_entry.as_entry(options), learnt)
+    facts = f"{shown} (lms {_loader.version()})"
+    return _tf_entry.Entry(_tf_entry.as_entry(options), learnt, facts)
 
 
 def _leave(block: _Block) -> None:

@@ -115,7 +115,7 @@ class VerifyResult:
 def verify(
     function: Callable[..., Any],
     *args: Any,
-    memory_budget: str | int | None = None,
+    memory_budget: str | int | Mapping[str, str | int] | None = None,
     rtol: float = 0,
     atol: float = 0,
     **options: Any,
