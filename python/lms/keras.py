@@ -22,6 +22,7 @@ import os
 import pathlib
 import threading
 import warnings
+from collections.abc import Mapping
 from types import TracebackType
 from typing import Any
 

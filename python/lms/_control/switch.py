@@ -9,12 +9,12 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import sys
 import threading
 from collections.abc import Iterator, Mapping
 
 import tensorflow as tf
 
-from lms import _loader
 from lms._control import swap as _swap
 from lms._settings import options as _options
 from lms._settings.swap_options import SwapOptions
@@ -257,7 +257,7 @@ def _make_entry(options: dict[str, _options.OptionValue]) -> _tf_entry.Entry:
     if len(_learnt) > _MOST_LEARNT:
         del _learnt[next(iter(_learnt))]
     learnt.resume()
-    facts = f"{shown} (lms {_loader.version()})"
+    facts = f"{shown} (lms {sys.modules['lms'].__version__})"  # it is whole by now
     return _tf_entry.Entry(_tf_entry.as_entry(options), learnt, facts)
 
 

@@ -25,7 +25,7 @@ def worker_of(device: str) -> str:
 
 
 def _short(device: str) -> str:
-    """"GPU:0" of "/job:worker/replica:0/task:1/device:GPU:0"."""
+    """ "GPU:0" of "/job:worker/replica:0/task:1/device:GPU:0"."""
     return device.rpartition("/device:")[2]
 
 
