@@ -188,8 +188,8 @@ def test_many_different_workers_are_not_all_named(with_collectives):
 
 def test_without_a_cluster_nothing_is_asked(with_collectives):
     worker = asked("60%")
-    context = SimpleNamespace(coordination_service=None)
-    worker.called(context, b"step")
+    worker.called(SimpleNamespace(coordination_service=None), b"step")
+    worker.called(Store(1).context(0), b"step")
     assert worker._done and with_collectives == []
 
 

@@ -54,7 +54,8 @@ class Workers:
             return
         with shielded("workers") as shield:
             fail_if_injected("workers")
-            if not contents(context, name).collectives:
+            # A program may make its strategy after other calls.
+            if context.coordination_service is None or not contents(context, name).collectives:
                 return
             with _lock:
                 if not self._done:
@@ -63,8 +64,7 @@ class Workers:
             self._done = True
 
     def _step(self, context: Any) -> None:
-        service = context.coordination_service
-        jobs = [] if service is None else service.coordinated_job_list
+        jobs = context.coordination_service.coordinated_job_list
         tasks = [(job.name, number) for job in jobs for number in range(job.num_tasks)]
         if len(tasks) < 2:
             self._done = True
