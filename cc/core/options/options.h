@@ -46,9 +46,9 @@ struct DeviceBudget {
 struct Options {
   Budget memory_budget;                      // of devices that have none of their own
   std::vector<DeviceBudget> device_budgets;  // each device is named once
-  bool recompute = true;  // rematerialization allowed
-  bool reorder = true;    // order of execution may be enforced where the budget needs it
-  bool swap = true;       // copying to another tier allowed, where there is one
+  bool recompute = true;                     // rematerialization allowed
+  bool reorder = true;                       // order of execution may be enforced where the budget needs it
+  bool swap = true;                          // copying to another tier allowed, where there is one
   std::string swap_to =
       "host";                   // "host": a GPU's tensors to the host's memory; "disk", or a directory: to a file there
   UnknownDim unknown_dim;       // sizes of dimensions that the graph leaves unknown

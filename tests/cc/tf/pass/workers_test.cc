@@ -1,5 +1,5 @@
-// Steps of several processes that wait for each other in collective operations: whatever each process plans, all come to
-// the end.
+// Steps of several processes that wait for each other in collective operations: whatever each process plans, all come
+// to the end.
 
 #include <gtest/gtest.h>
 
@@ -75,12 +75,12 @@ std::vector<std::vector<std::string>> OrderOf(const GrapplerItem& item) {
   return names;
 }
 
-// Runs the graphs of all workers beside each other, each op as soon as it may. A collective operation ends when its part
-// has begun on all devices of all workers. Returns the ops that never end.
+// Runs the graphs of all workers beside each other, each op as soon as it may. A collective operation ends when its
+// part has begun on all devices of all workers. Returns the ops that never end.
 std::set<std::string> NeverEnding(const std::vector<GrapplerItem>& workers) {
   struct Worker {
     GraphIndex index;
-    std::map<int, std::pair<int, size_t>> instance_of;  // of a node: its number, and how many parts are here
+    std::map<int, int> instance_of;  // of a node that is a part of one
     std::set<int> begun;
     std::set<int> ended;
   };
@@ -96,7 +96,7 @@ std::set<std::string> NeverEnding(const std::vector<GrapplerItem>& workers) {
       const NodeDef& node = workers[w].graph.node(i);
       if (!states[w].index[i].live || !IsCollective(node.op())) continue;
       const int instance = number.at(node.name().substr(node.name().find("reduce_")));
-      states[w].instance_of[i] = {instance, 1};
+      states[w].instance_of[i] = instance;
       ++parts[instance];
     }
   }
@@ -114,11 +114,9 @@ std::set<std::string> NeverEnding(const std::vector<GrapplerItem>& workers) {
         const auto instance = state.instance_of.find(i);
         if (state.begun.insert(i).second) {
           more = true;
-          if (instance != state.instance_of.end()) ++begun[instance->second.first];
+          if (instance != state.instance_of.end()) ++begun[instance->second];
         }
-        if (instance != state.instance_of.end() && begun[instance->second.first] < parts[instance->second.first]) {
-          continue;
-        }
+        if (instance != state.instance_of.end() && begun[instance->second] < parts[instance->second]) continue;
         state.ended.insert(i);
         more = true;
       }
@@ -240,8 +238,7 @@ TEST_F(WorkersTest, ACopyBetweenTwoOfThemChangesNoOrder) {
   Plan plan;
   plan.steps.push_back({step.OpOf("second"), step.OpOf("y"), {step.BufferIdOf("y")}, false});
   RewriteResult result;
-  ASSERT_TRUE(
-      RewriteGraph(step.imported(), step.index(), plan, RewriteOptions(), &rewritten.graph, &result).ok());
+  ASSERT_TRUE(RewriteGraph(step.imported(), step.index(), plan, RewriteOptions(), &rewritten.graph, &result).ok());
   NodeDef* second = nullptr;
   for (NodeDef& node : *rewritten.graph.mutable_node()) {
     if (node.name() == "second") second = &node;
