@@ -25,7 +25,7 @@ from lms._base.errors import OptionError  # noqa: E402
 from lms._control.calibrate import Calibration, calibrate  # noqa: E402
 from lms._control.explain import explain  # noqa: E402
 from lms._control.hints import checkpoints, hint_layers, keep, recompute, swap  # noqa: E402
-from lms._control.latest import report, reports  # noqa: E402
+from lms._control.latest import gather_reports, report, reports  # noqa: E402
 from lms._control.swap import SwapStatistics, swap_statistics  # noqa: E402
 from lms._control.switch import configure, disable, enable, enabled, rewriter_config  # noqa: E402
 from lms._control.verify import Difference, VerifyResult, verify  # noqa: E402
@@ -36,6 +36,7 @@ from lms._reports.compare import ComparedRow, Comparison, compare  # noqa: E402
 from lms._reports.layers import LayerMemory  # noqa: E402
 from lms._reports.pareto import Pareto  # noqa: E402
 from lms._reports.report import Report, clear_reports, load_report  # noqa: E402
+from lms._reports.workers import WorkerReports  # noqa: E402
 from lms._settings.devices import Device, devices  # noqa: E402
 from lms._settings.swap_options import SwapOptions  # noqa: E402
 
@@ -56,6 +57,7 @@ __all__ = [
     "SwapStatistics",
     "Trial",
     "VerifyResult",
+    "WorkerReports",
     "__version__",
     "calibrate",
     "checkpoints",
@@ -67,6 +69,7 @@ __all__ = [
     "enable",
     "enabled",
     "explain",
+    "gather_reports",
     "hint_layers",
     "keep",
     "keras",

@@ -22,6 +22,7 @@ import os
 import pathlib
 import threading
 import warnings
+from collections.abc import Mapping
 from types import TracebackType
 from typing import Any
 
@@ -97,7 +98,7 @@ class MemoryBudget(_Callback):
 
     def __init__(
         self,
-        memory_budget: str | int | None = None,
+        memory_budget: str | int | Mapping[str, str | int] | None = None,
         *,
         report: str | os.PathLike[str] | None = None,
         verbose: int = 1,

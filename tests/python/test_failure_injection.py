@@ -181,6 +181,7 @@ CALL_PLACES = [
     "sizes",
     "variable names",
     "size check",
+    "workers",
     "feedback",
     "feedback begin",
     "feedback end",

@@ -12,6 +12,7 @@ def switches(model: tf.keras.Model) -> None:
     lms.enable("6GiB")
     lms.enable(memory_budget=6 * 2**30, recompute=True, reorder=True, replan=False)
     lms.enable("60%", swap=lms.SwapOptions(host_limit="8GiB", include=["block1"]), swap_to="disk")
+    lms.enable({"GPU:0": "6GiB", "GPU:1": 10 * 2**30})
     lms.enable("min", unknown_dim={"images": 64, "tokens:1": 128}, profile=False)
     with lms.enabled("60%", swap=False, planner_seconds=2):
         model.fit([1.0])
@@ -38,6 +39,8 @@ def reports() -> None:
     assert_type(report.table(), str)
     assert_type(lms.compare(report, report), lms.Comparison)
     assert_type(lms.load_report("report.json"), lms.Report)
+    assert_type(report.worker, str)
+    assert_type(lms.gather_reports("reports"), lms.WorkerReports)
 
 
 def plans(model: tf.keras.Model) -> None:

@@ -63,6 +63,64 @@ std::optional<std::string> ParseBudget(const OptionValue& value, Budget* budget)
   return std::nullopt;
 }
 
+std::string WithoutSpaces(const std::string& text) {
+  const size_t first = text.find_first_not_of(' ');
+  return first == std::string::npos ? "" : text.substr(first, text.find_last_not_of(' ') - first + 1);
+}
+
+// "GPU:1", "CPU": upper case, as TensorFlow has it, with a number or without.
+bool NamesDevice(const std::string& name) {
+  const size_t colon = std::min(name.find(':'), name.size());
+  const auto upper = [](char c) { return (c >= 'A' && c <= 'Z') || c == '_'; };
+  const auto digit = [](char c) { return c >= '0' && c <= '9'; };
+  if (colon == 0 || !std::all_of(name.begin(), name.begin() + static_cast<std::ptrdiff_t>(colon), upper)) return false;
+  if (colon == name.size()) return true;
+  return colon + 1 < name.size() &&
+         std::all_of(name.begin() + static_cast<std::ptrdiff_t>(colon) + 1, name.end(), digit);
+}
+
+// Reads "GPU:0=6GiB, CPU=60%, =min": a device and its budget; without a device, that of all others. Returns why it
+// cannot, or nothing.
+std::optional<std::string> ParseDeviceBudgets(const std::string& text, Options* options) {
+  bool others = false;
+  for (size_t at = 0; at <= text.size();) {
+    const size_t comma = std::min(text.find(',', at), text.size());
+    const std::string entry = text.substr(at, comma - at);
+    at = comma + 1;
+    const size_t equals = entry.find('=');
+    if (equals == std::string::npos) return "has an entry without a device: '" + WithoutSpaces(entry) + "'";
+    const std::string device = WithoutSpaces(entry.substr(0, equals));
+    if (!device.empty() && !NamesDevice(device)) return "names '" + device + "', which is no device such as 'GPU:0'";
+    Budget budget;
+    const std::optional<std::string> problem = ParseBudget(WithoutSpaces(entry.substr(equals + 1)), &budget);
+    if (problem) return "has a budget for '" + device + "' that " + *problem;
+    const auto same = [&device](const DeviceBudget& other) { return other.device == device; };
+    std::vector<DeviceBudget>& named = options->device_budgets;
+    if (device.empty() ? others : std::any_of(named.begin(), named.end(), same)) {
+      return "names '" + device + "' twice";
+    }
+    if (device.empty()) {
+      options->memory_budget = budget;
+      others = true;
+    } else {
+      named.push_back({device, budget});
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<std::string> ParseBudgets(const OptionValue& value, Options* options) {
+  const std::string* text = std::get_if<std::string>(&value);
+  if (text != nullptr && text->find('=') != std::string::npos) return ParseDeviceBudgets(*text, options);
+  return ParseBudget(value, &options->memory_budget);
+}
+
+bool AnyIsLeast(const Options& options) {
+  return options.memory_budget.kind == Budget::Kind::kMin ||
+         std::any_of(options.device_budgets.begin(), options.device_budgets.end(),
+                     [](const DeviceBudget& own) { return own.budget.kind == Budget::Kind::kMin; });
+}
+
 bool AsBool(const OptionValue& value, bool* out) {
   const bool* b = std::get_if<bool>(&value);
   if (b != nullptr) *out = *b;
@@ -158,8 +216,10 @@ std::vector<OptionSpec> AllSpecs() {
   std::vector<OptionSpec> specs = {
       {"dump_graphs", "str", "not given",
        "the path of a directory, which is made where it is missing ('~' is not expanded)"},
-      {"memory_budget", "str or int", "'auto'",
-       "'auto', 'min', a positive number of bytes, a size such as '6GiB' or '500 MB', or a percentage such as '60%'"},
+      {"memory_budget", "str, int or dict", "'auto'",
+       "'auto', 'min', a positive number of bytes, a size such as '6GiB' or '500 MB', a percentage such as '60%', or "
+       "one of these for each device: {'GPU:0': '6GiB', 'GPU:1': '10GiB'} or 'GPU:0=6GiB, GPU:1=10GiB' ('GPU' is all "
+       "of that type, '' is all others)"},
       {"on_oom", "str", "'raise'", "'raise' or 'replan'"},
       {"planner_seconds", "float", "1.0", "a number of seconds above 0 and below 3600"},
       {"profile", "bool or str", "'auto'",
@@ -222,6 +282,19 @@ std::string Budget::ToString() const {
   return "auto";
 }
 
+const Budget& BudgetOf(const Options& options, const std::string& device) {
+  // "/job:worker/replica:0/task:1/device:GPU:0", or "GPU:0" alone.
+  const size_t at = device.rfind("/device:");
+  const std::string name = at == std::string::npos ? device : device.substr(at + 8);
+  const std::string type = name.substr(0, name.find(':'));
+  const Budget* of_type = nullptr;
+  for (const DeviceBudget& own : options.device_budgets) {
+    if (own.device == name) return own.budget;
+    if (own.device == type) of_type = &own.budget;
+  }
+  return of_type == nullptr ? options.memory_budget : *of_type;
+}
+
 const std::vector<OptionSpec>& OptionSpecs() {
   static const auto* const specs = new std::vector<OptionSpec>(AllSpecs());
   return *specs;
@@ -240,7 +313,7 @@ std::vector<std::string> ParseOptions(const OptionMap& map, Options* options, bo
     std::string why = "is not accepted";
     bool good = true;
     if (name == "memory_budget") {
-      const std::optional<std::string> problem = ParseBudget(value, &parsed.memory_budget);
+      const std::optional<std::string> problem = ParseBudgets(value, &parsed);
       good = !problem;
       if (problem) why = *problem;
     } else if (name == "recompute") {
@@ -303,7 +376,7 @@ std::vector<std::string> ParseOptions(const OptionMap& map, Options* options, bo
       if (spec.name == name) problems.push_back(name + "=" + Show(value) + " " + why + "; accepted: " + spec.accepted);
     }
   }
-  if (parsed.memory_budget.kind == Budget::Kind::kMin && !parsed.recompute && !parsed.reorder && !parsed.swap) {
+  if (AnyIsLeast(parsed) && !parsed.recompute && !parsed.reorder && !parsed.swap) {
     problems.push_back(
         "memory_budget='min' with recompute=False, reorder=False and swap=False leaves nothing to lower the peak "
         "with; accepted: recompute=True, reorder=True, swap=True, or another budget");

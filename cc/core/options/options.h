@@ -37,11 +37,18 @@ struct Budget {
   std::string ToString() const;
 };
 
+// A budget of one device, or of all devices of a type.
+struct DeviceBudget {
+  std::string device;  // "GPU:1", "CPU"
+  Budget budget;
+};
+
 struct Options {
-  Budget memory_budget;
-  bool recompute = true;  // rematerialization allowed
-  bool reorder = true;    // order of execution may be enforced where the budget needs it
-  bool swap = true;       // copying to another tier allowed, where there is one
+  Budget memory_budget;                      // of devices that have none of their own
+  std::vector<DeviceBudget> device_budgets;  // each device is named once
+  bool recompute = true;                     // rematerialization allowed
+  bool reorder = true;                       // order of execution may be enforced where the budget needs it
+  bool swap = true;                          // copying to another tier allowed, where there is one
   std::string swap_to =
       "host";                   // "host": a GPU's tensors to the host's memory; "disk", or a directory: to a file there
   UnknownDim unknown_dim;       // sizes of dimensions that the graph leaves unknown
@@ -76,6 +83,9 @@ struct Options {
   std::string planned_again;           // the words that came with it; "": the first plan
   std::string hints;                   // "_hints": what is said of a function's tensors by name (cc/tf/import/hints.h)
 };
+
+// What holds for a device of that full name: the budget of its own, else that of its type, else memory_budget.
+const Budget& BudgetOf(const Options& options, const std::string& device);
 
 // Name, type, default and accepted values of one option, for messages and documents.
 struct OptionSpec {

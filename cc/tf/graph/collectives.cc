@@ -113,6 +113,19 @@ Collectives FindCollectives(const tensorflow::GraphDef& graph, const GraphIndex&
   return found;
 }
 
+std::vector<CollectiveWait> CollectiveWaits(const Collectives& collectives, const GraphIndex& index) {
+  std::vector<CollectiveWait> waits;
+  for (size_t i = 1; i < collectives.instances.size(); ++i) {
+    const std::vector<int>& before = collectives.instances[i - 1];
+    const std::vector<int>& parts = collectives.instances[i];
+    for (size_t device = 0; device < parts.size(); ++device) {
+      const int region = index[parts[device]].region;
+      if (region >= 0 && index[before[device]].region == region) waits.push_back({parts[device], before[device]});
+    }
+  }
+  return waits;
+}
+
 void AddBarriers(const Collectives& collectives, const std::vector<OpId>& op_of_node, MemGraph* graph) {
   if (collectives.instances.empty()) return;
   std::vector<const std::vector<int>*> instance_of(graph->ops.size(), nullptr);

@@ -28,11 +28,22 @@ struct Collectives {
   std::string problem;                      // why the parts cannot be told apart; there are no instances then
 };
 
+// A part, and the one before it on its device.
+struct CollectiveWait {
+  int node;
+  int waits_for;
+};
+
 // Live ones of a kind that has keys as inputs. Linear in the graph for each device that has any.
 Collectives FindCollectives(const tensorflow::GraphDef& graph, const GraphIndex& index);
 
 // Is it of such a kind?
 bool IsCollective(const std::string& op_type);
+
+// What keeps the parts of each device in their order whatever becomes of the nodes between two of them: their order may
+// rest on a control edge to a node that a copy takes the place of. Of two that always run together. Other processes
+// count on that order: with it none of them can wait for ever, whatever plans they have (docs/distributed.md).
+std::vector<CollectiveWait> CollectiveWaits(const Collectives& collectives, const GraphIndex& index);
 
 // Lets all parts of an instance wait for whatever one of them waits for, and who waits for one for all. `op_of_node`:
 // kNone for nodes that are no op.

@@ -1,6 +1,7 @@
 #include "cc/tf/graph/hidden_wait.h"
 
 #include <map>
+#include <set>
 
 #include "cc/tf/graph/collectives.h"
 #include "cc/tf/graph/function_calls.h"
@@ -78,6 +79,22 @@ std::string UnknownWait(const tensorflow::grappler::GrapplerItem& item, const Gr
   const Collectives collectives = FindCollectives(item.graph, index);
   if (!collectives.problem.empty()) return collectives.problem + ": collective operations";
   return FirstWait(item, index, /*collectives=*/false);
+}
+
+std::string SeveralProcesses(const tensorflow::grappler::GrapplerItem& item, const GraphIndex& index) {
+  std::set<std::string> tasks;
+  for (int i = 0; i < index.size(); ++i) {
+    const std::string& device = item.graph.node(i).device();
+    const size_t end = device.find("/device:");
+    // Where only a device's name stands, it is one of this process.
+    if (index[i].live && device.rfind("/job:", 0) == 0 && end != std::string::npos) tasks.insert(device.substr(0, end));
+  }
+  if (tasks.size() < 2) return "";
+  std::string text;
+  for (const std::string& task : tasks) {
+    text += (text.empty() ? "" : task == *tasks.rbegin() ? " and " : ", ") + task;
+  }
+  return text;
 }
 
 std::string UnseenCalls(const tensorflow::grappler::GrapplerItem& item, const GraphIndex& index) {

@@ -19,6 +19,11 @@ std::string HiddenWait(const tensorflow::grappler::GrapplerItem& item, const Gra
 // to (collectives.h).
 std::string UnknownWait(const tensorflow::grappler::GrapplerItem& item, const GraphIndex& index);
 
+// The tasks that live nodes run in, in words, where these are several: "/job:ps/replica:0/task:0 and
+// /job:worker/replica:0/task:1"; "" else. What is handed from one to another crosses the network, and who holds copies
+// of it how long no graph shows. Linear in the graph.
+std::string SeveralProcesses(const tensorflow::grappler::GrapplerItem& item, const GraphIndex& index);
+
 // The live calls of functions that are neither written out in the graph nor compiled by XLA, in words, with what to do;
 // "" where there are none. TensorFlow optimises and runs their bodies apart from the step, without lms. What only
 // describes a dataset is no call. Linear in the graph.

@@ -148,7 +148,8 @@ bool OrderDependsOnHolders(const std::string& op_type, size_t inputs) { return o
 
 bool MayWaitForOthers(const std::string& op_type, const tensorflow::OpDef& op_def) {
   static constexpr const char* kParts[] = {"Enqueue", "Stage",      "BarrierInsert", "BarrierTake", "Send",
-                                           "Recv",    "Collective", "Nccl",          "Horovod",     "BytePS"};
+                                           "Recv",    "Collective", "Nccl",          "Horovod",     "BytePS",
+                                           "DTensor", "CopyToMesh", "Relayout"};
   if (op_def.is_distributed_communication()) return true;
   return std::any_of(std::begin(kParts), std::end(kParts),
                      [&](const char* part) { return op_type.find(part) != std::string::npos; });

@@ -28,7 +28,7 @@ bool IsPassThrough(const tensorflow::NodeDef& node);
 bool MayForwardInput(const std::string& op_type);
 
 // May the op wait, while it runs, for something that another op of the step does and that no edge of the graph shows
-// (queues that are filled, staging areas, sends and receives, collectives)?
+// (queues that are filled, staging areas, sends and receives, collectives, what DTensor makes collectives of)?
 bool MayWaitForOthers(const std::string& op_type, const tensorflow::OpDef& op_def);
 
 // Does the op compute other last bits when other ops hold its inputs meanwhile?

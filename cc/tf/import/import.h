@@ -18,6 +18,7 @@
 #include "cc/core/graph/swap_link.h"
 #include "cc/core/graph/takeovers.h"
 #include "cc/core/simulate/overlap.h"
+#include "cc/tf/graph/collectives.h"
 #include "cc/tf/graph/graph_index.h"
 #include "cc/tf/graph/loops.h"
 #include "cc/tf/sizes/tensor_sizes.h"
@@ -47,6 +48,7 @@ struct ImportedGraph {
   std::vector<bool> before_data;  // by node: waits for nothing in the order (variable_waits.h); empty: none is such
   std::vector<VariableWait> variable_waits;          // which the order assumes: a rewrite makes edges of them
   std::vector<SumWait> sum_waits;                    // likewise
+  std::vector<CollectiveWait> collective_waits;      // which the graph has, by edges or through other nodes: likewise
   std::string device;                                // the one that is planned
   std::vector<std::string> other_devices;            // that could be, most bytes first
   std::vector<int> regions = {0};                    // of the index: those that are planned, the main one first

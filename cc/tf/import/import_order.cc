@@ -134,6 +134,7 @@ absl::Status AddOps(ImportState* state) {
   }
   const Collectives collectives = FindCollectives(state->graph, state->index);
   AddBarriers(collectives, op_of, &unordered);
+  state->out.collective_waits = CollectiveWaits(collectives, state->index);
   std::vector<OpId> order;
   // Waits that keep bits come first; where some close a cycle together, the order goes without them.
   state->out.sum_waits =

@@ -83,8 +83,8 @@ int64_t BudgetForLimit(int64_t limit_bytes, int64_t resident_bytes, double safet
   return resident_bytes + static_cast<int64_t>(std::min(kMost, std::ceil(activations / (1 - safety_margin)))) + 1;
 }
 
-BudgetGoal::BudgetGoal(const Options& options, int64_t budget_bytes, const StepBytes& step)
-    : kind_(options.memory_budget.kind),
+BudgetGoal::BudgetGoal(const Options& options, const Budget& asked, int64_t budget_bytes, const StepBytes& step)
+    : kind_(asked.kind),
       budget_bytes_(budget_bytes),
       step_(step),
       safety_margin_(options.safety_margin),

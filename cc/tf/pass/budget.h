@@ -53,7 +53,8 @@ ResolvedBudget ResolveBudget(const Budget& budget, const StepBytes& step, const 
 class BudgetGoal {
  public:
   BudgetGoal() = default;
-  BudgetGoal(const Options& options, int64_t budget_bytes, const StepBytes& step);
+  // `asked`: the device's budget, of which `budget_bytes` is what it comes to.
+  BudgetGoal(const Options& options, const Budget& asked, int64_t budget_bytes, const StepBytes& step);
 
   // The lowest peak is asked for.
   bool least() const { return kind_ == Budget::Kind::kMin; }

@@ -7,6 +7,7 @@
 #include "cc/core/base/bytes.h"
 #include "cc/core/base/fault_injection.h"
 #include "cc/core/graph/node_names.h"
+#include "cc/tf/graph/hidden_wait.h"
 #include "cc/tf/pass/candidates_stage.h"
 #include "cc/tf/pass/device_report.h"
 #include "cc/tf/pass/hint_notes.h"
@@ -52,6 +53,11 @@ bool RunDevicePass(const DeviceContext& context, tensorflow::GraphDef* output, R
   tell.NoteRead(read);
   if (!read.status.ok()) return tell.Failed(read.status);
   if (read.imported.graph.ops.empty()) return tell.Skipped("no op of the graph runs");
+  const std::string tasks = SeveralProcesses(context.item, read.index);
+  if (!tasks.empty()) {
+    return tell.Skipped("the step runs in several processes (" + tasks +
+                        "): what they hand to each other over the network is not known, so nothing is predicted");
+  }
   tell.NotePrices(PriceOps(context, &read.imported));
 
   MeasuredStep measured = MeasureStep(context, read);

@@ -65,6 +65,7 @@ void DeviceReport::NoteMeasured(const ReadStep& read, const MeasuredStep& measur
 
 void DeviceReport::NoteGoal(const AskedFor& asked) {
   report_.budget_bytes = asked.goal.budget_bytes();
+  report_.budget = asked.asked;
   if (!asked.source.empty()) report_.budget += " (" + asked.source + ")";
   if (!asked.warning.empty()) report_.warnings.push_back(asked.warning);
 }

@@ -267,7 +267,7 @@ class LoopPass {
     return {options, context_.cluster, item, context_.threads, context_.device, context_.facts, stages, account};
   }
 
-  bool Least() const { return context_.options.memory_budget.kind == Budget::Kind::kMin; }
+  bool Least() const { return BudgetOf(context_.options, report_.device).kind == Budget::Kind::kMin; }
   double Activations() const { return static_cast<double>(report_.peak_before_bytes - report_.resident_bytes); }
 
   // Is the step to be looked at again, after its own plan?
@@ -373,6 +373,8 @@ class LoopPass {
     }
     Options options = context_.options;
     options.strict = false;
+    options.memory_budget = BudgetOf(context_.options, report_.device);
+    options.device_budgets.clear();
     // A share is one of what the step takes as it came.
     if (options.memory_budget.kind == Budget::Kind::kPercent) {
       options.memory_budget.kind = Budget::Kind::kBytes;

@@ -66,10 +66,10 @@ AskedFor ResolveGoal(const DeviceContext& context, const ReadStep& read, const M
   step.worst = PeakAtWorst(context.item.graph, read.index, read.imported, context.threads, read.arenas,
                            measured.profile, context.deadline());
   context.Enter("budget");
-  const Budget& asked = context.options.memory_budget;
   const std::string& device = read.imported.device;
+  const Budget& asked = BudgetOf(context.options, device);
   const ResolvedBudget budget = ResolveBudget(asked, step, device, context.cluster);
-  AskedFor found{BudgetGoal(context.options, budget.bytes, step), budget.source, ""};
+  AskedFor found{BudgetGoal(context.options, asked, budget.bytes, step), asked.ToString(), budget.source, ""};
   if (asked.kind == Budget::Kind::kAuto && IsUnlimited(budget.bytes)) {
     found.warning = "memory_budget=\"auto\": what memory " + device +
                     " has is not known, so there is no budget to keep: set memory_budget to a number of bytes";

@@ -32,6 +32,7 @@ MeasuredStep MeasureStep(const DeviceContext& context, const ReadStep& read);
 
 struct AskedFor {
   BudgetGoal goal;
+  std::string asked;    // as the user wrote it: "60%"
   std::string source;   // of an automatic budget: which limit decided; else ""
   std::string warning;  // "": none
 };

@@ -372,7 +372,7 @@ void LmsOptimizer::Tell(Report report) const {
   }
   try {
     FailIfInjected("log");
-    Log(report, options_.memory_budget.kind == Budget::Kind::kPercent);
+    Log(report, BudgetOf(options_, report.device).kind == Budget::Kind::kPercent);
   } catch (...) {  // NOLINT(bugprone-empty-catch): the report has it all
   }
   try {

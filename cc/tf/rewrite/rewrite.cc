@@ -78,6 +78,9 @@ class Rewriter {
     for (const VariableWait& wait : imported_.variable_waits) {
       AddControl(Original(wait.reader).name(), graph_->mutable_node(wait.update));
     }
+    for (const CollectiveWait& wait : imported_.collective_waits) {
+      AddControl(Original(wait.waits_for).name(), graph_->mutable_node(wait.node));
+    }
     KeepEffects(index_, imported_.node_of_op, options_.deadline, graph_);
     fusions_.Keep(graph_);
     return absl::OkStatus();

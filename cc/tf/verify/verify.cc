@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "cc/core/graph/node_names.h"
+#include "cc/tf/graph/collectives.h"
 #include "cc/tf/graph/graph_index.h"
 #include "cc/tf/graph/loops.h"
 #include "cc/tf/graph/op_traits.h"
@@ -241,6 +242,19 @@ absl::Status CheckFusions(const GraphDef& before, const GraphIndex& old_index, c
   return absl::OkStatus();
 }
 
+// Each device still runs its collective operations one after the other, in the order in which it ran them before: other
+// processes, of whose graphs nothing is known here, count on that.
+absl::Status CheckCollectives(const GraphDef& before, const GraphIndex& old_index, const GraphDef& after,
+                              const GraphIndex& new_index) {
+  const Collectives was = FindCollectives(before, old_index);
+  if (was.instances.empty()) return absl::OkStatus();
+  const Collectives is = FindCollectives(after, new_index);
+  // Nodes stand where they stood.
+  if (is.problem.empty() && is.instances == was.instances) return absl::OkStatus();
+  return absl::InternalError("collective operations are no longer in the order that they were in" +
+                             (is.problem.empty() ? "" : ": " + is.problem));
+}
+
 }  // namespace
 
 absl::Status VerifyRewrite(const tensorflow::grappler::GrapplerItem& original, const GraphIndex& original_index,
@@ -253,6 +267,7 @@ absl::Status VerifyRewrite(const tensorflow::grappler::GrapplerItem& original, c
   ImportedGraph imported;
   const int originals = original.graph.node_size();
   if (status.ok()) status = CheckIterations(rewritten.graph, index, originals);
+  if (status.ok()) status = CheckCollectives(original.graph, original_index, rewritten.graph, index);
   if (status.ok()) status = CheckFusions(original.graph, original_index, rewritten.graph, index);
   if (status.ok()) {
     const std::vector<int> regions = RegionsOfTheAdded(index, originals);

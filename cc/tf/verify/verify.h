@@ -36,7 +36,8 @@ struct VerifiedRun {
 // rerouted; a node runs in another loop or branch than before, or than the node that it copies, or what decides about
 // them has other inputs; an added node never runs, may still run when the next iteration begins, or may read a variable
 // after it has changed; what is swapped out is not the tensor that it is said to be, or may be changed meanwhile; what
-// is swapped in is not what was swapped out of that tensor; there is a cycle. *profile is the new graph's memory over
+// is swapped in is not what was swapped out of that tensor; a device runs its collective operations in another order;
+// there is a cycle. *profile is the new graph's memory over
 // time on so many inter-op threads, which takes the costs that `sizes` knows, and for transfers what `link` takes.
 // Throws TooMuch where the deadline passes. `run`, unless it is null, is what was predicted with. `arenas`: of the
 // device (execution.h).

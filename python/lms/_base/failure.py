@@ -22,6 +22,7 @@ PLACES = (
     "sizes",
     "variable names",
     "size check",
+    "workers",
     "feedback",
     "feedback begin",
     "feedback end",

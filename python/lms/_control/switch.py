@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import sys
 import threading
 from collections.abc import Iterator, Mapping
 
@@ -40,7 +41,7 @@ _blocks: list[_Block] = []  # in the order in which they were opened, those of a
 
 
 def enable(
-    memory_budget: str | int | None = None,
+    memory_budget: str | int | Mapping[str, str | int] | None = None,
     *,
     recompute: bool | None = None,
     reorder: bool | None = None,
@@ -143,7 +144,7 @@ def disable() -> None:
 
 @contextlib.contextmanager
 def enabled(
-    memory_budget: str | int | None = None,
+    memory_budget: str | int | Mapping[str, str | int] | None = None,
     *,
     recompute: bool | None = None,
     reorder: bool | None = None,
@@ -178,7 +179,7 @@ def enabled(
 
 
 def rewriter_config(
-    memory_budget: str | int | None = None,
+    memory_budget: str | int | Mapping[str, str | int] | None = None,
     *,
     recompute: bool | None = None,
     reorder: bool | None = None,
@@ -206,7 +207,7 @@ def rewriter_config(
 
 def configure(
     config_proto: tf.compat.v1.ConfigProto | None = None,
-    memory_budget: str | int | None = None,
+    memory_budget: str | int | Mapping[str, str | int] | None = None,
     *,
     recompute: bool | None = None,
     reorder: bool | None = None,
@@ -264,7 +265,8 @@ def _make_entry(options: dict[str, _options.OptionValue]) -> _tf_entry.Entry:
     if len(_learnt) > _MOST_LEARNT:
         del _learnt[next(iter(_learnt))]
     learnt.resume()
-    return _tf_entry.Entry(_tf_entry.as_entry(options), learnt)
+    facts = f"{shown} (lms {sys.modules['lms'].__version__})"  # it is whole by now
+    return _tf_entry.Entry(_tf_entry.as_entry(options), learnt, facts)
 
 
 def _leave(block: _Block) -> None:

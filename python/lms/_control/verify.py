@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, Callable
 
 import numpy as np
@@ -115,7 +115,7 @@ class VerifyResult:
 def verify(
     function: Callable[..., Any],
     *args: Any,
-    memory_budget: str | int | None = None,
+    memory_budget: str | int | Mapping[str, str | int] | None = None,
     rtol: float = 0,
     atol: float = 0,
     **options: Any,

@@ -28,7 +28,7 @@ _EXPECTED = (
 def plan(
     step: Any,
     *args: Any,
-    memory_budget: str | int | None = None,
+    memory_budget: str | int | Mapping[str, str | int] | None = None,
     device: str | _devices.Device | None = None,
     optimizer: Any = None,
     loss: Any = None,
@@ -79,7 +79,7 @@ def plan(
 
 
 def gathered(
-    memory_budget: str | int | None, options: Mapping[str, Any]
+    memory_budget: str | int | Mapping[str, str | int] | None, options: Mapping[str, Any]
 ) -> dict[str, _options.OptionValue]:
     """The options in force, as of lms.enable()."""
     return _options.gather({"memory_budget": memory_budget}, options)

@@ -46,6 +46,7 @@ class Comparison:
         return (
             ("function", [report.function for report in self.reports]),
             ("status", [report.status for report in self.reports]),
+            ("worker", [report.worker for report in self.reports]),
             ("device", [report.device for report in self.reports]),
             ("budget asked for", [report.budget for report in self.reports]),
         )

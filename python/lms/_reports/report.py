@@ -13,6 +13,7 @@ from lms._base.format import render, show, write_text
 from lms._reports import as_json as _report_json
 from lms._reports import layers as _layers
 from lms._reports import text as _report_text
+from lms._reports import workers as _workers
 from lms._reports.layers import LayerMemory
 
 if TYPE_CHECKING:
@@ -169,6 +170,11 @@ class Report:
     assumption: str = ""
     order_peaks: Mapping[str, list[int]] = dataclasses.field(default_factory=dict)
     _details: _Details = dataclasses.field(default=_Details(None), repr=False, compare=False)
+
+    @property
+    def worker(self) -> str:
+        """Which task of a cluster it is of, such as "worker 1"; "" outside of clusters."""
+        return _workers.worker_of(self.device)
 
     @property
     def usual_peak_before_bytes(self) -> int:

@@ -20,7 +20,8 @@ _COLOURS = {"rewritten": "green", "fits": "green", "infeasible": "red", "failed"
 def sentence(report: Report) -> str:
     """The report in one paragraph."""
     budget = _budget(report)
-    text = f"{report.function}: {report.status}"
+    text = f"{report.worker}: " if report.worker else ""
+    text += f"{report.function}: {report.status}"
     text += f", if {report.assumption}. " if report.assumption else ". "
     if report.status == "rewritten":
         text += (
@@ -239,6 +240,7 @@ def _summary(report: Report) -> list[tuple[str, str]]:
         ("status", report.status),
         ("reason", report.reason),
         ("stage", report.stage if report.status == "failed" else ""),
+        ("worker", report.worker),
         ("device", report.device),
         ("other devices of the step", ", ".join(report.other_devices)),
         ("budget", _budget(report)),

@@ -133,6 +133,8 @@ def _plain(name: str, value: object) -> OptionValue | None:
         return str(value)
     if isinstance(value, Mapping) and name == "unknown_dim":
         return _as_text(value)
+    if isinstance(value, Mapping) and name == "memory_budget":
+        return _budgets_as_text(value)
     if isinstance(value, os.PathLike) and name in _PATHS:
         path = os.fspath(value)
         # pathlib takes the "./" away by which a directory is told from a word.
@@ -164,6 +166,18 @@ def _as_text(sizes: Mapping[object, object]) -> str | None:
             return None
         entries.append(f"{name}={size}")
     return ", ".join(entries)
+
+
+def _budgets_as_text(budgets: Mapping[object, object]) -> str | None:
+    """A mapping from devices to budgets, as the parser takes it; None: it is none."""
+    entries = []
+    for device, budget in budgets.items():
+        plain = _plain("memory_budget", budget)
+        named = isinstance(device, str) and not set(device) & set(",=")
+        if not named or isinstance(plain, (bool, float)) or plain is None or "," in str(plain):
+            return None
+        entries.append(f"{device}={plain}")
+    return ", ".join(entries) or None
 
 
 def _variable(name: str) -> str:

@@ -33,10 +33,12 @@ class Contents:
       which begins anew where TensorFlow optimises the function anew: it must not, between two
       calls, but where the optimizer keeps it (cc/tf/stock/kept_state.h).
     python: Python code that it runs.
+    collectives: operations in which several devices, or several workers, take part.
     """
 
     seeds: bool = False
     python: bool = False
+    collectives: bool = False
 
 
 def contents(context: Any, name: bytes) -> Contents:
@@ -55,10 +57,11 @@ def contents(context: Any, name: bytes) -> Contents:
 
 
 def _look_into(context: Any, name: bytes) -> Contents:
-    seeds = python = False
+    seeds = python = collectives = False
     todo, seen = [name.decode()], {name.decode()}
     while todo:
         for node in context.get_function_def(todo.pop()).node_def:
+            collectives |= node.op.startswith("Collective")
             python |= node.op in ("EagerPyFunc", "PyFunc", "PyFuncStateless")
             called = [node.op] if context.has_function(node.op) else []
             for attribute, value in node.attr.items():
@@ -67,7 +70,7 @@ def _look_into(context: Any, name: bytes) -> Contents:
             new = {function for function in called if function} - seen
             seen |= new
             todo += sorted(new)
-    return Contents(seeds, python)
+    return Contents(seeds, python, collectives)
 
 
 def open_sizes(context: Any, name: bytes, inputs: list[Any]) -> _sizes.FunctionSizes | None:

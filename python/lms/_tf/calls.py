@@ -98,6 +98,7 @@ def _begin(
     """Notes what the call tells of its function; the step that is measured with it, if any."""
     known, sizes, recorded = None, "", ""
     call.first = entry.note_call(name)
+    entry.workers.called(context, name)
     with shielded("swap link"):
         fail_if_injected("swap link")
         if entry.swaps:

@@ -16,6 +16,7 @@ from lms._settings.options import OptionValue
 from lms._tf import link as _tf_link
 from lms._tf.arguments import KNOWN_FUNCTIONS, contents, size_problems
 from lms._tf.patch import lock, warn
+from lms._tf.workers import Workers
 
 OPTIMIZER = "LmsOptimizer"
 _CACHED_CONFIGS = 1024
@@ -88,9 +89,11 @@ class Entry:
     """The optimizer's entry as it is merged into the configurations of TensorFlow.
 
     learnt: of an earlier entry with the same options.
+    facts: what is to be the same on all workers, in words; "": it is not compared.
     """
 
-    def __init__(self, config: RewriterConfig, learnt: Learnt | None = None):
+    def __init__(self, config: RewriterConfig, learnt: Learnt | None = None, facts: str = ""):
+        self.workers = Workers(facts)
         self._config = config
         self._learnt = learnt or Learnt()
         self._merged: dict[tuple[bytes, Told], bytes] = {}

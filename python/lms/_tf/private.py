@@ -26,6 +26,10 @@ LOST = {
     f"{_CONTEXT}:FunctionCallOptions.as_attrs": "no tf.function is rewritten",
     f"{_CONTEXT}:Context.call_function": "sizes of arguments are not known, no step is measured",
     f"{_CONTEXT}:context": "nothing is planned anew, and reports do not say why they are missing",
+    f"{_CONTEXT}:Context.coordination_service": "the options of workers are not compared",
+    f"{_CONTEXT}:Context.host_address_space": "the options of workers are not compared",
+    f"{_CONTEXT}:Context.set_config_key_value": "the options of workers are not compared",
+    f"{_CONTEXT}:Context.get_config_key_value": "the options of workers are not compared",
     "tensorflow.python.eager.polymorphic_function.polymorphic_function:Function.__call__": (
         "no warning where jit_compile=True hides a step"
     ),

@@ -16,12 +16,12 @@ inline std::string ReplicaName(int replica) { return replica == 0 ? "" : "replic
 
 // The graph of TrainChain(layers) twice, the second under "replica_1/". Between weight_grad_i and update_i of each
 // there is reduce_i, a CollectiveReduceV2; those of a replica run in the order in which the backward pass comes to
-// them.
-inline tensorflow::grappler::GrapplerItem TrainReplicas(int layers) {
+// them. With one replica: what a worker with one device runs.
+inline tensorflow::grappler::GrapplerItem TrainReplicas(int layers, int replicas = 2) {
   const tensorflow::grappler::GrapplerItem one = TrainChain(layers);
   GraphBuilder b;
   b.Constant("size", {}, tensorflow::DT_INT32);
-  for (int replica = 0; replica < 2; ++replica) {
+  for (int replica = 0; replica < replicas; ++replica) {
     const std::string prefix = ReplicaName(replica);
     std::string last;
     for (tensorflow::NodeDef node : one.graph.node()) {

@@ -56,6 +56,33 @@ TEST(Options, ABudgetIsShownAsItWasAsked) {
   EXPECT_EQ(BudgetOf(std::string("6GiB")).ToString(), "6.00 GiB");
 }
 
+TEST(Options, ABudgetForEachDevice) {
+  Options options;
+  ASSERT_TRUE(ParseOptions({{"memory_budget", std::string("GPU:0=6GiB, GPU=60%,CPU=1000, = min")}}, &options).empty());
+  const std::string task = "/job:worker/replica:0/task:1/device:";
+  EXPECT_EQ(BudgetOf(options, task + "GPU:0").bytes, int64_t{6} << 30);
+  EXPECT_EQ(BudgetOf(options, task + "GPU:1").percent, 60);
+  EXPECT_EQ(BudgetOf(options, "CPU:3").bytes, 1000);
+  EXPECT_EQ(BudgetOf(options, task + "TPU:0").kind, Kind::kMin);
+  ASSERT_TRUE(ParseOptions({{"memory_budget", std::string("GPU:1=10GiB")}}, &options).empty());
+  EXPECT_EQ(BudgetOf(options, task + "GPU:10").kind, Kind::kAuto);
+}
+
+TEST(Options, WrongBudgetsForDevices) {
+  const std::vector<std::pair<std::string, std::string>> wrong = {
+      {"GPU:0=6GiB, 7GiB", "has an entry without a device: '7GiB'"},
+      {"gpu0=6GiB", "names 'gpu0', which is no device"},
+      {"GPU:=6GiB", "names 'GPU:', which is no device"},
+      {"GPU:0=lots", "has a budget for 'GPU:0' that is not a memory size"},
+      {"GPU:0=1, GPU:0=2", "names 'GPU:0' twice"},
+      {"=1, =2", "names '' twice"},
+  };
+  for (const auto& [text, problem] : wrong) {
+    EXPECT_NE(ProblemWith("memory_budget", text).find(problem), std::string::npos)
+        << ProblemWith("memory_budget", text);
+  }
+}
+
 TEST(Options, WrongBudgets) {
   EXPECT_EQ(ProblemWith("memory_budget", int64_t{-1}).rfind("memory_budget=-1 is not a positive number of bytes", 0),
             0u);

@@ -104,9 +104,9 @@ TEST(BudgetGoal, RoomThatADeviceLacksIsAMatterOfAutomaticBudgets) {
   step.lacking = 1;
   Options options;
   options.memory_budget.kind = Budget::Kind::kAuto;
-  EXPECT_TRUE(BudgetGoal(options, 1 << 20, step).Over());
+  EXPECT_TRUE(BudgetGoal(options, options.memory_budget, 1 << 20, step).Over());
   options.memory_budget.kind = Budget::Kind::kBytes;
-  EXPECT_FALSE(BudgetGoal(options, 1 << 20, step).Over());
+  EXPECT_FALSE(BudgetGoal(options, options.memory_budget, 1 << 20, step).Over());
 }
 
 TEST(BudgetGoal, APlanThatNothingAsksForMayTakeWhatIsAllowed) {

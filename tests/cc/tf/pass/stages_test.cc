@@ -230,7 +230,7 @@ class AutomaticTest : public StagesTest {
     Candidates candidates = UpToCandidates(context);
     options_.memory_budget.kind = Budget::Kind::kAuto;
     options_.strict = strict;
-    goal_ = BudgetGoal(options_, budget_bytes, goal_.step());
+    goal_ = BudgetGoal(options_, options_.memory_budget, budget_bytes, goal_.step());
     read_.arenas.clear();
     for (const int64_t bytes : free_bytes) {
       read_.arenas.emplace_back();

@@ -1,0 +1,102 @@
+"""Several workers of one cluster, each in a process of its own, on the loopback."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import socket
+import tempfile
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+from helpers import PACKAGE, _run_code
+from patience import HANGS
+
+# What the programs of workers begin with.
+BEGIN = """
+import json, os, sys, warnings
+import lms, numpy as np, tensorflow as tf
+
+RANK = json.loads(os.environ["TF_CONFIG"])["task"]["index"]
+tf.config.threading.set_intra_op_parallelism_threads(1)
+tf.config.threading.set_inter_op_parallelism_threads(1)
+RING = tf.distribute.experimental.CommunicationOptions(
+    implementation=tf.distribute.experimental.CollectiveCommunication.RING)
+
+def say(value):
+    print("SAYS " + json.dumps(value), flush=True)
+"""
+
+
+def free_addresses(count: int) -> list[str]:
+    """Nobody else is given one of these ports before the workers take them, as a rule."""
+    with ExitStack() as open_ones:
+        sockets = [open_ones.enter_context(socket.socket()) for _ in range(count)]
+        for one in sockets:
+            one.bind(("127.0.0.1", 0))
+        return [f"127.0.0.1:{one.getsockname()[1]}" for one in sockets]
+
+
+def cluster_of(**jobs: int) -> dict[str, list[str]]:
+    """Addresses for so many tasks of each job."""
+    addresses = iter(free_addresses(sum(jobs.values())))
+    return {job: [next(addresses) for _ in range(count)] for job, count in jobs.items()}
+
+
+class Workers:
+    """Processes that run `code`, one for each task of the cluster, in forks as of run_forked().
+
+    `until`: the job whose first task ends it all; None: all tasks are waited for.
+    """
+
+    def __init__(self, code: str, cluster: dict[str, list[str]], until: str | None = None):
+        self._code, self._cluster, self._until = code, cluster, until
+        self.statuses: dict[str, int | None] = {}
+        self.outputs: dict[str, str] = {}
+
+    def run(self, seconds: float = HANGS) -> None:
+        """Fills in how each task ended, by names such as "worker 1": None, it had to be killed."""
+        forks = multiprocessing.get_context("forkserver")
+        with (
+            tempfile.TemporaryDirectory(prefix="lms-workers-") as directory,
+            pytest.MonkeyPatch.context() as patch,
+        ):
+            patch.setenv("TF_CPP_MIN_LOG_LEVEL", "3")
+            patch.setenv("PYTHONPATH", str(PACKAGE.parent))
+            forks.set_forkserver_preload(["tensorflow", "keras", "lms"])
+            children = {}
+            for job, addresses in self._cluster.items():
+                for index in range(len(addresses)):
+                    task = {"cluster": self._cluster, "task": {"type": job, "index": index}}
+                    environment = {**os.environ, "TF_CONFIG": json.dumps(task)}
+                    output = Path(directory) / f"{job} {index}"
+                    output.touch()
+                    arguments = (self._code, environment, str(output))
+                    child = forks.Process(target=_run_code, args=arguments)
+                    child.start()
+                    children[output.name] = child
+            for name, child in children.items():
+                if self._until is None or name == f"{self._until} 0":
+                    child.join(seconds)
+            for name, child in children.items():
+                self.statuses[name] = child.exitcode
+                if child.exitcode is None:
+                    child.kill()
+                    child.join()
+                self.outputs[name] = (Path(directory) / name).read_text(errors="replace")
+
+    def said(self, name: str) -> list[Any]:
+        """What a task has said, in the order in which it did."""
+        lines = self.outputs[name].splitlines()
+        return [json.loads(line[5:]) for line in lines if line.startswith("SAYS ")]
+
+
+def run_workers(code: str, count: int = 2) -> list[list[Any]]:
+    """What each of `count` workers has said."""
+    workers = Workers(BEGIN + code, cluster_of(worker=count))
+    workers.run()
+    assert set(workers.statuses.values()) == {0}, workers.outputs
+    return [workers.said(f"worker {rank}") for rank in range(count)]
