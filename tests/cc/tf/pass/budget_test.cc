@@ -72,7 +72,7 @@ BudgetGoal GoalOf(Budget::Kind kind, int64_t budget_bytes, double excess = 1) {
   options.memory_budget = Of(kind, budget_bytes);
   options.safety_margin = 0.1;
   options.observed_excess = excess;
-  return {options, budget_bytes, StepBytes{1000, 5000, 5200}};
+  return {options, options.memory_budget, budget_bytes, StepBytes{1000, 5000, 5200}};
 }
 
 TEST(BudgetGoal, PlansLeaveTheMargin) {
