@@ -107,7 +107,7 @@ def measure(args: argparse.Namespace, store: Store) -> None:
         if part in result and str(row.get("why", "")).startswith(f"{part}: "):
             del row["why"]
         store.add(facts, row)
-        verdict, why = tables.TABLES[table].judge(row)
+        verdict, why = tables.TABLES[table].judge(row, store.rows())
         spent = time.perf_counter() - begun
         print(f"  {verdict}{f': {why}' if why else ''} ({spent:.0f} s)", flush=True)
 

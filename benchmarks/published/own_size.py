@@ -56,13 +56,15 @@ class Planned:
         return {
             "budget": budget,
             "status": report.status,
+            "reason": report.reason,
+            "resident": resident,
             "stock_peak": before,
             "lms_peak": report.peak_after_bytes - resident,
             "cut": 1 - (report.peak_after_bytes - resident) / before,
             "added": report.predicted_time_overhead,
             "bound_added": report.time_overhead_bound,
             "nodes": report.nodes_before,
-            "planning_s": report.optimizer_seconds,
+            "planning_s": sum(report.stage_seconds.values()),
         }
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from published import own_size, source
 from published.networks import NETWORKS, SIZES
 from published.pairs import Paired, report_figures
-from published.verdict import Row, judge_cut
+from published.verdict import Row, Rows, judge_cut
 
 NAME = "search"
 PUBLISHED = source.read("optimal_gradient_checkpointing")
@@ -76,7 +76,7 @@ def plan(name: str, quick: bool) -> dict[str, Any]:
 PARTS = {"measured": measure, "planned": plan}
 
 
-def judge(row: Row) -> tuple[str, str]:
+def judge(row: Row, rows: Rows) -> tuple[str, str]:
     published = PUBLISHED_ROWS[row["row"]]
     measured = row.get("measured", {}).get("at_cut")
     if not measured:

@@ -4,6 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from published import search
+from published import depth, graphs, options, reach, search
 
-TABLES: dict[str, Any] = {search.NAME: search}
+TABLES: dict[str, Any] = {table.NAME: table for table in (search, depth, options, reach, graphs)}

@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 Row = Mapping[str, Any]
+Rows = Mapping[tuple[str, str], Row]  # by table and row
 AHEAD, LEVEL, BEHIND = "ahead", "level", "behind"
+OPEN = "open"  # measured, with nothing to judge it by
 NOT_MEASURED = "not measured"
 CLOSE = 0.005  # of the cut: what a peak may miss by and still count as the same
 
@@ -33,6 +35,6 @@ def judge_cut(point: Mapping[str, Any], cut: float, added: float) -> tuple[str, 
 def counted(verdicts: list[str]) -> dict[str, int]:
     return {
         word: verdicts.count(word)
-        for word in (AHEAD, LEVEL, BEHIND, NOT_MEASURED)
+        for word in (AHEAD, LEVEL, BEHIND, OPEN, NOT_MEASURED)
         if word in verdicts
     }
