@@ -28,7 +28,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 from _measure import RESULTS, in_child, machine, why_not
 
-from published import page, tables
+from published import page, picture, search, tables
 from published.store import Store, newest
 
 MAIN = str(pathlib.Path(__file__))
@@ -97,7 +97,7 @@ def measure(args: argparse.Namespace, store: Store) -> None:
         try:
             child = ["--child", part, *words, *["--quick"] * args.quick]
             result = {part: in_child(MAIN, child, CHILD_SECONDS)}
-            result[part]["date"] = facts["date"]
+            result[part]["machine"] = facts
             result[part]["command"] = f"./run bench published {' '.join(words)}"
             result[part]["load"] = os.getloadavg()[0]
         except subprocess.SubprocessError as error:
@@ -128,11 +128,19 @@ def main() -> None:
         return
     if not args.page:
         measure(args, store)
-    whole = not (args.quick or args.results)
-    path = ROOT / "docs" / "published.md" if whole else store.path.with_suffix(".md")
-    if store.path.exists():
-        path.write_text(page.text(json.loads(store.path.read_text())))
-        print(f"written to {os.path.relpath(path)}")
+    write_page(store, whole=not (args.quick or args.results))
+
+
+def write_page(store: Store, whole: bool) -> None:
+    """docs/published.md with its picture, or, of some rows, a page beside the file of these."""
+    rows = store.rows()
+    folder = ROOT / "docs" if whole else store.path.parent
+    path = folder / "published.md" if whole else store.path.with_suffix(".md")
+    drawn = folder / "pictures" / "published.svg" if whole else path.with_suffix(".svg")
+    there = picture.draw(search, rows, drawn)
+    shown = os.path.relpath(drawn, folder) if there else ""
+    path.write_text(page.text(rows, tables.TABLES, shown))
+    print(f"written to {os.path.relpath(path)}")
 
 
 if __name__ == "__main__":

@@ -71,8 +71,10 @@ class Planned:
 def plans(problem: Callable[[], Problem], batch: int, cut: float, added: float) -> dict[str, Any]:
     """At the published cut, and the largest cut that is found within the published added time."""
     step = Planned(problem, batch)
-    at_cut = step.at(f"{100 * (1 - cut):g}%")
-    low, high = step.at("min"), at_cut
+    at_cut, low = step.at(f"{100 * (1 - cut):g}%"), step.at("min")
+    if at_cut["status"] == "infeasible" and low["cut"] >= cut:
+        at_cut = low  # the planner finds more when it is asked for the least
+    high = at_cut
     best = next((plan for plan in (low, high) if plan["added"] <= added), None)
     for _ in range(TRIES if best is not low else 0):
         share = 100 * (1 - (low["cut"] + high["cut"]) / 2)

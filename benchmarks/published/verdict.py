@@ -10,6 +10,7 @@ Rows = Mapping[tuple[str, str], Row]  # by table and row
 AHEAD, LEVEL, BEHIND = "ahead", "level", "behind"
 OPEN = "open"  # measured, with nothing to judge it by
 NOT_MEASURED = "not measured"
+WORDS = (AHEAD, LEVEL, BEHIND, OPEN, NOT_MEASURED)
 CLOSE = 0.005  # of the cut: what a peak may miss by and still count as the same
 
 
@@ -33,8 +34,4 @@ def judge_cut(point: Mapping[str, Any], cut: float, added: float) -> tuple[str, 
 
 
 def counted(verdicts: list[str]) -> dict[str, int]:
-    return {
-        word: verdicts.count(word)
-        for word in (AHEAD, LEVEL, BEHIND, OPEN, NOT_MEASURED)
-        if word in verdicts
-    }
+    return {word: verdicts.count(word) for word in WORDS if word in verdicts}

@@ -1,0 +1,44 @@
+"""The picture of the page: memory cut and added time of each model, published and with lms."""
+
+from __future__ import annotations
+
+import pathlib
+from typing import Any
+
+from published.verdict import Rows
+
+
+def draw(judge: Any, rows: Rows, path: pathlib.Path) -> bool:
+    """From the rows of the table of models; whether there is any to draw."""
+    names = [name for name in judge.ROWS if rows.get((judge.NAME, name), {}).get("measured")]
+    if not names:
+        return False
+    import matplotlib
+
+    matplotlib.use("svg")
+    matplotlib.rcParams["svg.hashsalt"] = "lms"  # the same picture has the same bytes
+    from matplotlib import pyplot
+
+    figure, axes = pyplot.subplots(figsize=(8, 5))
+    for name in names:
+        published = judge.PUBLISHED_ROWS[name]
+        measured = rows[judge.NAME, name]["measured"]
+        theirs = (100 * published["memory_cut"], 100 * published["time_overhead"])
+        points = [measured["at_cut"], *measured["tried"]]
+        ours = sorted((100 * point["cut"], 100 * point["added"]) for point in points)
+        first = name is names[0]
+        axes.plot(*zip(theirs, ours[0]), color="0.85", linewidth=0.8, zorder=0)
+        axes.plot(
+            *zip(*ours), color="tab:blue", marker="o", markersize=4, linewidth=0.8,
+            label="lms, measured" if first else None,
+        )  # fmt: skip
+        axes.plot(*theirs, "x", color="tab:red", label="published" if first else None)
+        axes.annotate(name, theirs, (3, 3), textcoords="offset points", fontsize=6)
+    axes.axhline(0, color="0.5", linewidth=0.8)
+    axes.set_xlabel("activation memory saved, percent of stock's peak")
+    axes.set_ylabel("added time, percent of stock's step")
+    axes.legend()
+    figure.tight_layout()
+    figure.savefig(path, metadata={"Date": None})
+    pyplot.close(figure)
+    return True
