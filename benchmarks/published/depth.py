@@ -16,7 +16,7 @@ from _models import Problem, images
 
 from published import own_size, source
 from published.pairs import Paired, report_figures
-from published.search import at_added, at_cut
+from published.search import ROUNDS_OF_TRIES, at_added, at_cut
 from published.verdict import AHEAD, BEHIND, LEVEL, NOT_MEASURED, Row, Rows, judge_cut
 
 NAME = "depth"
@@ -94,7 +94,7 @@ def measure(name: str, quick: bool) -> dict[str, Any]:
     rounds = 1 if quick else 5
     # With one block their memory grew: a small cut is asked for there.
     found = at_cut(paired, max(cut, 0.05), rounds, 1 if quick else 3)
-    tried = at_added(paired, added, found, min(rounds, 3), 0 if quick else 2)
+    tried = at_added(paired, added, found, min(rounds, ROUNDS_OF_TRIES), 0 if quick else 2)
     return {"batch": BATCH, "blocks": blocks, "at_cut": found, "tried": tried}
 
 

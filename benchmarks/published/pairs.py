@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import lms
+import tensorflow as tf
 from _measure import Step, largest_report, measured, one_thread_of_each_kind, ratios
 from _models import FunctionTrainer, Problem
 from _picks import pick_budget
@@ -26,12 +27,12 @@ class Paired:
         self.trainer = FunctionTrainer(problem(), {})
         self.trainer.step(False)  # traces, and fills the allocator's pool
         self.state = self.trainer.weights()
-        self.first = measured(lambda: self.trainer.step(False))
+        self.first = self._step(False)[0]
         self.stock_peak = self.first.peak
 
     def lms_peak(self) -> int:
         """Of the first step under the trainer's options, planning included."""
-        return measured(lambda: self.trainer.step(True)).peak
+        return self._step(True)[0].peak
 
     def picked(self, share: float, picks: int) -> dict[str, Any]:
         """Sets the budget that lms measures just under `share` (percent of stock's peak) with."""
@@ -59,9 +60,14 @@ class Paired:
         return figures(steps, unequal, len(self.state))
 
     def _step(self, with_lms: bool) -> tuple[Step, list[Any]]:
-        self.trainer.set_weights(self.state)
+        self._set_weights()
         step = measured(lambda: self.trainer.step(with_lms))
         return step, self.trainer.weights()
+
+    def _set_weights(self) -> None:
+        # An array's memory would be the variable's, shared, and the step's update would copy it.
+        for variable, value in zip(self.trainer.problem.variables(), self.state):
+            variable.assign(tf.raw_ops.DeepCopy(x=value))
 
 
 def differ(one: Sequence[Any], other: Sequence[Any]) -> int:

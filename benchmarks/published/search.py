@@ -14,9 +14,10 @@ NAME = "search"
 PUBLISHED = source.read("optimal_gradient_checkpointing")
 PUBLISHED_ROWS = {row["model"]: row for row in PUBLISHED["rows"]}
 ROWS = tuple(PUBLISHED_ROWS)
-PICKS = 3
-SLOW = 6.0  # CPU seconds of a stock step; slower ones are measured fewer times
-MORE = 2  # budgets tried between the published cut and the least, for the cut at the added time
+PICKS = 2
+ROUNDS = 3
+ROUNDS_OF_TRIES = 2
+MORE = 1  # budget tried between the published cut and the least, for the cut at the added time
 
 
 def at_cut(paired: Paired, cut: float, rounds: int, picks: int) -> dict[str, Any]:
@@ -56,9 +57,11 @@ def measure(name: str, quick: bool) -> dict[str, Any]:
     published = PUBLISHED_ROWS[name]
     batch, side = SIZES[name]
     paired = Paired(lambda: NETWORKS[name](batch, side))
-    rounds = 1 if quick else 3 if paired.first.cpu > SLOW else 5
+    rounds = 1 if quick else ROUNDS
     cut = at_cut(paired, published["memory_cut"], rounds, 1 if quick else PICKS)
-    tried = at_added(paired, published["time_overhead"], cut, min(rounds, 3), 0 if quick else MORE)
+    tried = at_added(
+        paired, published["time_overhead"], cut, min(rounds, ROUNDS_OF_TRIES), 0 if quick else MORE
+    )
     return {"batch": batch, "side": side, "at_cut": cut, "tried": tried}
 
 
