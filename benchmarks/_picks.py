@@ -19,17 +19,19 @@ def pick_budget(
     picks: int,
     peak: Callable[[], int],
     closeness: float = CLOSE_ENOUGH,
+    **options: Any,
 ) -> list[dict[str, Any]]:
     """Sets the trainer's options to the best budget found, and returns all that was tried.
 
     stock: stock's peak. target: in percent of it. peak: measures that of steps with lms.
+    options: of lms.enabled(), beside the budget.
     """
     aim = target * (1 - closeness / 2)
     tried: list[dict[str, Any]] = []
     percent = aim
     while len(tried) < picks:
         budget = "min" if percent == 0 else f"{percent:.4g}%"
-        trainer.options = {"memory_budget": budget, "safety_margin": 0.0}
+        trainer.options = {"memory_budget": budget, "safety_margin": 0.0, **options}
         lms.clear_reports()
         measured = peak()
         report = largest_report()

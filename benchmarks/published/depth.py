@@ -83,6 +83,11 @@ def theirs_seconds(blocks: int) -> float:
     return PUBLISHED["claims"]["rewrite_seconds_200_blocks"] * (blocks / 200) ** GROWTH
 
 
+def planner_seconds(blocks: int) -> float:
+    """The option, whose default of 1 s is for steps of up to 30,000 operations."""
+    return max(1.0, blocks / 25)
+
+
 def measure(name: str, quick: bool) -> dict[str, Any]:
     if name == MOST:
         return measure_deepest(DEEP[-1:] if quick else DEEP)
@@ -105,7 +110,8 @@ def measure_deepest(tried: tuple[int, ...]) -> dict[str, Any]:
     found: dict[str, Any] = {"batch": DEEP_BATCH, "memory": memory, "missed": []}
     for blocks in tried:
         deep = Paired(lambda blocks=blocks: resnet_v2(DEEP_BATCH, blocks))
-        picked = deep.picked(100 * memory / deep.stock_peak, 3)
+        share = 100 * memory / deep.stock_peak
+        picked = deep.picked(share, 3, planner_seconds=planner_seconds(blocks))
         if picked["peak"] <= memory:
             figures = {**deep.turns(1), **report_figures(picked["report"])}
             return {**found, **figures, "blocks": blocks, "budget": picked["options"]}
@@ -123,12 +129,13 @@ def plan(name: str, quick: bool) -> dict[str, Any]:
     begun = time.process_time()
     deep = own_size.Planned(lambda: resnet_v2(1, blocks), PLANNED_BATCH)
     traced = time.process_time() - begun
-    found = deep.at(str(memory["stock_peak"] + memory["resident"]))
+    whole = memory["stock_peak"] + memory["resident"]
+    found = deep.at(str(whole), planner_seconds=planner_seconds(blocks))
     return {
         **found,
         "device": deep.device.name,
         "batch": PLANNED_BATCH,
-        "memory": memory["stock_peak"] + memory["resident"],
+        "memory": whole,
         "blocks": blocks,
         "trace_cpu_s": traced,
     }

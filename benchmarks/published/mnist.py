@@ -24,7 +24,6 @@ from _measure import cpu_seconds
 v1 = tf.compat.v1
 STEPS = 3
 OURS = "lms"
-FILL = 0.95  # of the limit that tensors can take, as the allocator hands out blocks
 
 
 def trained(batch: int) -> tuple[v1.Tensor, v1.Operation]:
@@ -62,12 +61,13 @@ def trained(batch: int) -> tuple[v1.Tensor, v1.Operation]:
 
 
 def config_for(option: str, limit: int) -> v1.ConfigProto:
-    """`option`: a value of Grappler's memory_optimization, or "lms"."""
+    """`option`: a value of Grappler's memory_optimization, or "lms 0.9", a share of the limit."""
     config = v1.ConfigProto(intra_op_parallelism_threads=1, inter_op_parallelism_threads=1)
     rewrite = config.graph_options.rewrite_options
-    if option == OURS:  # alone: Grappler's scheduling needs more of the allocator's memory
+    name, _, share = option.partition(" ")
+    if name == OURS:  # alone: Grappler's scheduling needs more of the allocator's memory
         rewrite.memory_optimization = rewrite.NO_MEM_OPT
-        return lms.configure(config, memory_budget=int(limit * FILL), swap=False)
+        return lms.configure(config, memory_budget=int(limit * float(share)), swap=False)
     rewrite.memory_optimization = type(rewrite).MemOptType.Value(option)
     rewrite.meta_optimizer_iterations = type(rewrite).TWO
     return config

@@ -47,8 +47,8 @@ class Planned:
             traced, _ = _plan.Source(compiled(problem)).trace((batch,))
             self.prepared = _tf_plan.prepare(traced, device)
 
-    def at(self, budget: str) -> dict[str, Any]:
-        options = _plan.gathered(budget, {"swap": False, "safety_margin": 0.0})
+    def at(self, budget: str, **more: Any) -> dict[str, Any]:
+        options = _plan.gathered(budget, {"swap": False, "safety_margin": 0.0, **more})
         with _tf_plan.uncollected():
             report = _plan.planned_again(self.prepared, self.device, options)
         resident = report.resident_bytes

@@ -24,6 +24,7 @@ CLOSE_ENOUGH = 0.03  # below the share aimed at, relative
 class Paired:
     def __init__(self, problem: Callable[[], Problem]) -> None:
         one_thread_of_each_kind()
+        lms.memory.reset_peak()  # what is allocated from here on is counted
         self.trainer = FunctionTrainer(problem(), {})
         self.trainer.step(False)  # traces, and fills the allocator's pool
         self.state = self.trainer.weights()
@@ -34,10 +35,10 @@ class Paired:
         """Of the first step under the trainer's options, planning included."""
         return self._step(True)[0].peak
 
-    def picked(self, share: float, picks: int) -> dict[str, Any]:
+    def picked(self, share: float, picks: int, **options: Any) -> dict[str, Any]:
         """Sets the budget that lms measures just under `share` (percent of stock's peak) with."""
         tried = pick_budget(
-            self.trainer, self.stock_peak, share, picks, self.lms_peak, CLOSE_ENOUGH
+            self.trainer, self.stock_peak, share, picks, self.lms_peak, CLOSE_ENOUGH, **options
         )
         return next(attempt for attempt in tried if attempt["picked"])
 

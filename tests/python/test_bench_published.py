@@ -10,7 +10,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
 
-from published import graphs, page, search
+from published import graphs, options, page, reach, search
 from published.store import Store, newest
 from published.verdict import AHEAD, BEHIND, LEVEL, NOT_MEASURED, OPEN, judge_cut
 
@@ -100,3 +100,32 @@ def test_a_failed_row_says_why():
     )
     assert page.verdicts({}, {"search": empty}) == {"search": {"X": (NOT_MEASURED, "it failed")}}
     assert "- X, not measured: it failed." in page.reasons({"X": (NOT_MEASURED, "it failed")})
+
+
+def largest(batch: int) -> dict[str, object]:
+    return {"measured": {"batch": batch, "beside": {"losses_equal": True, "weights_equal": True}}}
+
+
+def test_an_option_is_judged_by_the_largest_batches():
+    def judged(theirs: int, ours: int) -> tuple[str, str]:
+        row = {"row": "HEURISTICS", **largest(theirs)}
+        return options.judge(row, {("options", "lms"): largest(ours)})
+
+    assert judged(400, 800) == (AHEAD, "")
+    assert judged(400, 799)[0] == LEVEL
+    assert judged(400, 399)[0] == BEHIND
+    # 512 MiB hold 1069 images of 501,760 bytes: twice 600 is more than any plan could train.
+    assert options.MOST_POSSIBLE == 1069
+    assert "fills the limit" in judged(600, 800)[1]
+    gone = {"row": options.GONE[0], "measured": {"gone": True}}
+    assert options.judge(gone, {})[0] == NOT_MEASURED
+
+
+def test_reach_is_judged_by_the_way_that_reaches_furthest():
+    def judged(*multiples: float) -> str:
+        ways = {str(n): {"multiple": multiple} for n, multiple in enumerate(multiples)}
+        return reach.judge({"row": "resnet50 4x", "planned": {"ways": ways}}, {})[0]
+
+    assert judged(2.0, 4.5) == AHEAD
+    assert judged(4.05) == LEVEL  # within 2%
+    assert judged(3.9) == BEHIND
