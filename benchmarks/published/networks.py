@@ -150,7 +150,7 @@ SIZES: dict[str, tuple[int, int]] = {
     "Resnet 101": (8, 96),
     "Resnet 152": (8, 96),
     "Densenet 121": (8, 160),
-    "Densenet 161": (4, 128),
+    "Densenet 161": (8, 128),
     "Densenet 169": (8, 128),
     "Densenet 201": (8, 96),
     "Inception v3": (4, 200),

@@ -10,7 +10,7 @@ from typing import Any
 
 import keras
 import lms
-from _models import Problem, application, images, unet3d
+from _models import application, unet3d
 from swap import published as _published
 
 from published import own_size
@@ -50,9 +50,8 @@ MODULES = (
 )  # fmt: skip
 
 
-def googlenet(batch: int, side: int) -> Problem:
+def googlenet(side: int) -> keras.Model:
     """The first Inception network, without its second heads and normalisation; SGD."""
-    keras.utils.set_random_seed(1)
 
     def convolved(x: Any, channels: int, size: int = 1, stride: int = 1) -> Any:
         return layers.Conv2D(channels, size, stride, padding="same", activation="relu")(x)
@@ -78,11 +77,12 @@ def googlenet(batch: int, side: int) -> Problem:
     x = layers.Dropout(0.4)(layers.GlobalAveragePooling2D()(x))
     model = keras.Model(inputs, layers.Dense(1000)(x))
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-    return Problem(model, loss, keras.optimizers.SGD(0.01), *images(batch, side, 1000))
+    model.compile(keras.optimizers.SGD(0.01), loss)
+    return model
 
 
 def googlenet_of(side: int) -> Any:
-    return own_size.compiled(lambda: googlenet(1, side))(), GOOGLENET_BATCH
+    return googlenet(side), GOOGLENET_BATCH
 
 
 def unet3d_of(side: int) -> Any:
@@ -91,18 +91,19 @@ def unet3d_of(side: int) -> Any:
 
 def search(model: str, **options: Any) -> lms.LargestSize:
     options["device"] = own_size.P100
+    options["precision"] = 0.02
     options["progress"] = lambda line: print(f"    {line}", flush=True)
     if model == "googlenet":
         return lms.max_size(
-            googlenet_of, what="side", at_least=224, multiple_of=32, precision=0.02, **options
+            googlenet_of, what="side", at_least=224, multiple_of=32, at_most=8192, **options
         )
     if model == "unet3d":
         return lms.max_size(
-            unet3d_of, what="side", at_least=64, multiple_of=16, precision=0.02, **options
+            unet3d_of, what="side", at_least=64, multiple_of=16, at_most=448, **options
         )
     name = {"resnet50": "ResNet50", "resnet152": "ResNet152"}[model]
     make = own_size.compiled(lambda: application(name, 1, 224))
-    return lms.max_batch_size(make, precision=0.02, **options)
+    return lms.max_batch_size(make, **options)
 
 
 def amount(model: str, size: int) -> int:
