@@ -51,11 +51,15 @@ def plan(name: str, quick: bool) -> dict[str, Any]:
 PARTS = {"planned": plan}
 
 
+def proved_impossible(found: Row) -> bool:
+    return found["oracle_status"].startswith("infeasible") and found["added_percent"] is None
+
+
 def judge_budget(found: Row) -> tuple[str, str]:
     """One budget: beside the solver where it ended, else beside the bound."""
     label = f"at {found['percent']:g}%"
     ours, theirs, bound = (found[f"{name}_percent"] for name in ("added", "oracle", "bound"))
-    if found["oracle_status"].startswith("infeasible") and ours is None:
+    if proved_impossible(found):
         return LEVEL, f"{label} no plan exists"
     if ours is None:
         return (BEHIND, f"{label} no plan was found") if theirs is not None else (
@@ -74,10 +78,12 @@ def judge_budget(found: Row) -> tuple[str, str]:
 
 
 def judge(row: Row, rows: Rows) -> tuple[str, str]:
-    """The worst of the budgets."""
+    """The worst of the budgets for which there can be a plan."""
     if not row.get("planned"):
         return NOT_MEASURED, row.get("why", "")
-    verdicts = [judge_budget(found) for found in row["planned"]["budgets"]]
+    budgets = row["planned"]["budgets"]
+    possible = [found for found in budgets if not proved_impossible(found)]
+    verdicts = [judge_budget(found) for found in possible or budgets]
     for word in (BEHIND, OPEN, LEVEL):
         whys = [why for verdict, why in verdicts if verdict == word]
         if whys:

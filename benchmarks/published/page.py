@@ -99,6 +99,7 @@ def text(rows: Rows, judges: Mapping[str, Any], picture: str = "") -> str:
         lines += ["", f"![Memory cut and added time]({picture})"]
     for name, judge in judges.items():
         lines += ["", f"## {page_tables.TITLES[name]}", ""]
+        lines += [f"`./run bench published --only {name}`.", ""]
         lines += page_tables.SECTIONS[name](judge, rows, found[name], table)
         lines += ["", *reasons(found[name])]
     return "\n".join(lines).rstrip() + "\n"

@@ -31,9 +31,11 @@ def draw(judge: Any, rows: Rows, path: pathlib.Path) -> bool:
         measured = rows[judge.NAME, name]["measured"]
         theirs = (100 * published["memory_cut"], 100 * published["time_overhead"])
         points = [measured["at_cut"], *measured["tried"]]
+        points = [point for point in points if point["status"] == "rewritten"] or points[:1]
         ours = sorted((100 * point["cut"], 100 * point["added"]) for point in points)
+        at_cut = (100 * points[0]["cut"], 100 * points[0]["added"])
         first = name is names[0]
-        axes.plot(*zip(theirs, ours[0]), color=GREY, alpha=0.4, linewidth=0.8, zorder=0)
+        axes.plot(*zip(theirs, at_cut), color=GREY, alpha=0.4, linewidth=0.8, zorder=0)
         axes.plot(
             *zip(*ours), color=BLUE, marker="o", markersize=4, linewidth=0.8,
             label="lms, measured" if first else None,
