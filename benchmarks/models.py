@@ -32,7 +32,6 @@ from _measure import (
     bits_in_words,
     compare_bits,
     in_child,
-    largest_report,
     machine,
     machine_line,
     measured,
@@ -43,11 +42,11 @@ from _measure import (
     write_results,
 )
 from _models import FunctionTrainer, Subject, cifar_resnet, gpt, resnet50, trainer_of, unet
+from _picks import pick_budget
 
 IDENTITY_STEPS = 3
 MOST_PICKS = 5  # of the budget, by measuring
 PICK_STEPS = 3
-CLOSE_ENOUGH = 0.01  # below the target, relative
 
 
 @dataclasses.dataclass(frozen=True)
@@ -105,39 +104,17 @@ def highest_peak(trainer: FunctionTrainer, with_lms: bool) -> int:
     return max(measured(lambda: trainer.step(with_lms)).peak for _ in range(PICK_STEPS))
 
 
-def pick_budget(
-    trainer: FunctionTrainer, stock: int, target: float, picks: int
-) -> list[dict[str, Any]]:
-    """Sets the trainer's options to the best budget found, and returns all that was tried."""
-    aim = target * (1 - CLOSE_ENOUGH / 2)
-    tried: list[dict[str, Any]] = []
-    percent = aim
-    while len(tried) < picks:
-        budget = "min" if percent == 0 else f"{percent:.4g}%"
-        trainer.options = {"memory_budget": budget, "safety_margin": 0.0}
-        lms.clear_reports()
-        peak = highest_peak(trainer, True)
-        report = largest_report()
-        share = 100 * peak / stock
-        found = {"options": trainer.options, "share": share, "report": report.to_json()}
-        found["peak"] = peak
-        tried.append({**found, "status": report.status, "reason": report.reason})
-        if budget == "min" or target * (1 - CLOSE_ENOUGH) <= share <= target:
-            break
-        percent = 0 if report.status == "infeasible" else percent * aim / share
-    under = [attempt for attempt in tried if attempt["share"] <= target]
-    best = max(under, key=lambda a: a["share"]) if under else tried[-1]
-    trainer.options = best["options"]
-    for attempt in tried:
-        attempt["picked"] = attempt is best
-    return tried
-
-
 def child_measure(model: Model, args: argparse.Namespace) -> dict[str, Any]:
     lms.memory.reset_peak()
     trainer = trainer_of(model, {})
     stock = highest_peak(trainer, False)
-    picks = pick_budget(trainer, stock, float(args.budgets), 2 if args.quick else MOST_PICKS)
+    picks = pick_budget(
+        trainer,
+        stock,
+        float(args.budgets),
+        2 if args.quick else MOST_PICKS,
+        lambda: highest_peak(trainer, True),
+    )
     reports = [json.loads(attempt.pop("report")) for attempt in picks]
     picked = next(i for i, attempt in enumerate(picks) if attempt["picked"])
     steps = measured_in_turn(trainer, args.rounds)

@@ -131,7 +131,7 @@ def _told(
         told["memory_budget"] = device.budget_bytes + own
     if device.kind == "GPU":
         told.setdefault("profile", "none")
-        if device.host_bandwidth > 0:
+        if device.host_bandwidth > 0 and told.get("swap") is not False:
             rate = float(device.host_bandwidth * _devices.LINK_SHARE)
             told.setdefault("swap_out_bandwidth", rate)
             told.setdefault("swap_in_bandwidth", rate)
