@@ -83,7 +83,7 @@ def numbers(words: list[str]) -> list[int]:
 
 def reasons(judged: Mapping[str, tuple[str, str]]) -> list[str]:
     lines = [
-        f"- {row}, {word}{f': {why}' if why else ''}."
+        f"- {row}, {word}: {why or 'not run yet'}."
         for row, (word, why) in judged.items()
         if word != AHEAD
     ]

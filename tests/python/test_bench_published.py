@@ -89,7 +89,7 @@ def test_the_page_shows_every_row_and_why_it_is_not_ahead():
     assert "80.0% at +30.0%" in lines[0]  # the most within the published 31%
     assert lines[0].endswith("| equal, 6 pairs | ahead |")
     assert "| **all** | 18 | 1 | 0 | 0 | 0 | 17 |" in text
-    assert "- Alexnet, not measured." in text
+    assert "- Alexnet, not measured: not run yet." in text
     assert "- Resnet 50" not in text
     assert "- 2 cores of A CPU, 8 GiB" in text
 
