@@ -143,8 +143,8 @@ def _typed(budget: int) -> str:
 
 
 def planned_lower(text: str, step: Step | None, alone: bool) -> tuple[bool, str]:
-    """After a call that ended with the error `text`: is what it has changed undone, and its
-    function planned for less, so that it may be run again? And words on that.
+    """After a call that ended with the error `text`: plans its function for less, undoes what it
+    has changed, and says whether it may be run again; and words on that.
 
     alone: no other call ran beside it.
     """
@@ -152,11 +152,15 @@ def planned_lower(text: str, step: Step | None, alone: bool) -> tuple[bool, str]
     if asked is None or step is None:
         return False, ""
     device = asked[2]
+    why_not = step.lower(device, _most_in_use(device))
+    if why_not:
+        return False, f"lms does not run the step again: {why_not}."
     why_not, element = ("other calls ran beside it", False)
     if alone:
         why_not, element = _native.undo_changes(step.function)
-    why_not = why_not or step.lower(device, _most_in_use(device))
     if why_not:
-        return False, f"lms does not run the step again: {why_not}."
+        return False, (
+            f"lms does not run the step again: {why_not}. The next call is planned for less."
+        )
     lost = " The batch that it had taken from its iterator is lost." if element else ""
     return True, f"{step.function} ran out of memory: it is planned for less, and run again.{lost}"
