@@ -29,7 +29,12 @@ def used(source):
     }
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute) and getattr(node.value, "id", "") in modules:
-            yield f"{modules[node.value.id]}:{node.attr}"
+            if node.attr != "of":
+                yield f"{modules[node.value.id]}:{node.attr}"
+        elif isinstance(node, ast.Call) and getattr(node.func, "attr", "") == "of":
+            module = getattr(node.func.value, "id", "")
+            if module in modules:
+                yield f"{modules[module]}:{node.args[0].value}.{node.args[1].value}"
         elif isinstance(node, ast.Call) and getattr(node.func, "id", "") == "Patch":
             owner, name, *_, of = node.args
             if getattr(owner, "id", "") in modules and isinstance(of, ast.Constant):

@@ -30,6 +30,7 @@ LOST = {
     f"{_CONTEXT}:Context.host_address_space": "the options of workers are not compared",
     f"{_CONTEXT}:Context.set_config_key_value": "the options of workers are not compared",
     f"{_CONTEXT}:Context.get_config_key_value": "the options of workers are not compared",
+    f"{_CONTEXT}:Context.delete_config_key_value": "the options of workers are not compared",
     "tensorflow.python.eager.polymorphic_function.polymorphic_function:Function.__call__": (
         "no warning where jit_compile=True hides a step"
     ),

@@ -30,7 +30,9 @@ from lms._base.failure import fail_if_injected, shielded
 from lms._base.format import counted
 from lms._tf.arguments import contents
 from lms._tf.patch import warn
+from lms._tf.private import private_module
 
+_context = private_module("tensorflow.python.eager.context")
 _MOST_NAMED = 4  # workers, in one message
 _UNKNOWN = "lms off"
 
@@ -57,6 +59,7 @@ class Workers:
             # A program may make its strategy after other calls.
             if context.coordination_service is None or not contents(context, name).collectives:
                 return
+            _refuse_without_names()
             with _lock:
                 if not self._done:
                     self._step(context)
@@ -115,6 +118,15 @@ class Workers:
             "Each keeps to its own budget, results stay the same, and all wait for the slowest. "
             "Call lms.enable with the same options on every worker if that is not meant."
         )
+
+
+def _refuse_without_names() -> None:
+    """Raises MissingNameError where TensorFlow no longer has what is asked here."""
+    _context.of("Context", "coordination_service")
+    _context.of("Context", "host_address_space")
+    _context.of("Context", "set_config_key_value")
+    _context.of("Context", "get_config_key_value")
+    _context.of("Context", "delete_config_key_value")
 
 
 def _words(task: tuple[str, int]) -> str:
