@@ -38,6 +38,17 @@ def _weights(tf: Any, layers: int) -> list[Any]:
     ]
 
 
+def _train(tf: Any, weights: list[Any], x: Any) -> Any:
+    with tf.GradientTape() as tape:
+        y = x
+        for weight in weights:
+            y = tf.tanh(tf.matmul(y, weight))
+        loss = tf.reduce_sum(y * y)
+    for weight, gradient in zip(weights, tape.gradient(loss, weights)):
+        weight.assign_sub(1e-4 * gradient)
+    return loss
+
+
 def _make(tf: Any, layers: int = LAYERS) -> tuple[Callable, list[Any], Any]:
     """A step whose activations take a MiB a layer, over weights of 256 KiB each."""
     weights = _weights(tf, layers)
@@ -45,14 +56,7 @@ def _make(tf: Any, layers: int = LAYERS) -> tuple[Callable, list[Any], Any]:
 
     @tf.function
     def step() -> Any:
-        with tf.GradientTape() as tape:
-            y = x
-            for weight in weights:
-                y = tf.tanh(tf.matmul(y, weight))
-            loss = tf.reduce_sum(y * y)
-        for weight, gradient in zip(weights, tape.gradient(loss, weights)):
-            weight.assign_sub(1e-4 * gradient)
-        return loss
+        return _train(tf, weights, x)
 
     return step, weights, x
 

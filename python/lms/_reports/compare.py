@@ -8,7 +8,8 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from lms._base.format import format_bytes, render, show, write_text
+from lms._base.format import format_bytes, write_text
+from lms._base.tables import Tables
 from lms._reports.layers import by_layer
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ class ComparedRow:
 
 
 @dataclasses.dataclass(frozen=True)
-class Comparison:
+class Comparison(Tables):
     """Several reports, figure by figure (lms.compare).
 
     names: one per report; reports: in the same order.
@@ -83,22 +84,6 @@ class Comparison:
     def _weight(self, row: ComparedRow) -> float:
         values = [value or 0 for value in row.values]
         return max(values) - min(values) if len(values) == 2 else max(values)
-
-    def __str__(self) -> str:
-        return self.table()
-
-    def __rich__(self) -> Any:
-        from rich import console
-
-        return console.Group(*self._tables())
-
-    def table(self) -> str:
-        """The figures and the layers as plain text tables of at most 100 columns."""
-        return render(self._tables())
-
-    def show(self) -> None:
-        """Prints the tables: in a terminal with its colours and width, plain where it is piped."""
-        show(self._tables())
 
     def to_html(self, path: str | os.PathLike[str] | None = None) -> str:
         """One self-contained page: figures, memory over the step, layers. It has no scripts.

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from lms import _native
-from lms._base.format import format_bytes, parse_bytes, render, show
+from lms._base.format import format_bytes, parse_bytes
+from lms._base.tables import Tables
 
 if TYPE_CHECKING:
     from lms._reports.report import Report
@@ -31,7 +32,7 @@ class ParetoPoint:
 
 
 @dataclasses.dataclass(frozen=True)
-class Pareto:
+class Pareto(Tables):
     """What memory budgets would cost one step, by falling budgets (Report.pareto).
 
     Peaks are those that the planner predicts for operations that run one after the other; a
@@ -48,21 +49,7 @@ class Pareto:
     resident_bytes: int
     budget_bytes: int
 
-    def __str__(self) -> str:
-        return self.table()
-
-    def __rich__(self) -> Any:
-        return self._table()
-
-    def table(self) -> str:
-        """The points as a plain text table."""
-        return render([self._table()])
-
-    def show(self) -> None:
-        """Prints the table: in a terminal with its colours and width, plain where it is piped."""
-        show([self._table()])
-
-    def _table(self) -> Any:
+    def _tables(self) -> list[Any]:
         from rich import box, table, text
 
         result = table.Table(
@@ -85,7 +72,7 @@ class Pareto:
                 note,
                 style="" if point.feasible else "dim",
             )
-        return result
+        return [result]
 
     def plot(self, path: str | os.PathLike[str] | None = None) -> Any:
         """Added time over the budget as a matplotlib Figure, saved to `path` if one is given.

@@ -9,7 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from lms import _native
-from lms._base.format import render, show, write_text
+from lms._base.format import write_text
+from lms._base.tables import Tables
 from lms._reports import as_json as _report_json
 from lms._reports import layers as _layers
 from lms._reports import text as _report_text
@@ -68,7 +69,7 @@ class _Details:
 
 
 @dataclasses.dataclass(frozen=True)
-class Report:
+class Report(Tables):
     """What was decided for one function. Memory is in bytes, what is resident included.
 
     status: "rewritten": the graph was changed, and the new one is predicted to keep the
@@ -213,18 +214,8 @@ class Report:
     def __str__(self) -> str:
         return _report_text.sentence(self)
 
-    def __rich__(self) -> Any:
-        from rich import console
-
-        return console.Group(*_report_text.tables(self))
-
-    def table(self) -> str:
-        """The report as a plain text table of at most 100 columns."""
-        return render(_report_text.tables(self))
-
-    def show(self) -> None:
-        """Prints the table: in a terminal with its colours and width, plain where it is piped."""
-        show(_report_text.tables(self))
+    def _tables(self) -> list[Any]:
+        return _report_text.tables(self)
 
     def to_json(self, path: str | os.PathLike[str] | None = None) -> str:
         """All fields and the details as JSON text, which is also written to `path` if one is given.

@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lms._base.format import format_bytes, render, show
+from lms._base.format import format_bytes
+from lms._base.tables import Tables
 
 if TYPE_CHECKING:
     from lms._reports.report import Report
@@ -36,7 +37,7 @@ def _place(report: Report) -> tuple[str, int, str]:
 
 
 @dataclasses.dataclass(frozen=True)
-class WorkerReports:
+class WorkerReports(Tables):
     """The reports of all workers that have written theirs (lms.gather_reports).
 
     reports: one for each device of each worker, in the order of the workers; `Report.worker` is
@@ -45,21 +46,7 @@ class WorkerReports:
 
     reports: tuple[Report, ...]
 
-    def __str__(self) -> str:
-        return self.table()
-
-    def __rich__(self) -> Any:
-        return self._table()
-
-    def table(self) -> str:
-        """One row for each report, as a plain text table of at most 100 columns."""
-        return render([self._table()])
-
-    def show(self) -> None:
-        """Prints the table: in a terminal with its colours and width, plain where it is piped."""
-        show([self._table()])
-
-    def _table(self) -> Any:
+    def _tables(self) -> list[Any]:
         from rich import box, table
 
         title = "reports of all workers: predicted peaks, stock and with lms"
@@ -80,7 +67,7 @@ class WorkerReports:
                 *(format_bytes(peak) if peak else "" for peak in peaks),
                 f"{report.predicted_time_overhead:+.1%}",
             )
-        return result
+        return [result]
 
 
 def write_reports(reports: Sequence[Report], directory: Path) -> None:
