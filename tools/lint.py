@@ -1,8 +1,8 @@
 """Checks how the sources are written: clang-format, includes, ruff, mypy and clang-tidy.
 
 Use `./run lint` (or `./run format`, which passes --fix), which installs the tools. clang-tidy
-takes its flags from build/dev/compile_commands.json, and looks again only at the files that
-changed since it last found nothing in them.
+reads each source by itself, with the flags in build/lint/compile_commands.json, and looks again only
+at the files that changed since it last found nothing in them.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-BUILD = ROOT / "build" / "dev"
-PASSED = ROOT / "build" / "lint"  # one empty file for each content that clang-tidy passed
+BUILD = ROOT / "build" / "lint"  # configured only
+PASSED = BUILD / "passed"  # one empty file for each content that clang-tidy passed
 BIN = Path(sys.executable).parent
 PYTHON_PATHS = ("python", "tests", "tools", "examples", "benchmarks", "third_party", "setup.py")
 

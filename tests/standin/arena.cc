@@ -16,13 +16,13 @@ struct Allocators {
   std::mutex mutex;
   std::map<int, tsl::BFCAllocator*> by_device;
 };
-Allocators& All() {
+Allocators& AllAllocators() {
   static Allocators* const allocators = new Allocators;
   return *allocators;
 }
 
 tensorflow::MemoryDump MapOf(int index) {
-  Allocators& allocators = All();
+  Allocators& allocators = AllAllocators();
   const std::lock_guard<std::mutex> lock(allocators.mutex);
   const auto found = allocators.by_device.find(index);
   return found == allocators.by_device.end() ? tensorflow::MemoryDump() : found->second->RecordMemoryMap();
@@ -33,7 +33,7 @@ tensorflow::MemoryDump MapOf(int index) {
 void NoteAllocator(const std::string& device, tensorflow::Allocator* allocator) {
   auto* const bfc = dynamic_cast<tsl::BFCAllocator*>(allocator);
   if (bfc == nullptr) return;
-  Allocators& allocators = All();
+  Allocators& allocators = AllAllocators();
   const std::lock_guard<std::mutex> lock(allocators.mutex);
   allocators.by_device[std::atoi(device.substr(device.rfind(':') + 1).c_str())] = bfc;
 }

@@ -51,10 +51,14 @@ bool TouchesNoData(const std::string& op) {
 
 // ---- allocations of a kernel while it runs
 
+}  // namespace
+
 struct Allocation {
   size_t bytes = 0;
   int output = -1;  // which it becomes; -1: a temporary
 };
+
+namespace {
 
 // What the thread that runs a kernel is told to do with allocations. Those of other threads are temporaries.
 struct Run {
@@ -86,6 +90,8 @@ class HostAllocator : public tensorflow::Allocator {
   }
 };
 
+}  // namespace
+
 // The device as the CPU's kernels see it: the same, but memory comes from the above.
 class HostDevice : public tensorflow::DeviceBase {
  public:
@@ -107,6 +113,8 @@ class HostDevice : public tensorflow::DeviceBase {
  private:
   DeviceBase* const device_;
 };
+
+namespace {
 
 // ---- tensors that hold nothing
 

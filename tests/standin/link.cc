@@ -19,7 +19,7 @@ struct State {
   std::array<int64_t, 3> fail_after{};
 };
 
-State& All() {
+State& TheState() {
   static State* const state = new State;
   return *state;
 }
@@ -40,7 +40,7 @@ std::string Wrong(Way way, const void* to, const void* from, int64_t bytes) {
 std::string Refused(Way way, const void* to, const void* from, int64_t bytes) {
   const std::string wrong = Wrong(way, to, from, bytes);
   const bool pageable = way != Way::kWithin && OwnerOf(way == Way::kOut ? to : from, bytes) == Owner::kHost;
-  State& state = All();
+  State& state = TheState();
   const std::lock_guard<std::mutex> lock(state.mutex);
   const auto index = static_cast<size_t>(way);
   Traffic& traffic = state.traffic[index];
@@ -67,20 +67,20 @@ void Copy(Way way, void* to, const void* from, int64_t bytes) {
     std::this_thread::sleep_until(begin + std::chrono::nanoseconds(static_cast<int64_t>(nanoseconds)));
   }
   const auto taken = std::chrono::steady_clock::now() - begin;
-  State& state = All();
+  State& state = TheState();
   const std::lock_guard<std::mutex> lock(state.mutex);
   state.traffic[static_cast<size_t>(way)].microseconds +=
       std::chrono::duration_cast<std::chrono::microseconds>(taken).count();
 }
 
 Traffic TrafficOf(Way way) {
-  State& state = All();
+  State& state = TheState();
   const std::lock_guard<std::mutex> lock(state.mutex);
   return state.traffic[static_cast<size_t>(way)];
 }
 
 void FailCopy(Way way, int64_t after) {
-  State& state = All();
+  State& state = TheState();
   const std::lock_guard<std::mutex> lock(state.mutex);
   state.fail_after[static_cast<size_t>(way)] = after;
 }

@@ -26,7 +26,7 @@ struct Blocks {
   int gates = 0;
 };
 
-Blocks& All() {
+Blocks& AllBlocks() {
   static Blocks* const blocks = new Blocks;
   return *blocks;
 }
@@ -63,7 +63,7 @@ const std::pair<const char* const, Block>* Find(const Blocks& blocks, const void
 }
 
 void* Add(int device, int64_t bytes, int64_t limit) {
-  Blocks& blocks = All();
+  Blocks& blocks = AllBlocks();
   const std::lock_guard<std::mutex> lock(blocks.mutex);
   int64_t& in_use = blocks.in_use[device];
   if (bytes <= 0 || bytes > limit - in_use) return nullptr;
@@ -79,7 +79,7 @@ void* Add(int device, int64_t bytes, int64_t limit) {
 }
 
 void Remove(void* address) {
-  Blocks& blocks = All();
+  Blocks& blocks = AllBlocks();
   const std::lock_guard<std::mutex> lock(blocks.mutex);
   const auto found = blocks.by_address.find(static_cast<const char*>(address));
   if (found == blocks.by_address.end()) return;
@@ -92,7 +92,7 @@ void Remove(void* address) {
 }
 
 int64_t InUse(int device) {
-  Blocks& blocks = All();
+  Blocks& blocks = AllBlocks();
   const std::lock_guard<std::mutex> lock(blocks.mutex);
   return blocks.in_use[device];
 }
@@ -110,7 +110,7 @@ void FreeOnDevice(void* address) { Remove(address); }
 int64_t DeviceBytesInUse(int device) { return InUse(device); }
 
 void* FirstAddress(int device) {
-  Blocks& blocks = All();
+  Blocks& blocks = AllBlocks();
   const std::lock_guard<std::mutex> lock(blocks.mutex);
   for (const auto& [address, block] : blocks.by_address) {
     if (block.device == device) return const_cast<char*>(address);
@@ -123,7 +123,7 @@ void FreePinned(void* address) { Remove(address); }
 int64_t PinnedBytesInUse() { return InUse(-1); }
 
 Owner OwnerOf(const void* address, int64_t bytes) {
-  Blocks& blocks = All();
+  Blocks& blocks = AllBlocks();
   const std::lock_guard<std::mutex> lock(blocks.mutex);
   const auto* const found = Find(blocks, address);
   if (found == nullptr || static_cast<const char*>(address) + bytes > found->first + found->second.bytes) {
@@ -135,14 +135,14 @@ Owner OwnerOf(const void* address, int64_t bytes) {
 void* View(const void* address) {
   auto* const bytes = static_cast<char*>(const_cast<void*>(address));
   if (!Get().guard) return bytes;
-  Blocks& blocks = All();
+  Blocks& blocks = AllBlocks();
   const std::lock_guard<std::mutex> lock(blocks.mutex);
   const auto* const found = Find(blocks, address);
   return found == nullptr ? bytes : bytes + found->second.offset;
 }
 
 bool IsView(const void* address) {
-  Blocks& blocks = All();
+  Blocks& blocks = AllBlocks();
   const std::lock_guard<std::mutex> lock(blocks.mutex);
   auto found = blocks.views.upper_bound(static_cast<const char*>(address));
   if (found == blocks.views.begin()) return false;
@@ -152,14 +152,14 @@ bool IsView(const void* address) {
 
 Gate::Gate() {
   if (!Get().guard) return;
-  Blocks& blocks = All();
+  Blocks& blocks = AllBlocks();
   const std::lock_guard<std::mutex> lock(blocks.mutex);
   if (blocks.gates++ == 0) Protect(blocks, PROT_READ | PROT_WRITE);
 }
 
 Gate::~Gate() {
   if (!Get().guard) return;
-  Blocks& blocks = All();
+  Blocks& blocks = AllBlocks();
   const std::lock_guard<std::mutex> lock(blocks.mutex);
   if (--blocks.gates == 0) Protect(blocks, PROT_NONE);
 }

@@ -6,16 +6,12 @@
 #include <map>
 #include <utility>
 
+#include "cc/core/graph/mix.h"
+
 namespace lms {
 namespace {
 
 constexpr int kRefinements = 3;
-
-uint64_t Mix(uint64_t hash, uint64_t value) {
-  hash ^= value + 0x9E3779B97F4A7C15u + (hash << 6) + (hash >> 2);
-  hash ^= hash >> 31;
-  return hash * 0xBF58476D1CE4E5B9u;
-}
 
 }  // namespace
 

@@ -8,15 +8,11 @@
 #include <tuple>
 #include <utility>
 
+#include "cc/core/graph/mix.h"
 #include "cc/core/graph/schedule.h"
 
 namespace lms {
 namespace {
-
-uint64_t Mix(uint64_t hash, uint64_t value) {
-  hash ^= value + 0x9e3779b97f4a7c15U + (hash << 6) + (hash >> 2);
-  return hash * 0xff51afd7ed558ccdU;
-}
 
 int OutputIndex(const MemGraph& graph, BufferId buffer) {
   const std::vector<BufferId>& outputs = graph.ops[graph.buffers[buffer].producer].outputs;

@@ -6,9 +6,10 @@ namespace lms {
 namespace {
 
 // One option's names, and which of them were met.
-class Names {
+class NameFilter {
  public:
-  Names(const char* option, const std::string& list) : option_(option), names_(SplitNames(list)), met_(names_.size()) {}
+  NameFilter(const char* option, const std::string& list)
+      : option_(option), names_(SplitNames(list)), met_(names_.size()) {}
 
   bool empty() const { return names_.empty(); }
 
@@ -39,10 +40,10 @@ class Names {
 }  // namespace
 
 std::vector<std::string> FilterSwappable(const Options& options, MemGraph* graph) {
-  Names include("swap_include", options.swap_include);
-  Names exclude("swap_exclude", options.swap_exclude);
-  Names include_ops("swap_include_ops", options.swap_include_ops);
-  Names exclude_ops("swap_exclude_ops", options.swap_exclude_ops);
+  NameFilter include("swap_include", options.swap_include);
+  NameFilter exclude("swap_exclude", options.swap_exclude);
+  NameFilter include_ops("swap_include_ops", options.swap_include_ops);
+  NameFilter exclude_ops("swap_exclude_ops", options.swap_exclude_ops);
   for (MemBuffer& buffer : graph->buffers) {
     if (buffer.resident || buffer.producer == kNone) continue;
     const MemOp& op = graph->ops[buffer.producer];

@@ -10,7 +10,7 @@
 namespace lms {
 namespace {
 
-constexpr char kHeader[] = "lms-link";
+constexpr char kLinkHeader[] = "lms-link";
 constexpr double kLeastShare = 0.01;
 
 class LinkParser {
@@ -18,7 +18,7 @@ class LinkParser {
   LinkParser(std::string_view text, const std::string& name) : reader_(text, name) {}
 
   std::string Run(LinkFile* file) {
-    bool good = reader_.ReadHeader(kHeader);
+    bool good = reader_.ReadHeader(kLinkHeader);
     while (good && reader_.Next()) good = Statement();
     if (good && reader_.error().empty() && file_.device.empty()) reader_.Fail("there is no device");
     if (!reader_.error().empty()) return reader_.error();
@@ -90,7 +90,7 @@ double Share(double value) { return std::isfinite(value) ? std::clamp(value, kLe
 }  // namespace
 
 std::string LinkFileText(const LinkFile& file) {
-  std::string text = std::string(kHeader) + " 1\n";
+  std::string text = std::string(kLinkHeader) + " 1\n";
   text += "device " + TokenText(file.device) + "\n";
   text += "lms " + TokenText(file.lms) + "\n";
   for (const auto& [key, measured] : file.links) {

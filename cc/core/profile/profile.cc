@@ -10,7 +10,7 @@
 namespace lms {
 namespace {
 
-constexpr char kHeader[] = "lms-profile";
+constexpr char kProfileHeader[] = "lms-profile";
 
 // Times too short to say anything about a ratio: they are dispatch, not work.
 constexpr double kLeastForRatioUs = 1;
@@ -39,7 +39,7 @@ class ProfileParser {
   ProfileParser(std::string_view text, const std::string& name) : reader_(text, name) {}
 
   std::string Run(Profile* profile) {
-    if (!reader_.ReadHeader(kHeader)) return reader_.error();
+    if (!reader_.ReadHeader(kProfileHeader)) return reader_.error();
     while (reader_.Next()) {
       if (!Statement()) return reader_.error();
     }
@@ -142,7 +142,7 @@ ProfilePrices::Price ProfilePrices::Of(const std::string& key, double estimated_
 }
 
 std::string ProfileText(const Profile& profile) {
-  std::string text = std::string(kHeader) + " 1\n";
+  std::string text = std::string(kProfileHeader) + " 1\n";
   text += "device " + TokenText(profile.place.device) + "\n";
   text += "tensorflow " + TokenText(profile.place.tensorflow) + "\n";
   text += "lms " + TokenText(profile.place.lms) + "\n";

@@ -10,7 +10,7 @@ namespace {
 
 constexpr uint64_t kEdgeBytes = 32;
 constexpr uint64_t kPieceBytes = 8192;
-constexpr uint64_t kNone = 0;  // no address
+constexpr uint64_t kNoAddress = 0;
 // Above the place of an edge in all tables that are met, and away from address 0.
 constexpr uint64_t kPeriod = uint64_t{1} << 22;
 constexpr uint64_t kSomewhere = uint64_t{1} << 40;
@@ -36,7 +36,7 @@ class Table {
       Resize(taken_ + 1);
       taken_ = 0;
       for (const uint64_t other : old) {
-        if (other != kNone) Put(other);
+        if (other != kNoAddress) Put(other);
       }
     }
     Put(address);
@@ -51,13 +51,13 @@ class Table {
   void Resize(size_t count) {
     size_t size = kWidth;
     while (static_cast<double>(count) >= kMostTaken * static_cast<double>(size)) size *= 2;
-    slots_.assign(size, kNone);
+    slots_.assign(size, kNoAddress);
   }
 
   void Put(uint64_t address) {
     const uint64_t hash = address + (address >> 6);
     size_t slot = (hash >> 8) & (slots_.size() - 1);
-    for (size_t probes = 1; slots_[slot] != kNone; ++probes) slot = (slot + probes) & (slots_.size() - 1);
+    for (size_t probes = 1; slots_[slot] != kNoAddress; ++probes) slot = (slot + probes) & (slots_.size() - 1);
     slots_[slot] = address;
     ++taken_;
   }
@@ -76,7 +76,7 @@ std::vector<int> InTableOrder(const std::vector<uint64_t>& addresses) {
   std::sort(indices.begin(), indices.end());
   std::vector<int> order;
   for (const uint64_t address : table.slots()) {
-    if (address == kNone) continue;
+    if (address == kNoAddress) continue;
     order.push_back(std::lower_bound(indices.begin(), indices.end(), std::make_pair(address, 0))->second);
   }
   return order;

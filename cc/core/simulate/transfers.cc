@@ -11,7 +11,7 @@
 namespace lms {
 namespace {
 
-constexpr double kLeastUs = 1e-6;
+constexpr double kNothingUs = 1e-6;
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
 // One transfer, by place in the order of ops: 2 * op before it runs, 2 * op + 1 after it.
@@ -48,7 +48,7 @@ class Lane {
     const double us = std::min(most_us, job.left_us);
     now_ += us;
     job.left_us -= us;
-    if (job.left_us > kLeastUs) return;
+    if (job.left_us > kNothingUs) return;
     job.ends = now_;
     waiting_.erase(waiting_.begin());
   }

@@ -35,6 +35,10 @@ struct TensorRef {
   bool operator==(const TensorRef& other) const { return node == other.node && port == other.port; }
 };
 
+// To sort and find tensors by.
+using TensorKey = std::pair<int, int>;  // node, port
+inline TensorKey KeyOf(const TensorRef& tensor) { return {tensor.node, tensor.port}; }
+
 struct NodeIndex {
   std::vector<TensorRef> inputs;  // data, in order
   std::vector<int> controls;

@@ -88,6 +88,8 @@ absl::Status CheckPorts(const tensorflow::GraphDef& graph, const GraphIndex& ind
 
 }  // namespace
 
+bool IsGpu(const std::string& device) { return device.find("GPU:") != std::string::npos; }
+
 std::string DeviceType(const std::string& device) {
   // Most nodes of a graph are on the device of the node that was asked for before.
   thread_local std::string asked;

@@ -29,6 +29,9 @@ struct NodeTypes {
 // "CPU" or "GPU", say, from a device's full name; "CPU" where it does not say.
 std::string DeviceType(const std::string& device);
 
+// Is it the name of a GPU, full or short?
+bool IsGpu(const std::string& device);
+
 // Is a tensor of the type bytes and nothing else, which may be copied and made once more?
 bool IsPlain(tensorflow::DataType type);
 

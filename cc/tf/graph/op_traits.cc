@@ -170,6 +170,8 @@ bool TakesElement(const std::string& op_type) {
   return op_type == "IteratorGetNext" || op_type == "IteratorGetNextSync";
 }
 
+bool Advances(const std::string& op_type) { return TakesElement(op_type) || op_type == "IteratorGetNextAsOptional"; }
+
 bool ChangesInPlace(const std::string& op_type) { return InPlace().count(op_type) != 0; }
 
 std::string WhyNotRecomputable(const tensorflow::NodeDef& node, const tensorflow::OpDef& op_def) {
@@ -188,6 +190,11 @@ std::string WhyNotRecomputable(const tensorflow::NodeDef& node) {
   const tensorflow::OpDef* op_def = nullptr;
   if (!tensorflow::OpRegistry::Global()->LookUpOpDef(node.op(), &op_def).ok()) return "an op of an unknown kind";
   return WhyNotRecomputable(node, *op_def);
+}
+
+bool IsRegistered(const std::string& op) {
+  const tensorflow::OpRegistrationData* known = nullptr;
+  return tensorflow::OpRegistry::Global()->LookUp(op, &known).ok();
 }
 
 }  // namespace lms

@@ -49,6 +49,9 @@ bool RunsInline(const std::string& op_type);
 // Takes an element from an iterator, and fails where there is none left.
 bool TakesElement(const std::string& op_type);
 
+// Is the iterator one element further after it? Also where the element comes as an Optional.
+bool Advances(const std::string& op_type);
+
 // Writes into the storage of its first input, which is its output too.
 bool ChangesInPlace(const std::string& op_type);
 
@@ -57,6 +60,9 @@ std::string WhyNotRecomputable(const tensorflow::NodeDef& node, const tensorflow
 
 // The same of a node whose op is looked up among those that are registered; one that is not there runs once as well.
 std::string WhyNotRecomputable(const tensorflow::NodeDef& node);
+
+// Is there an op of that name? To register another one would end the process.
+bool IsRegistered(const std::string& op);
 
 }  // namespace lms
 

@@ -39,9 +39,6 @@ class BodyCopy {
   std::string ValueOf(const TensorRef& wanted);
 
  private:
-  using Key = std::pair<int, int>;
-  static Key KeyOf(const TensorRef& tensor) { return {tensor.node, tensor.port}; }
-
   void Copy(const TensorRef& tensor);
 
   const tensorflow::GraphDef& came_;
@@ -50,7 +47,7 @@ class BodyCopy {
   const std::vector<bool>& runs_again_;
   const Place place_;
   LoopNodes& nodes_;
-  std::map<Key, std::string> made_;
+  std::map<TensorKey, std::string> made_;
   std::map<int, std::string> copies_of_;  // by node
 };
 

@@ -22,8 +22,6 @@ namespace {
 using tensorflow::GraphDef;
 using tensorflow::NodeDef;
 
-absl::Status Unsound(const std::string& what) { return absl::InternalError(what); }
-
 class LoopComparison {
  public:
   LoopComparison(const GraphDef& before, const GraphIndex& old_index, const GraphDef& after,

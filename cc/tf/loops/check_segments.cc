@@ -23,8 +23,6 @@ namespace {
 using tensorflow::GraphDef;
 using tensorflow::NodeDef;
 
-absl::Status Unsound(const std::string& what) { return absl::InternalError(what); }
-
 constexpr int kMostDepth = 5000;  // of ops that lead to one
 
 // Reads what a graph says about its loops.

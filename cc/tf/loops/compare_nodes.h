@@ -5,12 +5,16 @@
 #define LMS_CC_TF_LOOPS_COMPARE_NODES_H_
 
 #include <functional>
+#include <string>
 
 #include "absl/status/status.h"
 #include "cc/tf/graph/graph_index.h"
 #include "tensorflow/core/framework/graph.pb.h"
 
 namespace lms {
+
+// What is wrong with a graph that lms has made.
+inline absl::Status Unsound(const std::string& what) { return absl::InternalError(what); }
 
 // The first error that a node gives: an old one, which has its name still, or one that was added.
 absl::Status CompareNodes(const tensorflow::GraphDef& before, const tensorflow::GraphDef& after,

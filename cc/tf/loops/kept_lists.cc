@@ -16,10 +16,6 @@ constexpr int kMostCuts = 12;
 // Of a loop that goes round nobody knows how often.
 constexpr int64_t kSomeTrips = 32;
 
-using Key = std::pair<int, int>;  // node, port
-
-Key KeyOf(const TensorRef& tensor) { return {tensor.node, tensor.port}; }
-
 class ListPlanner {
  public:
   ListPlanner(const tensorflow::grappler::GrapplerItem& item, const GraphIndex& index, const TensorSizes& sizes,
@@ -44,9 +40,9 @@ class ListPlanner {
     GradientLoop loop;
     int64_t known_trips;  // 0: not known
     int64_t trips;
-    std::map<Key, int> tensors;              // of the problem
-    std::unordered_map<int, int> ops;        // likewise, by node
-    std::map<Key, std::vector<int>> pushed;  // chains, by what they push
+    std::map<TensorKey, int> tensors;              // of the problem
+    std::unordered_map<int, int> ops;              // likewise, by node
+    std::map<TensorKey, std::vector<int>> pushed;  // chains, by what they push
   };
 
   int AddTensor(const TensorRef& tensor, Part* part, std::vector<TensorRef>* pending) {

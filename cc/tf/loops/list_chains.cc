@@ -11,7 +11,7 @@
 namespace lms {
 namespace {
 
-constexpr int kMostDepth = 16;  // of loops around
+constexpr int kMostLoopsAround = 16;  // of loops around
 
 class ChainFinder {
  public:
@@ -59,7 +59,7 @@ class ChainFinder {
   }
 
   int MakerOf(TensorRef tensor) const {
-    for (int depth = 0; depth < kMostDepth; ++depth) {
+    for (int depth = 0; depth < kMostLoopsAround; ++depth) {
       const TensorRef outside = OutsideOf(graph_, index_, loops_, tensor);
       if (outside.node < 0) return tensor.node;
       tensor = outside;
@@ -171,7 +171,7 @@ TensorRef OutsideOf(const tensorflow::GraphDef& graph, const GraphIndex& index, 
 }
 
 int64_t NumberOf(const tensorflow::GraphDef& graph, const GraphIndex& index, const Loops& loops, TensorRef tensor) {
-  for (int depth = 0; depth < kMostDepth; ++depth) {
+  for (int depth = 0; depth < kMostLoopsAround; ++depth) {
     const TensorRef outside = OutsideOf(graph, index, loops, tensor);
     if (outside.node < 0) break;
     tensor = outside;

@@ -13,10 +13,6 @@
 namespace lms {
 namespace {
 
-using Key = std::pair<int, int>;  // node, port
-
-Key KeyOf(const TensorRef& tensor) { return {tensor.node, tensor.port}; }
-
 // What the gradient's body can be handed of one tensor of the forward body.
 enum class Way {
   kSame,     // in all iterations
@@ -44,8 +40,8 @@ class SegmentFinder {
     found->loop.chains.clear();
     found->trips = body_.Trips(loop_.forward);
     found->runs_again.assign(graph_.node_size(), false);
-    std::set<Key> pushed_again;
-    std::set<Key> counted;  // what a tensor is in one iteration another one may be in the next
+    std::set<TensorKey> pushed_again;
+    std::set<TensorKey> counted;  // what a tensor is in one iteration another one may be in the next
     double elements = 0;
     for (const ListChain& chain : loop_.chains) {
       const TensorRef& pushed = index_[chain.push].inputs[1];
@@ -59,9 +55,9 @@ class SegmentFinder {
     }
     if (found->loop.chains.empty()) return false;
     Collect(pushed_again, found);
-    for (const Key& key : pushed_again) {
+    for (const TensorKey& key : pushed_again) {
       const TensorRef pushed{key.first, key.second};
-      const Key storage = KeyOf(body_.StorageOf(pushed));
+      const TensorKey storage = KeyOf(body_.StorageOf(pushed));
       if (stay_.count(storage) == 0 && counted.insert(storage).second) elements += body_.BytesOf(pushed);
     }
     double states = 0;
@@ -166,9 +162,9 @@ class SegmentFinder {
   }
 
   // What is needed of the tensors that are pushed again.
-  void Collect(const std::set<Key>& wanted, LoopSegments* found) {
-    std::vector<Key> pending(wanted.begin(), wanted.end());
-    std::set<Key> seen(wanted);
+  void Collect(const std::set<TensorKey>& wanted, LoopSegments* found) {
+    std::vector<TensorKey> pending(wanted.begin(), wanted.end());
+    std::set<TensorKey> seen(wanted);
     while (!pending.empty()) {
       const TensorRef tensor{pending.back().first, pending.back().second};
       pending.pop_back();
@@ -199,9 +195,9 @@ class SegmentFinder {
   BodyOps& body_;
   const GradientLoop& loop_;
   Pace& pace_;
-  std::map<Key, Way> ways_;
+  std::map<TensorKey, Way> ways_;
   std::map<int, LoopVariable> variables_;  // by the Switch
-  std::set<Key> stay_;                     // storage that lists hold of every iteration, whatever becomes of others
+  std::set<TensorKey> stay_;               // storage that lists hold of every iteration, whatever becomes of others
 };
 
 }  // namespace

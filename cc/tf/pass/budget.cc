@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "cc/core/system/system_memory.h"
+#include "cc/tf/graph/node_types.h"
 #include "cc/tf/predict/device_arena.h"
 #include "tensorflow/core/framework/allocator.h"
 #include "tensorflow/core/grappler/clusters/cluster.h"
@@ -15,8 +16,6 @@ namespace {
 constexpr int64_t kUnbounded = MemoryAvailable::kUnbounded;
 
 std::atomic<int64_t> least_activation_bytes{kLeastActivationBytes};
-
-bool IsGpu(const std::string& device) { return device.find("GPU:") != std::string::npos; }
 
 struct GpuMemory {
   bool known = false;

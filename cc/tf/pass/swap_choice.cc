@@ -20,6 +20,7 @@
 #include "cc/core/base/waited.h"
 #include "cc/core/spill/disk_link.h"
 #include "cc/core/system/system_memory.h"
+#include "cc/tf/graph/node_types.h"
 #include "lms_build_facts.h"
 #include "tensorflow/core/common_runtime/device.h"
 #include "tensorflow/core/common_runtime/device_set.h"
@@ -40,7 +41,6 @@ constexpr double kAssumedShare = 0.5;
 constexpr int64_t kLeastRoom = int64_t{1} << 20;
 constexpr int64_t kMeasuredBytes = int64_t{64} << 20;  // taken of the memory as well, when it is short
 
-bool IsGpu(const std::string& device) { return device.find("GPU:") != std::string::npos; }
 bool IsCpu(const std::string& device) { return device.find("CPU:") != std::string::npos; }
 
 // Its full path: a program may go elsewhere before its first step runs.

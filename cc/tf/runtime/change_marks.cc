@@ -135,23 +135,7 @@ class ChangeMark : public OpKernel {
   std::shared_ptr<ChangeLog> log_;
 };
 
-bool RegisterOnce() {
-  const tensorflow::OpRegistrationData* known = nullptr;
-  if (tensorflow::OpRegistry::Global()->LookUp(kChangeMarkOp, &known).ok()) return false;
-  REGISTER_OP("LmsChangeMark")
-      .Input("variables: N * resource")
-      .Attr("N: int >= 0")
-      .Attr("function: string")
-      .Attr("marked: string")
-      .Attr("element: bool")
-      .SetIsStateful()
-      .SetShapeFn([](tensorflow::shape_inference::InferenceContext*) { return absl::OkStatus(); });
-  REGISTER_KERNEL_BUILDER(Name("LmsChangeMark").Device(tensorflow::DEVICE_CPU), ChangeMark);
-  REGISTER_KERNEL_BUILDER(Name("LmsChangeMark").Device(tensorflow::DEVICE_GPU).HostMemory("variables"), ChangeMark);
-  return true;
-}
-
-const bool registered = RegisterChangeMark();
+const bool change_mark_registered = RegisterChangeMark();
 
 // Ops that TensorFlow calls stateful, and that leave all that outlives a step as it was: what they print or check is
 // printed or checked once more, and random numbers need not be the same ones.
@@ -250,7 +234,7 @@ NodeDef MakeMark(const std::string& function, const NodeDef& node) {
   mark.set_name("lms/change/" + node.name());
   mark.set_op(kChangeMarkOp);
   mark.set_device(node.device());
-  const std::vector<std::string> handles = TakesElement(node.op()) ? std::vector<std::string>() : Handles(node);
+  const std::vector<std::string> handles = Advances(node.op()) ? std::vector<std::string>() : Handles(node);
   for (const std::string& handle : handles) mark.add_input(handle);
   std::set<std::string> waits;
   for (const std::string& input : node.input()) waits.insert(NodeOf(input));
@@ -260,15 +244,25 @@ NodeDef MakeMark(const std::string& function, const NodeDef& node) {
   attrs["N"].set_i(static_cast<int64_t>(handles.size()));
   attrs["function"].set_s(function);
   attrs["marked"].set_s(node.op() + " " + node.name());
-  attrs["element"].set_b(TakesElement(node.op()));
+  attrs["element"].set_b(Advances(node.op()));
   return mark;
 }
 
 }  // namespace
 
 bool RegisterChangeMark() noexcept {
-  if (registered) return false;
-  return RegisterOnce();
+  if (IsRegistered(kChangeMarkOp)) return false;
+  REGISTER_OP("LmsChangeMark")
+      .Input("variables: N * resource")
+      .Attr("N: int >= 0")
+      .Attr("function: string")
+      .Attr("marked: string")
+      .Attr("element: bool")
+      .SetIsStateful()
+      .SetShapeFn([](tensorflow::shape_inference::InferenceContext*) { return absl::OkStatus(); });
+  REGISTER_KERNEL_BUILDER(Name("LmsChangeMark").Device(tensorflow::DEVICE_CPU), ChangeMark);
+  REGISTER_KERNEL_BUILDER(Name("LmsChangeMark").Device(tensorflow::DEVICE_GPU).HostMemory("variables"), ChangeMark);
+  return true;
 }
 
 void AddChangeMarks(const std::string& function, GraphDef* graph) {

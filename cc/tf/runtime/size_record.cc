@@ -89,28 +89,7 @@ class SizeRecord : public OpKernel {
   std::shared_ptr<RecordedSizes> sizes_;  // null: these are known
 };
 
-bool RegisterOnce() {
-  const tensorflow::OpRegistrationData* known = nullptr;
-  if (tensorflow::OpRegistry::Global()->LookUp(kSizeRecordOp, &known).ok()) return false;
-  REGISTER_OP("LmsSizeRecord")
-      .Input("inputs: T")
-      .Input("on_host: H")
-      .Attr("T: list(type) >= 0")
-      .Attr("H: list(type) >= 0")
-      .Attr("function: string")
-      .Attr("node: string")
-      .Attr("ports: list(int) >= 1")
-      .Attr("sizes: bool")
-      .Attr("least: int")
-      .Attr("element: bool")
-      .SetIsStateful()
-      .SetShapeFn([](tensorflow::shape_inference::InferenceContext*) { return absl::OkStatus(); });
-  REGISTER_KERNEL_BUILDER(Name("LmsSizeRecord").Device(tensorflow::DEVICE_CPU), SizeRecord);
-  REGISTER_KERNEL_BUILDER(Name("LmsSizeRecord").Device(tensorflow::DEVICE_GPU).HostMemory("on_host"), SizeRecord);
-  return true;
-}
-
-const bool registered = RegisterSizeRecord();
+const bool size_record_registered = RegisterSizeRecord();
 
 // May it have control inputs of its own? What closes a loop or ends a branch is left as it is.
 bool MayWait(const NodeDef& node) {
@@ -182,8 +161,23 @@ bool MakeRecord(const std::string& function, const NodeDef& node, const OpenSize
 }  // namespace
 
 bool RegisterSizeRecord() noexcept {
-  if (registered) return false;
-  return RegisterOnce();
+  if (IsRegistered(kSizeRecordOp)) return false;
+  REGISTER_OP("LmsSizeRecord")
+      .Input("inputs: T")
+      .Input("on_host: H")
+      .Attr("T: list(type) >= 0")
+      .Attr("H: list(type) >= 0")
+      .Attr("function: string")
+      .Attr("node: string")
+      .Attr("ports: list(int) >= 1")
+      .Attr("sizes: bool")
+      .Attr("least: int")
+      .Attr("element: bool")
+      .SetIsStateful()
+      .SetShapeFn([](tensorflow::shape_inference::InferenceContext*) { return absl::OkStatus(); });
+  REGISTER_KERNEL_BUILDER(Name("LmsSizeRecord").Device(tensorflow::DEVICE_CPU), SizeRecord);
+  REGISTER_KERNEL_BUILDER(Name("LmsSizeRecord").Device(tensorflow::DEVICE_GPU).HostMemory("on_host"), SizeRecord);
+  return true;
 }
 
 bool AddSizeRecords(const std::string& function, const std::vector<OpenSize>& open, bool elements, GraphDef* graph) {

@@ -1,5 +1,6 @@
 #include "cc/tf/runtime/swap_ops.h"
 
+#include "cc/tf/graph/op_traits.h"
 #include "cc/tf/graph/own_ops.h"
 #include "cc/tf/runtime/measure_link.h"
 #include "cc/tf/runtime/swap_cpu.h"
@@ -94,14 +95,12 @@ void RegisterKernels() {
   REGISTER_KERNEL_BUILDER(Name("LmsMeasureLink").Device(DEVICE_GPU).HostMemory("figures"), MeasureLink);
 }
 
-const bool registered = RegisterSwapOps();
+const bool swap_ops_registered = RegisterSwapOps();
 
 }  // namespace
 
 bool RegisterSwapOps() noexcept {
-  const tensorflow::OpRegistrationData* known = nullptr;
-  // A second registration of an op would end the process.
-  if (registered || tensorflow::OpRegistry::Global()->LookUp(kSwapOutOp, &known).ok()) return false;
+  if (IsRegistered(kSwapOutOp)) return false;
   RegisterOps();
   RegisterKernels();
   return true;

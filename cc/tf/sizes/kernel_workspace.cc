@@ -20,13 +20,12 @@ namespace {
 
 using tensorflow::DataType;
 using tensorflow::NodeDef;
-using Tensor = tensorflow::OpInfo::TensorProperties;
 
 bool Has(const SizedOp& op, size_t inputs, size_t outputs) {
   return op.inputs.size() >= inputs && op.outputs.size() >= outputs;
 }
 
-bool RankIs(const Tensor& tensor, int rank) {
+bool RankIs(const TensorInfo& tensor, int rank) {
   return !tensor.shape().unknown_rank() && tensor.shape().dim_size() == rank;
 }
 
@@ -38,7 +37,7 @@ struct PatchSizes {
   int64_t patches;  // of one image: places in the output x elements of a filter
   int64_t work;     // that, and the two other matrices
 
-  PatchSizes(const Tensor& filter, const Tensor& gradient) {
+  PatchSizes(const TensorInfo& filter, const TensorInfo& gradient) {
     const auto& f = filter.shape();
     const auto& g = gradient.shape();
     const int64_t places = Product(g.dim(1).size(), g.dim(2).size());
@@ -55,7 +54,8 @@ struct PatchSizes {
 };
 
 // Whose filter and gradient of the output are given; {} where it is not TensorFlow's own kernel that runs.
-bool OwnConvolution(const SizedOp& op, const Tensor& filter, const Tensor& gradient, const CpuKernels& kernels) {
+bool OwnConvolution(const SizedOp& op, const TensorInfo& filter, const TensorInfo& gradient,
+                    const CpuKernels& kernels) {
   if (kernels.OneDnn(gradient.dtype()) || !RankIs(filter, 4) || !RankIs(gradient, 4)) return false;
   return tensorflow::DataTypeSize(gradient.dtype()) > 0 && !ChannelsFirst(*op.node) &&
          PatchSizes(filter, gradient).work > 0;
@@ -83,8 +83,8 @@ int64_t InputGradient(const SizedOp& op, const CpuKernels& kernels) {
 // have kernels that add up in registers.
 int64_t ConvolutionSums(const SizedOp& op, const CpuKernels& kernels) {
   if (!Has(op, 2, 1) || ChannelsFirst(*op.node)) return 0;
-  const Tensor& filter = op.inputs[1];
-  const Tensor& output = op.outputs[0];
+  const TensorInfo& filter = op.inputs[1];
+  const TensorInfo& output = op.outputs[0];
   if (!kernels.SumsInFloat(output.dtype()) || !RankIs(filter, 4) || !RankIs(output, 4)) return 0;
   const auto& f = filter.shape();
   const auto& out = output.shape();

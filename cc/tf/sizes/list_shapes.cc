@@ -13,7 +13,7 @@ int TakenOutput(const std::string& op) {
 }
 
 // A list may be long where no loop fills it: each of its elements is then put in by a node of its own.
-constexpr int kMostSteps = 1000;
+constexpr int kMostListSteps = 1000;
 
 struct Put {
   std::vector<TensorRef> elements;  // a node, and the number of its input
@@ -32,7 +32,7 @@ class WayBack {
     ++mark_;
     pending_ = {from};
     for (int steps = 0; !pending_.empty(); ++steps) {
-      if (steps == kMostSteps) return false;
+      if (steps == kMostListSteps) return false;
       const int node = pending_.back();
       pending_.pop_back();
       if (!Visit(node, put)) return false;

@@ -17,13 +17,13 @@ namespace {
 
 using tensorflow::OpInfo;
 using tensorflow::Tensor;
-using tensorflow::TensorShape;
 
 constexpr int64_t kAlignment = EIGEN_MAX_ALIGN_BYTES;
 
-std::optional<TensorShape> ShapeOf(const OpInfo::TensorProperties& tensor) {
-  TensorShape shape;
-  if (tensor.shape().unknown_rank() || !TensorShape::BuildTensorShape(tensor.shape(), &shape).ok()) return std::nullopt;
+std::optional<tensorflow::TensorShape> ShapeOf(const OpInfo::TensorProperties& tensor) {
+  tensorflow::TensorShape shape;
+  if (tensor.shape().unknown_rank() || !tensorflow::TensorShape::BuildTensorShape(tensor.shape(), &shape).ok())
+    return std::nullopt;
   return shape;
 }
 
@@ -37,20 +37,20 @@ int64_t ElementBytes(const OpInfo::TensorProperties& tensor) {
   return tensorflow::DataTypeSize(tensorflow::BaseType(tensor.dtype()));
 }
 
-bool WholeRowsAligned(const TensorShape& shape, int64_t element_bytes) {
+bool WholeRowsAligned(const tensorflow::TensorShape& shape, int64_t element_bytes) {
   if (shape.dims() == 0 || shape.dim_size(0) == 0) return false;
   return shape.num_elements() / shape.dim_size(0) * element_bytes % kAlignment == 0;
 }
 
 // `end`, or the number of elements: both are multiples where one is, given that the begin is.
-bool SliceAligned(const TensorShape& shape, std::optional<int64_t> begin, std::optional<int64_t> end,
+bool SliceAligned(const tensorflow::TensorShape& shape, std::optional<int64_t> begin, std::optional<int64_t> end,
                   int64_t element_bytes) {
   if (shape.dims() != 1) return WholeRowsAligned(shape, element_bytes);
   return begin && end && *begin * element_bytes % kAlignment == 0 && *end * element_bytes % kAlignment == 0;
 }
 
 // Equal but for the first dimension?
-bool SameRows(const TensorShape& a, const TensorShape& b) {
+bool SameRows(const tensorflow::TensorShape& a, const tensorflow::TensorShape& b) {
   if (a.dims() != b.dims() || a.dims() == 0) return false;
   for (int i = 1; i < a.dims(); ++i) {
     if (a.dim_size(i) != b.dim_size(i)) return false;
@@ -71,14 +71,14 @@ int64_t IntAttr(const tensorflow::NodeDef& node, const char* name) {
   return found == node.attr().end() ? 0 : found->second.i();
 }
 
-bool SliceShares(const TensorShape& input, const std::vector<OpInfo::TensorProperties>& inputs,
-                 const TensorShape& output) {
+bool SliceShares(const tensorflow::TensorShape& input, const std::vector<OpInfo::TensorProperties>& inputs,
+                 const tensorflow::TensorShape& output) {
   if (input == output) return true;
   if (!SameRows(input, output)) return false;
   return SliceAligned(input, FirstNumber(inputs[1]), output.dim_size(0), ElementBytes(inputs[0]));
 }
 
-bool StridedSliceShares(const tensorflow::NodeDef& node, const TensorShape& input,
+bool StridedSliceShares(const tensorflow::NodeDef& node, const tensorflow::TensorShape& input,
                         const std::vector<OpInfo::TensorProperties>& inputs) {
   const std::optional<Tensor> begin = ValueOf(inputs[1]);
   const std::optional<Tensor> end = ValueOf(inputs[2]);
@@ -105,14 +105,14 @@ bool StridedSliceShares(const tensorflow::NodeDef& node, const TensorShape& inpu
 }
 
 // All results together are the input, cut along one axis.
-bool SplitShares(const TensorShape& input, int64_t element_bytes, const std::vector<OpInfo::TensorProperties>& outputs,
-                 std::optional<int64_t> axis) {
+bool SplitShares(const tensorflow::TensorShape& input, int64_t element_bytes,
+                 const std::vector<OpInfo::TensorProperties>& outputs, std::optional<int64_t> axis) {
   if (outputs.size() == 1) return true;
   if (!WholeRowsAligned(input, element_bytes)) return false;
   if (axis) return *axis == 0 || *axis == -input.dims();
   bool cut = false;
   for (const auto& output : outputs) {
-    const std::optional<TensorShape> shape = ShapeOf(output);
+    const std::optional<tensorflow::TensorShape> shape = ShapeOf(output);
     if (!shape || !SameRows(input, *shape)) return false;
     cut = cut || shape->dim_size(0) != input.dim_size(0);
   }
@@ -142,13 +142,13 @@ int RowsOf(const tensorflow::NodeDef& node, const std::vector<OpInfo::TensorProp
   const Slicer* const slicer = Find(node);
   if (slicer == nullptr || inputs.size() != static_cast<size_t>(slicer->inputs) || outputs.empty()) return -1;
   const OpInfo::TensorProperties& sliced = inputs[slicer->sliced];
-  const std::optional<TensorShape> input = ShapeOf(sliced);
+  const std::optional<tensorflow::TensorShape> input = ShapeOf(sliced);
   const int64_t element_bytes = ElementBytes(sliced);
   if (!input || element_bytes == 0) return -1;
   bool shares = false;
   const std::string& op = node.op();
   if (op == "Slice") {
-    const std::optional<TensorShape> output = ShapeOf(outputs[0]);
+    const std::optional<tensorflow::TensorShape> output = ShapeOf(outputs[0]);
     shares = output && SliceShares(*input, inputs, *output);
   } else if (op == "StridedSlice") {
     shares = StridedSliceShares(node, *input, inputs);

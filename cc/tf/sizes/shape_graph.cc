@@ -9,7 +9,7 @@
 namespace lms {
 namespace {
 
-constexpr int kMostSteps = 64;  // from a NextIteration back to its Merge
+constexpr int kMostStepsBack = 64;  // from a NextIteration back to its Merge
 
 }  // namespace
 
@@ -61,7 +61,7 @@ TensorRef ShapeGraph::Invariant(int merge) const {
   const int back = BackInput(merge);
   if (back < 0 || inputs.size() != 2) return {-1, 0};
   int from = inputs[back].node;
-  for (int steps = 0; steps < kMostSteps && from != merge; ++steps) {
+  for (int steps = 0; steps < kMostStepsBack && from != merge; ++steps) {
     if (!IsPassage(*nodes_[from].def) || IsEnter(*nodes_[from].def) || nodes_[from].inputs.empty()) return {-1, 0};
     from = nodes_[from].inputs[0].node;
   }

@@ -26,8 +26,8 @@ bool AsksForShapes(const NodeDef& node) {
 }
 
 // -1: not known.
-int64_t ElementsOf(const TensorShapeProto* shape) {
-  return shape == nullptr || !IsKnown(*shape) ? -1 : lms::ElementsOf(*shape);
+int64_t KnownElements(const TensorShapeProto* shape) {
+  return shape == nullptr || !IsKnown(*shape) ? -1 : ElementsOf(*shape);
 }
 
 // Do they contradict each other nowhere?
@@ -135,7 +135,7 @@ bool ShapeValues::Needs(int node, std::vector<TensorRef>* needed) const {
     if (of.op == nullptr || of.inputs.size() > kMostInputs || !OpEvaluator::MayRun(*of.def, of.op->op_def)) {
       return false;
     }
-    const auto too_large = [this](const TensorRef& tensor) { return ElementsOf(ShapeOf(tensor)) > kMostElements; };
+    const auto too_large = [this](const TensorRef& tensor) { return KnownElements(ShapeOf(tensor)) > kMostElements; };
     for (int port = 0; port < static_cast<int>(Facts(node).size()); ++port) {
       if (too_large({node, port})) return false;
     }
@@ -187,7 +187,7 @@ void ShapeValues::Evaluate(int node, const std::vector<TensorRef>& needed) {
 std::optional<Tensor> ShapeValues::SeenTensor(int node) const {
   const std::vector<int64_t>& numbers = seen_.at(node);
   const Outputs& outputs = Facts(node);
-  const bool fits = outputs.size() == 1 && ElementsOf(&outputs[0].shape()) == static_cast<int64_t>(numbers.size()) &&
+  const bool fits = outputs.size() == 1 && KnownElements(&outputs[0].shape()) == static_cast<int64_t>(numbers.size()) &&
                     outputs[0].shape().dim_size() <= 1;
   if (!fits) return std::nullopt;
   return Numbers(outputs[0].dtype(), numbers, /*scalar=*/outputs[0].shape().dim_size() == 0);
@@ -211,7 +211,7 @@ bool ShapeValues::SmallOutputs(int node, const std::vector<const Tensor*>& input
   const ShapeNode& of = graph_[node];
   const Outputs& outputs = Facts(node);
   const bool known = !outputs.empty() && std::all_of(outputs.begin(), outputs.end(), [](const Properties& output) {
-    return ElementsOf(&output.shape()) >= 0;  // Needs() has refused the large ones
+    return KnownElements(&output.shape()) >= 0;  // Needs() has refused the large ones
   });
   if (known || OpEvaluator::NeverLarger(*of.def)) return true;
   if (!of.op->shape_inference_fn) return false;
@@ -226,7 +226,7 @@ bool ShapeValues::SmallOutputs(int node, const std::vector<const Tensor*>& input
   for (int port = 0; port < context.num_outputs(); ++port) {
     TensorShapeProto shape;
     context.ShapeHandleToProto(context.output(port), &shape);
-    const int64_t elements = ElementsOf(&shape);
+    const int64_t elements = KnownElements(&shape);
     if (elements < 0 || elements > kMostElements) return false;
   }
   return true;

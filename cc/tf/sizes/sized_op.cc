@@ -6,12 +6,6 @@
 #include "tensorflow/core/framework/types.h"
 
 namespace lms {
-namespace {
-
-constexpr int64_t kMostBytes = int64_t{1} << 43;
-
-}  // namespace
-
 int64_t Product(int64_t a, int64_t b) { return b > 0 && a > kMostBytes / b ? kMostBytes : a * b; }
 
 int64_t ElementsOf(const tensorflow::OpInfo::TensorProperties& tensor) {

@@ -19,7 +19,12 @@ struct SizedOp {
   std::vector<tensorflow::OpInfo::TensorProperties> outputs;
 };
 
-// 8 TiB where the product is larger than any real tensor; so that sums over all ops of a step do not overflow.
+// More than any real tensor or list has; a million of these do not overflow their sum.
+constexpr int64_t kMostBytes = int64_t{1} << 43;
+
+using TensorInfo = tensorflow::OpInfo::TensorProperties;
+
+// kMostBytes where the product is larger than any real tensor.
 int64_t Product(int64_t a, int64_t b);
 
 // 0 where the rank is not known.

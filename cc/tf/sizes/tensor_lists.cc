@@ -10,15 +10,14 @@
 #include "cc/core/graph/node_names.h"
 #include "cc/tf/graph/op_traits.h"
 #include "cc/tf/graph/small_tensor.h"
+#include "cc/tf/sizes/sized_op.h"
 #include "tensorflow/core/framework/types.h"
 
 namespace lms {
 namespace {
 
-constexpr int kMostDepth = 64;
+constexpr int kMostListDepth = 64;
 constexpr int kMostPasses = 8;  // over all loops: as deep as their bounds hang on each other
-// A list of more bytes is none that could be run, and could not be added up.
-constexpr int64_t kMostBytes = int64_t{1} << 43;
 
 bool HasType(const tensorflow::NodeDef& node, tensorflow::DataType type) {
   const auto attr = node.attr().find("T");
@@ -50,7 +49,7 @@ TensorSize TensorLists::SizeOf(const TensorRef& tensor) const {
 }
 
 int64_t TensorLists::ConstantOf(TensorRef tensor, int depth) const {
-  for (; depth < kMostDepth; ++depth) {
+  for (; depth < kMostListDepth; ++depth) {
     const tensorflow::NodeDef& node = graph_.node(tensor.node);
     const std::vector<TensorRef>& inputs = index_[tensor.node].inputs;
     if (node.op() == "Const") return WholeConstant(node);
@@ -105,7 +104,7 @@ void TensorLists::FindTrips(int f) {
   std::vector<int> pending;
   if (FillsSegments(f)) trips_[f] = graph_.node(index_.frame(f).loop_cond).attr().at(kMostTripsAttr).i();
   if (index_.frame(f).loop_cond >= 0) pending.push_back(index_.frame(f).loop_cond);
-  for (size_t next = 0; next < pending.size() && pending.size() < kMostDepth; ++next) {
+  for (size_t next = 0; next < pending.size() && pending.size() < kMostListDepth; ++next) {
     const int node = pending[next];
     const std::string& op = graph_.node(node).op();
     if (op == "LoopCond" || op == "LogicalAnd" || op == "Identity") {
@@ -183,7 +182,7 @@ void TensorLists::FindLists() {
 
 // Where the storage of a tensor comes from, seen from within an iteration.
 TensorLists::Source TensorLists::SourceOf(TensorRef tensor) const {
-  for (int steps = 0; steps < kMostDepth; ++steps) {
+  for (int steps = 0; steps < kMostListDepth; ++steps) {
     const tensorflow::NodeDef& node = graph_.node(tensor.node);
     const std::vector<TensorRef>& inputs = index_[tensor.node].inputs;
     if (node.op() == "TensorListGetItem" || (node.op() == "TensorListPopBack" && tensor.port == 1)) {

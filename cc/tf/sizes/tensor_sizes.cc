@@ -8,6 +8,7 @@
 #include "cc/tf/sizes/list_shapes.h"
 #include "cc/tf/sizes/op_key.h"
 #include "cc/tf/sizes/row_slices.h"
+#include "cc/tf/sizes/sized_op.h"
 #include "cc/tf/sizes/tensor_lists.h"
 #include "cc/tf/sizes/workspace.h"
 #include "tensorflow/core/framework/types.h"
@@ -26,8 +27,6 @@ namespace grappler = tensorflow::grappler;
 
 // Bytes per second at which an op of unknown cost is taken to read and write, where the device does not say.
 constexpr double kUnknownOpBytesPerSecond = 1e10;
-// A million sizes above this would overflow their sum; no real tensor comes near.
-constexpr int64_t kMostBytes = int64_t{1} << 43;
 
 TensorSize SizeOf(const OpInfo::TensorProperties& properties, int64_t unknown_dim) {
   TensorSize size;
@@ -56,7 +55,7 @@ std::vector<OpInfo::TensorProperties> Bound(std::vector<OpInfo::TensorProperties
   return tensors;
 }
 
-int64_t BytesOf(const std::vector<OpInfo::TensorProperties>& tensors, int64_t unknown_dim) {
+int64_t AllBytesOf(const std::vector<OpInfo::TensorProperties>& tensors, int64_t unknown_dim) {
   int64_t bytes = 0;
   for (const auto& tensor : tensors) bytes += SizeOf(tensor, unknown_dim).bytes;
   return bytes;
@@ -149,7 +148,7 @@ class Costs {
                         int64_t unknown_dim) const {
     const auto found = devices_.find(node.device());
     const tensorflow::DeviceProperties& device = found == devices_.end() ? cpu_ : found->second;
-    const double by_bytes_us = static_cast<double>(BytesOf(inputs, unknown_dim) + BytesOf(outputs, unknown_dim)) /
+    const double by_bytes_us = static_cast<double>(AllBytesOf(inputs, unknown_dim) + AllBytesOf(outputs, unknown_dim)) /
                                UnknownOpBytesPerSecond(device) * 1e6;
     const MainOp* const main = FindMainOp(node.op(), inputs.size());
     if (main != nullptr) inputs.resize(main->inputs);

@@ -13,7 +13,6 @@ namespace lms {
 namespace {
 
 using tensorflow::NodeDef;
-using Tensor = tensorflow::OpInfo::TensorProperties;
 
 // The gradient of a filter, by XLA on the CPU (2.21, by the allocator; batches, sides, 96 to 768 channels, filters of 3
 // and 7, strides of 1 and 2, groups of 1 to all channels). It holds transposed copies of the gradient and of the input
@@ -127,7 +126,7 @@ int64_t Einsum(const SizedOp& op, const CpuKernels& kernels) {
   for (size_t i = 0; i < 2; ++i) {
     if (!equation.InOrder(equation.operands[i])) bytes += BytesOf(op.inputs[i]);
   }
-  const Tensor& result = op.outputs[0];
+  const TensorInfo& result = op.outputs[0];
   if (result.shape().unknown_rank() || result.shape().dim_size() != static_cast<int>(equation.result.size())) {
     return bytes;
   }

@@ -10,6 +10,7 @@
 
 #include "cc/core/base/latest.h"
 #include "cc/tf/graph/node_types.h"
+#include "cc/tf/graph/op_traits.h"
 #include "tensorflow/core/framework/attr_value.pb.h"
 #include "tensorflow/core/framework/graph.pb.h"
 #include "tensorflow/core/framework/node_def_util.h"
@@ -128,9 +129,12 @@ Latest<Nothing>& KeptFunctions() {
   return *functions;
 }
 
-bool RegisterOnce() {
-  const tensorflow::OpRegistrationData* known = nullptr;
-  if (tensorflow::OpRegistry::Global()->LookUp(kKeptStateOp, &known).ok()) return false;
+const bool kept_state_registered = RegisterKeptState();
+
+}  // namespace
+
+bool RegisterKeptState() noexcept {
+  if (IsRegistered(kKeptStateOp)) return false;
   REGISTER_OP("LmsKeptState")
       .Input("inputs: Tin")
       .Output("outputs: Tout")
@@ -145,15 +149,6 @@ bool RegisterOnce() {
       });
   REGISTER_KERNEL_BUILDER(Name("LmsKeptState").Device(tensorflow::DEVICE_CPU), KeptState);
   return true;
-}
-
-const bool registered = RegisterKeptState();
-
-}  // namespace
-
-bool RegisterKeptState() noexcept {
-  if (registered) return false;
-  return RegisterOnce();
 }
 
 bool CanKeepState(const GraphDef& graph) {

@@ -13,7 +13,7 @@
 namespace lms {
 namespace {
 
-constexpr uint32_t kRuns = 16;
+constexpr uint32_t kHolderRuns = 16;
 // Of sums with other readers of their terms. Each may become an edge.
 constexpr size_t kMostPairs = 2000000;
 
@@ -29,7 +29,7 @@ class Holders {
     const ExecutorModel model(graph_, index_, onednn_, EdgeDraws::kAny);
     std::vector<std::vector<bool>> runs;  // does the reader come before the sum?
     std::vector<int> place(index_.size(), -1);
-    for (uint32_t seed = 0; seed < kRuns; ++seed) {
+    for (uint32_t seed = 0; seed < kHolderRuns; ++seed) {
       deadline_.Check();
       const std::vector<int> run = model.Run(seed);
       std::fill(place.begin(), place.end(), -1);
@@ -46,7 +46,7 @@ class Holders {
     std::vector<SumWait> waits;
     for (size_t p = 0; p < pairs_.size(); ++p) {
       const auto& [sum, reader] = pairs_[p];
-      if (2 * (chosen[p] ? votes[p] : kRuns - votes[p]) <= kRuns) continue;
+      if (2 * (chosen[p] ? votes[p] : kHolderRuns - votes[p]) <= kHolderRuns) continue;
       waits.push_back(chosen[p] ? SumWait{sum, reader} : SumWait{reader, sum});
     }
     return waits;
@@ -67,7 +67,8 @@ class Holders {
                                             const std::vector<uint32_t>& votes) {
     const auto usual = [&votes](const std::vector<bool>& run) {
       size_t count = 0;
-      for (size_t p = 0; p < run.size(); ++p) count += 2 * (run[p] ? votes[p] : kRuns - votes[p]) > kRuns ? 1 : 0;
+      for (size_t p = 0; p < run.size(); ++p)
+        count += 2 * (run[p] ? votes[p] : kHolderRuns - votes[p]) > kHolderRuns ? 1 : 0;
       return count;
     };
     return *std::max_element(runs.begin(), runs.end(),

@@ -19,7 +19,7 @@ namespace {
 
 using tensorflow::NodeDef;
 
-constexpr int kRuns = 16;
+constexpr int kOrderRuns = 16;
 
 struct Sum {
   std::vector<int> adds;   // AssignAdd nodes
@@ -54,7 +54,7 @@ class SumHolder {
     if (sums_.empty() || result_.behind > 0) return absl::OkStatus();
     const ExecutorModel model(graph_, index_, tensorflow::IsMKLEnabled(), EdgeDraws::kAny);
     std::vector<std::vector<Sum>> runs;
-    for (uint32_t seed = 0; seed < kRuns; ++seed) {
+    for (uint32_t seed = 0; seed < kOrderRuns; ++seed) {
       deadline_.Check();
       const std::vector<int> run = model.Run(seed);
       if (run.size() != LiveNodes()) return absl::InvalidArgumentError("the graph has a cycle outside its loops");
@@ -62,7 +62,7 @@ class SumHolder {
     }
     const std::vector<Sum>& chosen = runs[MostUsual(runs)];
     for (size_t s = 0; s < sums_.size(); ++s) {
-      if (2 * Votes(runs, chosen, s) > kRuns) {
+      if (2 * Votes(runs, chosen, s) > kOrderRuns) {
         Chain(chosen[s]);
         ++result_.held;
       } else {

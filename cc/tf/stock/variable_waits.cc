@@ -72,7 +72,7 @@ class WaitFinder {
       const std::vector<int> sources = Sources(i);
       const auto element = [this](int node) {
         const std::string& op = graph_.node(node).op();
-        return TakesElement(op) || op == "IteratorGetNextAsOptional";
+        return Advances(op);
       };
       if (sources.empty() || std::any_of(sources.begin(), sources.end(), element)) continue;
       before[i] = true;

@@ -12,7 +12,7 @@ namespace {
 
 using Text = std::string;
 
-Options Parsed(const OptionMap& map) {
+Options SwapParsed(const OptionMap& map) {
   Options options;
   for (const std::string& problem : ParseOptions(map, &options)) ADD_FAILURE() << problem;
   return options;
@@ -24,7 +24,7 @@ std::vector<std::string> Problems(const OptionMap& map) {
 }
 
 TEST(SwapOptions, TheDefaultsLeaveItToThePlanner) {
-  const Options options = Parsed({});
+  const Options options = SwapParsed({});
   EXPECT_TRUE(options.swap);
   EXPECT_EQ(options.swap_to, "host");
   EXPECT_EQ(options.swap_host_limit, 0);
@@ -41,21 +41,21 @@ TEST(SwapOptions, TheDefaultsLeaveItToThePlanner) {
 }
 
 TEST(SwapOptions, EachIsTaken) {
-  const Options options = Parsed({{"swap_to", Text("/data/spill")},
-                                  {"swap_host_limit", int64_t{1} << 30},
-                                  {"swap_disk_limit", Text("8GiB")},
-                                  {"swap_out_bandwidth", Text("3GB")},
-                                  {"swap_in_bandwidth", 2.5e9},
-                                  {"swap_tensors", int64_t{5}},
-                                  {"swap_least_gap", int64_t{10}},
-                                  {"swap_in_ahead", int64_t{3}},
-                                  {"swap_group", int64_t{2}},
-                                  {"swap_sync", Text("out")},
-                                  {"swap_include", Text(" block1/ , block2/conv")},
-                                  {"swap_exclude", Text("block1/bn")},
-                                  {"swap_include_ops", Text("Conv2D,Relu")},
-                                  {"swap_exclude_ops", Text("_FusedConv2D")},
-                                  {"serialize_bytes", Text("1GiB")}});
+  const Options options = SwapParsed({{"swap_to", Text("/data/spill")},
+                                      {"swap_host_limit", int64_t{1} << 30},
+                                      {"swap_disk_limit", Text("8GiB")},
+                                      {"swap_out_bandwidth", Text("3GB")},
+                                      {"swap_in_bandwidth", 2.5e9},
+                                      {"swap_tensors", int64_t{5}},
+                                      {"swap_least_gap", int64_t{10}},
+                                      {"swap_in_ahead", int64_t{3}},
+                                      {"swap_group", int64_t{2}},
+                                      {"swap_sync", Text("out")},
+                                      {"swap_include", Text(" block1/ , block2/conv")},
+                                      {"swap_exclude", Text("block1/bn")},
+                                      {"swap_include_ops", Text("Conv2D,Relu")},
+                                      {"swap_exclude_ops", Text("_FusedConv2D")},
+                                      {"serialize_bytes", Text("1GiB")}});
   EXPECT_EQ(options.swap_to, "/data/spill");
   EXPECT_EQ(options.swap_host_limit, int64_t{1} << 30);
   EXPECT_EQ(options.swap_disk_limit, int64_t{8} << 30);
@@ -72,12 +72,12 @@ TEST(SwapOptions, EachIsTaken) {
   EXPECT_EQ(options.swap_include_ops, "Conv2D,Relu");
   EXPECT_EQ(options.swap_exclude_ops, "_FusedConv2D");
   EXPECT_EQ(options.serialize_bytes, int64_t{1} << 30);
-  EXPECT_FALSE(Parsed({{"swap", false}}).swap);
+  EXPECT_FALSE(SwapParsed({{"swap", false}}).swap);
 }
 
 TEST(SwapOptions, Tiers) {
   for (const char* tier : {"host", "disk", "/var/tmp", "./spill", "a/b"}) {
-    EXPECT_EQ(Parsed({{"swap_to", Text(tier)}}).swap_to, tier);
+    EXPECT_EQ(SwapParsed({{"swap_to", Text(tier)}}).swap_to, tier);
   }
   for (const OptionValue& value : {OptionValue(Text("")), OptionValue(Text("~/spill")), OptionValue(Text("gpu")),
                                    OptionValue(Text("a/\0b", 4)), OptionValue(true), OptionValue(int64_t{1})}) {
@@ -93,7 +93,8 @@ TEST(SwapOptions, BandwidthsAreBytesPerSecond) {
                                                             {Text("3e9"), 3e9},      {Text("3GB"), 3e9},
                                                             {Text("3 GB/s"), 3e9},   {Text("2GiB/s"), 2147483648.0},
                                                             {Text("123456"), 123456}};
-  for (const auto& [value, rate] : good) EXPECT_EQ(Parsed({{"swap_out_bandwidth", value}}).swap_out_bandwidth, rate);
+  for (const auto& [value, rate] : good)
+    EXPECT_EQ(SwapParsed({{"swap_out_bandwidth", value}}).swap_out_bandwidth, rate);
   for (const OptionValue& value :
        {OptionValue(int64_t{0}), OptionValue(-1.0), OptionValue(Text("fast")), OptionValue(Text("/s")),
         OptionValue(Text("")), OptionValue(1e16), OptionValue(true), OptionValue(Text("3GB/h"))}) {

@@ -123,7 +123,9 @@ TEST(KeepCut, HasNoMoreCornersThanAskedFor) {
     const std::vector<KeepCut> all = KeepCuts(problem, 50);
     const std::vector<KeepCut> some = KeepCuts(problem, 2);
     ASSERT_LE(some.size(), 2U);
-    if (!all.empty()) EXPECT_EQ(some.back().bytes, all.back().bytes);
+    if (!all.empty()) {
+      EXPECT_EQ(some.back().bytes, all.back().bytes);
+    }
   }
 }
 

@@ -12,7 +12,6 @@ namespace lms {
 namespace {
 
 using testing::AddOp;
-using testing::Random;
 
 MemGraph OpsOf(const std::vector<double>& costs_us) {
   MemGraph graph;
@@ -96,7 +95,7 @@ TEST(LinkTimeTest, WhatDoesNotFitIsAStall) {
 // Free time is never promised twice, never more than a transfer takes, and comes back whole.
 TEST(LinkTimeTest, RandomPromisesNeverOverlap) {
   for (uint64_t seed = 1; seed <= 60; ++seed) {
-    Random random(seed);
+    testing::Random random(seed);
     std::vector<double> costs;
     for (int i = 0; i < 30; ++i) costs.push_back(random.Below(20));
     const SwapLink link = Link(1 + random.Below(3), 1 + random.Below(3), random.OneIn(2) ? 0.5 : 1);

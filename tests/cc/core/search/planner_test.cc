@@ -19,12 +19,12 @@ using testing::OutputOf;
 using testing::RandomGraph;
 
 // A little local search.
-const PlannerOptions kUnhurried{/*recompute=*/true, /*move=*/true, /*work=*/50000};
+const PlannerOptions kSearched{/*recompute=*/true, /*move=*/true, /*work=*/50000};
 
 TEST(PlannerTest, LeavesAStepThatFitsAlone) {
   const MemGraph graph = Chain(10, 4096);
   const int64_t peak = Simulate(graph, Plan()).peak_bytes;
-  const PlannerResult result = PlanForLimit(graph, peak, kUnhurried);
+  const PlannerResult result = PlanForLimit(graph, peak, kSearched);
   EXPECT_TRUE(result.feasible);
   EXPECT_TRUE(result.plan.steps.empty());
   EXPECT_EQ(result.cost_us, 0);
@@ -35,7 +35,7 @@ TEST(PlannerTest, ChainOfFortyFitsAQuarterOfItsPeak) {
   const MemGraph graph = Chain(40, 4096);
   const int64_t peak = Simulate(graph, Plan()).peak_bytes;
   const int64_t limit = peak / 4;
-  const PlannerResult result = PlanForLimit(graph, limit, kUnhurried);
+  const PlannerResult result = PlanForLimit(graph, limit, kSearched);
   ASSERT_TRUE(result.feasible) << result.peak_bytes << " of " << limit;
   EXPECT_EQ(ValidatePlan(graph, result.plan), "");
   EXPECT_LE(Simulate(graph, result.plan).peak_bytes, limit);
@@ -55,7 +55,7 @@ TEST(PlannerTest, PrefersTheCheapestWayToFree) {
   AddOp(&graph, {peak}, 0);
   AddOp(&graph, {dear}, 0);
   AddOp(&graph, {cheap}, 0);
-  const PlannerResult result = PlanForLimit(graph, (5 << 20) + 64, kUnhurried);
+  const PlannerResult result = PlanForLimit(graph, (5 << 20) + 64, kSearched);
   ASSERT_TRUE(result.feasible);
   ASSERT_EQ(result.plan.steps.size(), 1u);
   EXPECT_EQ(result.plan.steps[0].op, graph.buffers[cheap].producer);
@@ -66,7 +66,7 @@ TEST(PlannerTest, OneOpAtATimeFreesNothingWhereItsInputDiesToo) {
   // A long elementwise chain whose links are read again in reverse: only closures of several ops help.
   const MemGraph graph = Chain(30, 1 << 16);
   const int64_t peak = Simulate(graph, Plan()).peak_bytes;
-  const PlannerResult result = PlanForLimit(graph, peak / 2, kUnhurried);
+  const PlannerResult result = PlanForLimit(graph, peak / 2, kSearched);
   ASSERT_TRUE(result.feasible);
   bool closure = false;
   for (size_t i = 1; i < result.plan.steps.size(); ++i) {
@@ -83,12 +83,12 @@ TEST(PlannerTest, WhatIsNotReadBeforeItIsMadeAgainIsMovedAtNoCost) {
   const BufferId large = OutputOf(graph, AddOp(&graph, {input}, 1 << 22, 1));
   AddOp(&graph, {large}, 0);
   AddOp(&graph, {early}, 0);
-  const PlannerResult result = PlanForLimit(graph, (1 << 22) + 64, kUnhurried);
+  const PlannerResult result = PlanForLimit(graph, (1 << 22) + 64, kSearched);
   ASSERT_TRUE(result.feasible);
   ASSERT_EQ(result.plan.steps.size(), 1u);
   EXPECT_TRUE(result.plan.steps[0].moves);
   EXPECT_EQ(result.cost_us, 0);
-  PlannerOptions in_place = kUnhurried;
+  PlannerOptions in_place = kSearched;
   in_place.move = false;
   EXPECT_EQ(PlanForLimit(graph, (1 << 22) + 64, in_place).cost_us, 50);
   // A reader before the place forbids it, and so does an op that waits for it...
@@ -110,7 +110,7 @@ TEST(PlannerTest, NeverRecomputesWhatMustNotBe) {
     op.keep_reason = "stateful";
   }
   const int64_t peak = Simulate(graph, Plan()).peak_bytes;
-  const PlannerResult result = PlanForLimit(graph, peak - 1, kUnhurried);
+  const PlannerResult result = PlanForLimit(graph, peak - 1, kSearched);
   EXPECT_FALSE(result.feasible);
   EXPECT_TRUE(result.plan.steps.empty());
   EXPECT_EQ(result.peak_bytes, peak);
@@ -127,10 +127,10 @@ TEST(PlannerTest, DoesNotReadAVariableAfterItWasOverwritten) {
   AddOp(&graph, {made}, 0);
   graph.buffers[weight].overwritten_by.push_back(writer);
   const int64_t limit = Simulate(graph, Plan()).peak_bytes - 4096;
-  EXPECT_FALSE(PlanForLimit(graph, limit, kUnhurried).feasible);
+  EXPECT_FALSE(PlanForLimit(graph, limit, kSearched).feasible);
   // Without the write the same budget is met.
   graph.buffers[weight].overwritten_by.clear();
-  EXPECT_TRUE(PlanForLimit(graph, limit, kUnhurried).feasible);
+  EXPECT_TRUE(PlanForLimit(graph, limit, kSearched).feasible);
 }
 
 TEST(PlannerTest, AddsNoReaderWhereNoneMayBeAdded) {
@@ -146,9 +146,9 @@ TEST(PlannerTest, AddsNoReaderWhereNoneMayBeAdded) {
   AddOp(&graph, {made}, 0);
   AddOp(&graph, {input}, 0);
   const int64_t limit = Simulate(graph, Plan()).peak_bytes - 65536;
-  EXPECT_TRUE(PlanForLimit(graph, limit, kUnhurried).feasible);
+  EXPECT_TRUE(PlanForLimit(graph, limit, kSearched).feasible);
   graph.buffers[input].no_more_readers = true;
-  EXPECT_FALSE(PlanForLimit(graph, limit, kUnhurried).feasible);
+  EXPECT_FALSE(PlanForLimit(graph, limit, kSearched).feasible);
 }
 
 TEST(PlannerTest, WithoutRecomputationThereIsNoPlan) {
@@ -165,13 +165,13 @@ TEST(PlannerTest, EveryPlanIsValidUnderItsLimitAndTheSameTwice) {
     const int64_t peak = Simulate(graph, Plan()).peak_bytes;
     for (const double share : {0.9, 0.7, 0.5, 0.3}) {
       const int64_t limit = static_cast<int64_t>(share * static_cast<double>(peak));
-      const PlannerResult result = PlanForLimit(graph, limit, kUnhurried);
+      const PlannerResult result = PlanForLimit(graph, limit, kSearched);
       EXPECT_EQ(ValidatePlan(graph, result.plan), "") << "seed " << seed;
       const int64_t simulated = Simulate(graph, result.plan).peak_bytes;
       EXPECT_EQ(simulated, result.peak_bytes) << "seed " << seed;
       EXPECT_EQ(result.feasible, simulated <= limit) << "seed " << seed;
       EXPECT_GE(simulated, LowerBoundBytes(graph)) << "seed " << seed;
-      const PlannerResult again = PlanForLimit(graph, limit, kUnhurried);
+      const PlannerResult again = PlanForLimit(graph, limit, kSearched);
       ASSERT_EQ(again.plan.steps.size(), result.plan.steps.size()) << "seed " << seed;
       for (size_t i = 0; i < again.plan.steps.size(); ++i) {
         EXPECT_EQ(again.plan.steps[i].op, result.plan.steps[i].op);
@@ -241,10 +241,10 @@ TEST(PlannerTest, TheBestPlanSoFarIsTheResultWhereWorkIsUsedUp) {
 TEST(PlannerTest, TheLeastPeakIsFeasibleAsABudget) {
   for (uint64_t seed = 1; seed <= 20; ++seed) {
     const MemGraph graph = RandomGraph(seed, 30);
-    const PlannerResult least = PlanForLeastPeak(graph, kUnhurried);
+    const PlannerResult least = PlanForLeastPeak(graph, kSearched);
     EXPECT_LE(least.peak_bytes, Simulate(graph, Plan()).peak_bytes);
     EXPECT_EQ(Simulate(graph, least.plan).peak_bytes, least.peak_bytes);
-    EXPECT_TRUE(PlanForLimit(graph, least.peak_bytes, kUnhurried).feasible) << "seed " << seed;
+    EXPECT_TRUE(PlanForLimit(graph, least.peak_bytes, kSearched).feasible) << "seed " << seed;
   }
 }
 
@@ -253,8 +253,8 @@ TEST(PlannerTest, SwapsWhatCannotBeRecomputed) {
   for (MemOp& op : graph.ops) op.recomputable = false;
   for (MemBuffer& buffer : graph.buffers) buffer.evictable = false;
   const int64_t peak = Simulate(graph, Plan()).peak_bytes;
-  EXPECT_FALSE(PlanForLimit(graph, peak / 2, kUnhurried).feasible);
-  PlannerOptions options = kUnhurried;
+  EXPECT_FALSE(PlanForLimit(graph, peak / 2, kSearched).feasible);
+  PlannerOptions options = kSearched;
   options.link = Link(4096, false);  // a buffer in a microsecond
   const PlannerResult result = PlanForLimit(graph, peak / 2, options);
   ASSERT_TRUE(result.feasible) << result.peak_bytes << " of " << peak / 2;
@@ -267,11 +267,11 @@ TEST(PlannerTest, SwapsWhatCannotBeRecomputed) {
 
 TEST(PlannerTest, ASlowLinkIsLeftAlone) {
   const MemGraph graph = Chain(20, 4096, 10, 20);
-  PlannerOptions options = kUnhurried;
+  PlannerOptions options = kSearched;
   options.link = Link(1, true);  // four milliseconds a buffer, in a step of less than one
   const int64_t limit = Simulate(graph, Plan()).peak_bytes / 2;
   const PlannerResult with = PlanForLimit(graph, limit, options);
-  const PlannerResult without = PlanForLimit(graph, limit, kUnhurried);
+  const PlannerResult without = PlanForLimit(graph, limit, kSearched);
   ASSERT_TRUE(with.feasible && without.feasible);
   EXPECT_TRUE(with.plan.swap_outs.empty());
   EXPECT_EQ(with.cost_us, without.cost_us);
@@ -284,7 +284,7 @@ TEST(PlannerTest, TheMixIsNoWorseThanSwappingOrRecomputingAlone) {
     const MemGraph graph = RandomGraph(seed, 30);
     const int64_t peak = Simulate(graph, Plan()).peak_bytes;
     const int64_t limit = graph.ResidentBytes() + (peak - graph.ResidentBytes()) * 6 / 10;
-    PlannerOptions mix = kUnhurried;
+    PlannerOptions mix = kSearched;
     mix.work *= 7;  // of which each way alone has its share
     mix.link = Link(50 << (seed % 8), seed % 2 == 0);
     PlannerOptions swap = mix;
@@ -292,7 +292,7 @@ TEST(PlannerTest, TheMixIsNoWorseThanSwappingOrRecomputingAlone) {
     const PlannerResult both = PlanForLimit(graph, limit, mix);
     EXPECT_EQ(ValidatePlan(graph, both.plan), "") << seed;
     EXPECT_EQ(Simulate(graph, both.plan).peak_bytes, both.peak_bytes) << seed;
-    const PlannerResult alone[] = {PlanForLimit(graph, limit, swap), PlanForLimit(graph, limit, kUnhurried)};
+    const PlannerResult alone[] = {PlanForLimit(graph, limit, swap), PlanForLimit(graph, limit, kSearched)};
     bool beats = true;
     for (const PlannerResult& one : alone) {
       if (!one.feasible) continue;
@@ -310,7 +310,7 @@ TEST(PlannerTest, TheMixIsNoWorseThanSwappingOrRecomputingAlone) {
 TEST(PlannerTest, RulesOfSwappingAreKept) {
   MemGraph graph = Chain(20, 4096, 10, 20);
   const int64_t limit = Simulate(graph, Plan()).peak_bytes * 6 / 10;
-  PlannerOptions options = kUnhurried;
+  PlannerOptions options = kSearched;
   options.recompute = false;
   options.link = Link(4096, false);
   options.swap_rules.most_tensors = 3;
@@ -353,7 +353,7 @@ TEST(PlannerTest, RulesOfSwappingAreKept) {
 TEST(PlannerTest, WhatIsStoredCountsInWholePages) {
   const MemGraph graph = Chain(20, 4097, 10, 20);
   const int64_t limit = Simulate(graph, Plan()).peak_bytes * 6 / 10;
-  PlannerOptions options = kUnhurried;
+  PlannerOptions options = kSearched;
   options.recompute = false;
   options.link = Link(4096, false);
   options.link.capacity_bytes = 5 * 8192 - 1;

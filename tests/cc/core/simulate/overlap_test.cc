@@ -20,7 +20,7 @@ std::vector<RunEvent> OneByOne(const MemGraph& graph) {
 }
 
 // Op `id` reads `inputs` and makes one buffer of so many bytes.
-void AddOp(MemGraph* graph, const std::vector<BufferId>& inputs, int64_t bytes) {
+void AddReader(MemGraph* graph, const std::vector<BufferId>& inputs, int64_t bytes) {
   MemOp op;
   op.name = "op" + std::to_string(graph->ops.size());
   op.inputs = inputs;
@@ -49,9 +49,9 @@ TEST(OverlapTest, OneByOneIsWhatLivenessComputes) {
 
 TEST(OverlapTest, WhatRunsSideBySideIsHeldAtOnce) {
   MemGraph graph;
-  AddOp(&graph, {}, 10);
-  AddOp(&graph, {0}, 100);  // read by nobody: gone when it ends
-  AddOp(&graph, {0}, 100);
+  AddReader(&graph, {}, 10);
+  AddReader(&graph, {0}, 100);  // read by nobody: gone when it ends
+  AddReader(&graph, {0}, 100);
   EXPECT_EQ(SimulateRun(graph, OneByOne(graph), {}).peak_bytes, 110);
   EXPECT_EQ(SimulateRun(graph, {{0, false}, {0, true}, {1, false}, {2, false}, {1, true}, {2, true}}, {}).peak_bytes,
             210);
@@ -60,10 +60,10 @@ TEST(OverlapTest, WhatRunsSideBySideIsHeldAtOnce) {
 TEST(OverlapTest, WhatIsNotTakenHoldsNothing) {
   // Two branches of 100 and 50 bytes, side by side, and what merges them.
   MemGraph graph;
-  AddOp(&graph, {}, 10);
-  AddOp(&graph, {0}, 100);
-  AddOp(&graph, {0}, 50);
-  AddOp(&graph, {1, 2}, 1);
+  AddReader(&graph, {}, 10);
+  AddReader(&graph, {0}, 100);
+  AddReader(&graph, {0}, 50);
+  AddReader(&graph, {1, 2}, 1);
   const std::vector<RunEvent> run = {{0, false}, {0, true}, {1, false}, {2, false},
                                      {2, true},  {1, true}, {3, false}, {3, true}};
   EXPECT_EQ(SimulateRun(graph, run, {}).peak_bytes, 160);
@@ -77,9 +77,9 @@ TEST(OverlapTest, WhatIsNotTakenHoldsNothing) {
 
 TEST(OverlapTest, AnInputThatAnotherOpIsStillReadingIsNotTakenOver) {
   MemGraph graph;
-  AddOp(&graph, {}, 100);
-  AddOp(&graph, {0}, 1);
-  AddOp(&graph, {0}, 100);
+  AddReader(&graph, {}, 100);
+  AddReader(&graph, {0}, 1);
+  AddReader(&graph, {0}, 100);
   graph.ops[2].forwardable = {0};
   EXPECT_EQ(SimulateRun(graph, OneByOne(graph), {}).peak_bytes, 101);
   EXPECT_EQ(SimulateRun(graph, {{0, false}, {0, true}, {1, false}, {2, false}, {1, true}, {2, true}}, {}).peak_bytes,
@@ -116,7 +116,7 @@ TEST_F(VariableTest, AnUpdateBeforeAReaderHasEndedCopies) {
 
 TEST_F(VariableTest, TheOldContentsGoWithTheirLastReader) {
   // Another op, of 1500 bytes, after the reader: 1000 + 1500, no more.
-  AddOp(&graph_, {}, 1500);
+  AddReader(&graph_, {}, 1500);
   EXPECT_EQ(Peak({{0, false}, {0, true}, {2, false}, {2, true}, {1, false}, {1, true}, {3, false}, {3, true}}), 2500);
   EXPECT_EQ(Peak({{0, false}, {0, true}, {2, false}, {2, true}, {1, false}, {3, false}, {3, true}, {1, true}}), 3500);
 }

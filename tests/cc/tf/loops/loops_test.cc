@@ -213,7 +213,7 @@ TEST_F(LoopsTest, SumsOfTwoDependOnNobody) {
 class LoopFaults : public LoopsTest, public ::testing::WithParamInterface<int> {};
 
 // Each of these makes another computation of the graph, and is noticed.
-const std::vector<Fault>& Faults() {
+const std::vector<Fault>& CutFaults() {
   static const auto* const faults = new std::vector<Fault>{
       {"another op", [](GraphDef* g) { Node(g, CopyOf(*g, "squashed"))->set_op("Sigmoid"); }},
       {"another input", [](GraphDef* g) { Node(g, CopyOf(*g, "squashed"))->set_input(0, "y_pop:1"); }},
@@ -244,14 +244,14 @@ const std::vector<Fault>& Faults() {
 }
 
 TEST_P(LoopFaults, AreNoticed) {
-  const Fault& fault = Faults()[GetParam()];
+  const Fault& fault = CutFaults()[GetParam()];
   GraphDef graph = Recomputed();
   ASSERT_TRUE(Check(graph).ok()) << Check(graph);
   fault.make(&graph);
   EXPECT_FALSE(Check(graph).ok()) << fault.name;
 }
 
-INSTANTIATE_TEST_SUITE_P(All, LoopFaults, ::testing::Range(0, static_cast<int>(Faults().size())));
+INSTANTIATE_TEST_SUITE_P(All, LoopFaults, ::testing::Range(0, static_cast<int>(CutFaults().size())));
 
 }  // namespace
 }  // namespace lms

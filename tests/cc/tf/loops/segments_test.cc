@@ -146,7 +146,7 @@ std::string Index(const GraphDef& graph) {
 std::string Start(const GraphDef& graph) { return CopyOf(graph, "y_enter", "TensorListGetItem"); }
 
 // Each of these makes another computation of the graph, and is noticed.
-const std::vector<Fault>& Faults() {
+const std::vector<Fault>& SegmentFaultList() {
   static const auto* const faults = new std::vector<Fault>{
       {"another op", [](GraphDef* g) { Node(g, CopyOf(*g, "squashed"))->set_op("Sigmoid"); }},
       {"another input",
@@ -227,14 +227,14 @@ const std::vector<Fault>& Faults() {
 class SegmentFaults : public SegmentsTest, public ::testing::WithParamInterface<int> {};
 
 TEST_P(SegmentFaults, AreNoticed) {
-  const Fault& fault = Faults()[GetParam()];
+  const Fault& fault = SegmentFaultList()[GetParam()];
   GraphDef graph = Recomputed();
   ASSERT_TRUE(Check(graph).ok()) << Check(graph);
   fault.make(&graph);
   EXPECT_FALSE(Check(graph).ok()) << fault.name;
 }
 
-INSTANTIATE_TEST_SUITE_P(All, SegmentFaults, ::testing::Range(0, static_cast<int>(Faults().size())));
+INSTANTIATE_TEST_SUITE_P(All, SegmentFaults, ::testing::Range(0, static_cast<int>(SegmentFaultList().size())));
 
 }  // namespace
 }  // namespace lms

@@ -97,9 +97,9 @@ GraphBuilder TwoCalls(const std::string& function) {
   return b;
 }
 
-class Sized {
+class SizedCalls {
  public:
-  explicit Sized(tensorflow::grappler::GrapplerItem item)
+  explicit SizedCalls(tensorflow::grappler::GrapplerItem item)
       : item_(std::move(item)), dimensions_(item_, WithSizes()), sizes_(&dimensions_) {
     const std::string before = item_.graph.DebugString();
     EXPECT_TRUE(sizes_.Infer().ok());
@@ -126,7 +126,7 @@ class Sized {
 
 TEST(CallBodies, WhatACallThatReadsAVariableReturnsIsKnownAndSoIsAllThatFollows) {
   for (const char* function : {"product", "outer"}) {
-    const Sized sized(TwoCalls(function).item());
+    const SizedCalls sized(TwoCalls(function).item());
     for (const char* call : {"first", "second"}) {
       EXPECT_EQ(sized.Bytes(call, 0), testing::kTile) << function;
       EXPECT_EQ(sized.Bytes(call, 1), testing::kTile) << function;
@@ -143,13 +143,13 @@ TEST(CallBodies, OfAVariableThatTheGraphMakesAndWithAllSizesKnown) {
   Call(&b, "call", "product", {"w", "x"});
   b.Fetch("call");
   *b.item().graph.mutable_library()->add_function() = Product();
-  const Sized sized(b.item());
+  const SizedCalls sized(b.item());
   EXPECT_EQ(sized.Bytes("call"), testing::kTile / 2);
   EXPECT_EQ(sized.Bytes("call", 2), 64 * 32 * 4);
 }
 
 TEST(CallBodies, AFunctionThatCallsItselfAndOneThatIsNotThereAreLeftAlone) {
-  const Sized endless(TwoCalls("endless").item());
+  const SizedCalls endless(TwoCalls("endless").item());
   EXPECT_EQ(endless.Bytes("second"), -1);
   EXPECT_LT(endless.dimensions().item().graph.node_size(), 100);
   GraphBuilder b = TwoCalls("product");
@@ -183,7 +183,7 @@ TEST(CallBodies, ACompiledCallHasWorkspaceAndOneThatIsNotCompiledHasNone) {
            Bool("_XlaMustCompile", compiled)});
     b.Fetch("call");
     *b.item().graph.mutable_library()->add_function() = DepthwiseGradient();
-    const Sized sized(b.item());
+    const SizedCalls sized(b.item());
     EXPECT_EQ(sized.Bytes("call", 0), 4 * 5 * 5 * 768 * 4);
     EXPECT_EQ(sized.Bytes("call", 1), 7 * 7 * 768 * 4);
     EXPECT_EQ(sized.sizes().Of("call").workspace_bytes, compiled ? 231211008 : 0);

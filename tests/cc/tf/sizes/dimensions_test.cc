@@ -22,7 +22,7 @@ using testing::Type;
 using testing::Types;
 using Lines = std::vector<std::string>;
 
-testing::Attr Shapes(const std::string& name, const std::vector<Dims>& shapes) {
+testing::Attr ShapesAttr(const std::string& name, const std::vector<Dims>& shapes) {
   testing::Attr attr{name, {}};
   attr.second.mutable_list();
   for (const Dims& dims : shapes) *attr.second.mutable_list()->add_shape() = testing::Shape("", dims).second.shape();
@@ -31,7 +31,7 @@ testing::Attr Shapes(const std::string& name, const std::vector<Dims>& shapes) {
 
 void Arg(GraphBuilder* b, const std::string& name, int index, const Dims& dims, const std::string& user_name = "") {
   b->Add(name, "_Arg", {},
-         {Type("T", DT_FLOAT), Int("index", index), Shapes("_output_shapes", {dims}),
+         {Type("T", DT_FLOAT), Int("index", index), ShapesAttr("_output_shapes", {dims}),
           Text("_user_specified_name", user_name)});
 }
 
@@ -126,8 +126,8 @@ TEST(Dimensions, WhatIsMadeOfShapesIsFolded) {
 TEST(Dimensions, TheShapeOfAVariableIsKnown) {
   GraphBuilder b;
   const auto resource = Type("T", DT_RESOURCE);
-  b.Add("kernel", "_Arg", {}, {resource, Int("index", 0), Shapes("_handle_shapes", {{3, 5}})});
-  b.Add("open", "_Arg", {}, {resource, Int("index", 1), Shapes("_handle_shapes", {{-1, 5}})});
+  b.Add("kernel", "_Arg", {}, {resource, Int("index", 0), ShapesAttr("_handle_shapes", {{3, 5}})});
+  b.Add("open", "_Arg", {}, {resource, Int("index", 1), ShapesAttr("_handle_shapes", {{-1, 5}})});
   b.Add("in_loop", "Enter", {"kernel"}, {resource, Text("frame_name", "loop"), testing::Bool("is_constant", true)});
   b.Constant("zero", {});
   for (const std::string of : {"kernel", "open", "in_loop"}) {
@@ -187,7 +187,7 @@ TEST(Dimensions, AnEnsureShapeThatLeavesTheDimensionOpenDoesNoHarm) {
   Arg(&b, "x", 0, {-1, 4});
   b.Float("ensured", "EnsureShape", {"x"}, {testing::Shape("shape", {-1, 4})});
   tensorflow::NodeDef* tanh = b.Float("tanh", "Tanh", {"ensured"});
-  (*tanh->mutable_attr())["_output_shapes"] = Shapes("_output_shapes", {{-1, 4}}).second;
+  (*tanh->mutable_attr())["_output_shapes"] = ShapesAttr("_output_shapes", {{-1, 4}}).second;
   b.Fetch("tanh");
   EXPECT_EQ(Sized(b.item(), With("", "first call|0:0=9")).Bytes("tanh"), 9 * 4 * 4);
 }
@@ -197,7 +197,7 @@ void Iterator(GraphBuilder* b, const std::string& name, int index) {
 }
 
 std::vector<testing::Attr> Elements() {
-  return {Types("output_types", {DT_FLOAT, DT_INT32}), Shapes("output_shapes", {{-1, 8}, {-1}})};
+  return {Types("output_types", {DT_FLOAT, DT_INT32}), ShapesAttr("output_shapes", {{-1, 8}, {-1}})};
 }
 
 TEST(Dimensions, ElementsOfTwoIterators) {
@@ -244,7 +244,7 @@ TEST(Dimensions, AnOptionalThatIsNoElementIsLeftAlone) {
   Arg(&b, "x", 0, {6});
   b.Add("optional", "OptionalFromValue", {"x"}, {Types("Toutput_types", {DT_FLOAT})});
   b.Add("value", "OptionalGetValue", {"optional"},
-        {Types("output_types", {DT_FLOAT}), Shapes("output_shapes", {{-1}})});
+        {Types("output_types", {DT_FLOAT}), ShapesAttr("output_shapes", {{-1}})});
   b.Fetch("value");
   const Sized sized(b.item(), With("", ""));
   EXPECT_TRUE(sized.dimensions().lines().empty());

@@ -13,13 +13,13 @@ namespace lms {
 namespace {
 
 using testing::GraphBuilder;
-using Names = std::vector<std::pair<std::string, std::string>>;
+using Pairs = std::vector<std::pair<std::string, std::string>>;
 
 // Each as the node that waits and the one that it waits for.
-Names WaitsOf(const tensorflow::grappler::GrapplerItem& item) {
+Pairs WaitsOf(const tensorflow::grappler::GrapplerItem& item) {
   GraphIndex index;
   EXPECT_TRUE(index.Build(item).ok());
-  Names waits;
+  Pairs waits;
   for (const VariableWait& wait : FindVariableWaits(item.graph, index)) {
     waits.emplace_back(item.graph.node(wait.update).name(), item.graph.node(wait.reader).name());
   }
@@ -41,7 +41,7 @@ class Weights {
 
   GraphBuilder& builder() { return b_; }
 
-  Names Waits() { return WaitsOf(b_.item()); }
+  Pairs Waits() { return WaitsOf(b_.item()); }
 
  private:
   GraphBuilder b_;
@@ -51,21 +51,21 @@ TEST(VariableWaitsTest, AnUpdateWaitsForThoseWhoReadTheVariableThroughViewsToo) 
   Weights weights(128);
   weights.builder().Float("n3", "Exp", {"n2"});
   weights.builder().Fetch("n3");
-  EXPECT_EQ(weights.Waits(), (Names{{"update", "n2"}}));
+  EXPECT_EQ(weights.Waits(), (Pairs{{"update", "n2"}}));
 }
 
 TEST(VariableWaitsTest, UpdatesThatTheFunctionKeepsByNameWaitAndThoseThatAreFetchedDoNot) {
   Weights kept(128);
   kept.builder().item().keep_ops.push_back("update");
-  EXPECT_EQ(kept.Waits(), (Names{{"update", "n2"}}));
+  EXPECT_EQ(kept.Waits(), (Pairs{{"update", "n2"}}));
   Weights fetched(128);
   fetched.builder().Fetch("update");
-  EXPECT_EQ(fetched.Waits(), Names());
+  EXPECT_EQ(fetched.Waits(), Pairs());
 }
 
 TEST(VariableWaitsTest, SmallVariablesAreNotWorthAnEdge) {
   Weights weights(127);
-  EXPECT_EQ(weights.Waits(), Names());
+  EXPECT_EQ(weights.Waits(), Pairs());
 }
 
 TEST(VariableWaitsTest, WhatDependsOnTheUpdateIsNotWaitedFor) {
@@ -74,7 +74,7 @@ TEST(VariableWaitsTest, WhatDependsOnTheUpdateIsNotWaitedFor) {
   weights.builder().Fetch("late");
   weights.builder().Float("n3", "Neg", {"read"});
   weights.builder().Fetch("n3");
-  const Names waits = weights.Waits();
+  const Pairs waits = weights.Waits();
   for (const auto& [update, reader] : waits) EXPECT_NE(reader, "late");
 }
 
@@ -88,7 +88,7 @@ TEST(VariableWaitsTest, AnUpdateThatNeedsNothingOfTheStepWaitsForWhatTheNextOneN
       "update = AssignSubVariableOp(w, gradient, ^decay)");
   b.Add("end", "NoOp", {"^update"});
   b.Fetch("end");
-  EXPECT_EQ(WaitsOf(b.item()), (Names{{"decay", "gradient"}, {"product", "gradient"}}));
+  EXPECT_EQ(WaitsOf(b.item()), (Pairs{{"decay", "gradient"}, {"product", "gradient"}}));
 }
 
 // The decay is what one of two branches makes of the weight.
@@ -102,7 +102,7 @@ TEST(VariableWaitsTest, WhatEndsABranchIsNotMadeToWait) {
       "update = AssignSubVariableOp(w, gradient, ^decay)");
   b.Add("end", "NoOp", {"^update"});
   b.Fetch("end");
-  EXPECT_EQ(WaitsOf(b.item()), (Names{{"decay", "gradient"}, {"product", "gradient"}}));
+  EXPECT_EQ(WaitsOf(b.item()), (Pairs{{"decay", "gradient"}, {"product", "gradient"}}));
 }
 
 // The second update needs what depends on the first one: nothing can be put off until then.
@@ -113,7 +113,7 @@ TEST(VariableWaitsTest, AnUpdateDoesNotWaitForWhatDependsOnIt) {
       "gradient = Neg(read); second = AssignSubVariableOp(w, gradient, ^first)");
   b.Add("end", "NoOp", {"^second"});
   b.Fetch("end");
-  EXPECT_EQ(WaitsOf(b.item()), Names());
+  EXPECT_EQ(WaitsOf(b.item()), Pairs());
 }
 
 }  // namespace
