@@ -42,6 +42,7 @@ from lms._base.failure import fail_if_injected, shielded
 from lms._control import explain as _explain
 from lms._control import latest as _latest
 from lms._control import switch as _switch
+from lms._control import training as _training
 from lms._reports import tensorboard as _tensorboard
 from lms._reports.report import Report
 from lms._tf.keras import when_keras_2
@@ -311,47 +312,18 @@ def _latest_sequence() -> int:
 def _report_since(seen: int, before: int) -> Report | None:
     """The report on the training step: of those made since `seen`, else `before`, else any.
 
-    A function that was planned before is not planned again for another fit. What trains goes before
-    validation, which under a share ("60%") may be all that its own budget is too small for.
+    A function that was planned before is not planned again for another fit.
     """
     everything = _latest.reports()
-    trains = {}  # by function, where that is known
-    for report in everything:
-        known = _trains(report)
-        if known is not None:
-            trains[report.function] = known
-    may_train = [report for report in everything if trains.get(report.function, True)]
+    may_train = _training.that_may_train(everything)
     for among in (may_train, everything):
         new = [report for report in among if report.sequence > seen]
         same = [report for report in among if report.sequence == before]
         for reports in (new, same, among):
-            trained = [report for report in reports if trains.get(report.function)]
-            chosen = _step_to_show(trained) or _step_to_show(reports)
-            if chosen is not None:
+            chosen = _training.to_read(reports)
+            if chosen is not None and chosen.status != "skipped":
                 return chosen
     return None
-
-
-_trained: dict[int, bool] = {}  # by the report's number: reading details takes its time
-_MOST_KNOWN = 4096
-
-
-def _trains(report: Report) -> bool | None:
-    """Whether there is a backward pass in it; None where it has no details, or no longer."""
-    if report.sequence not in _trained and report.details is not None:
-        if len(_trained) >= _MOST_KNOWN:
-            _trained.clear()
-        backward = report.details["phases"].index("backward")
-        _trained[report.sequence] = backward in report.details["before"]["phase"]
-    return _trained.get(report.sequence)
-
-
-def _step_to_show(reports: list[Report]) -> Report | None:
-    needed = [item for item in reports if item.status in ("rewritten", "infeasible", "failed")]
-    if needed:
-        return needed[-1]
-    fits = [item for item in reports if item.status == "fits"]
-    return max(fits, key=lambda item: item.peak_before_bytes, default=None)
 
 
 def _write_report(report: Report, path: pathlib.Path) -> None:

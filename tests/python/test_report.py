@@ -145,6 +145,25 @@ def test_report_chooses_what_needed_lms_then_what_is_largest(monkeypatch):
     assert lms.report() is None
 
 
+def test_what_trains_goes_before_what_does_not(monkeypatch):
+    phases = {"phases": ["forward", "backward"]}
+    of_step = {
+        0: {**phases, "before": {"phase": [0, 1, 1]}},
+        1: {**phases, "before": {"phase": [0, 0]}},
+    }
+    raw = [
+        {**RAW, "function": name, "status": status, "sequence": 10**9 + i}
+        for i, (name, status) in enumerate([("train", "rewritten"), ("validate", "infeasible")])
+    ]
+    monkeypatch.setattr(
+        lms.Report, "details", property(lambda self: of_step[self.sequence - 10**9])
+    )
+    monkeypatch.setattr(_native, "reports", lambda: raw)
+    assert lms.report().function == "train"
+    monkeypatch.setattr(_native, "reports", lambda: raw[1:])
+    assert lms.report().function == "validate"
+
+
 def test_reports_are_cleared():
     lms.enable("min")
     make_step(layers=1)[0]()

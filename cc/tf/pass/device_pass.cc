@@ -38,7 +38,7 @@ bool FailStrictly(const DeviceContext& context, const ReadStep& read, const std:
   if (!context.options.strict) return false;
   FailIfInjected("strict");
   *output = context.item.graph;
-  FailStep(read.index, device, "lms (strict): " + report.reason, output);
+  FailStep(read.index, device, "lms (strict): " + report.reason + "; print(lms.explain()) says what to do", output);
   return true;
 }
 

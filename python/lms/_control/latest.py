@@ -10,6 +10,7 @@ from pathlib import Path
 
 from lms import _native
 from lms._base.failure import shielded
+from lms._control import training as _training
 from lms._reports.report import Report, from_native
 from lms._reports.workers import WorkerReports, read_reports, write_reports
 from lms._tf import variables as _variables
@@ -29,9 +30,9 @@ def reports() -> list[Report]:
 def report() -> Report | None:
     """The report to read first; None where there is none, and the log says why, if that is known.
 
-    The latest about a function that needed lms ("rewritten", "infeasible", "failed"); where
-    none did, the one about the function with the largest predicted peak, which is the training
-    step in most programs. `reports()` has all of them.
+    The latest about a training step that needed lms ("rewritten", "infeasible", "failed"); where
+    none did, the one with the largest predicted peak. Validation and the like come after what
+    trains. `reports()` has all of them.
     """
     found = report_to_read()
     if found is None:
@@ -67,13 +68,7 @@ def _reports_of_step() -> list[Report]:
 
 def report_to_read() -> Report | None:
     """The same, and nothing is logged."""
-    latest = reports()
-    needed = [item for item in latest if item.status in ("rewritten", "infeasible", "failed")]
-    if needed:
-        return needed[-1]
-    return max(
-        latest, key=lambda item: (item.status == "fits", item.peak_before_bytes), default=None
-    )
+    return _training.to_read(reports())
 
 
 def _say_why_there_is_none() -> None:

@@ -140,6 +140,8 @@ def _layer_table(details: Mapping[str, Any]) -> Any:
 
     rewritten = details["after"] is not None
     result = table.Table(title="largest layers at the peak", box=box.SIMPLE)
+    if rewritten:
+        result.caption = "the two peaks are at different places of the step"
     result.add_column("stock" if rewritten else "bytes", justify="right")
     if rewritten:
         result.add_column("with lms", justify="right")
