@@ -24,26 +24,36 @@
 namespace lms {
 
 struct Collectives {
-  std::vector<std::vector<int>> instances;  // nodes, one for each device (of this process)
-  std::string problem;                      // why the parts cannot be told apart; there are no instances then
+  // Nodes, one for each device (of this process). An instance stands after all that the graph has before it.
+  std::vector<std::vector<int>> instances;
+  // Per instance: of each chain whose parts may run together with it, the last instance before it, as an index of the
+  // above, rising. With the chains they tell the order of each two that may run together.
+  std::vector<std::vector<int>> last_before;
+  std::string problem;  // why the parts cannot be told apart; there are no instances then
 };
 
-// A part, and the one before it on its device.
+// A part, and one before it on its device.
 struct CollectiveWait {
   int node;
   int waits_for;
 };
 
-// Live ones of a kind that has keys as inputs. Linear in the graph for each device that has any.
+// Live ones of a kind that has keys as inputs. Linear in the graph for each device, and each branch of it, that has
+// any.
 Collectives FindCollectives(const tensorflow::GraphDef& graph, const GraphIndex& index);
 
 // Is it of such a kind?
 bool IsCollective(const std::string& op_type);
 
 // What keeps the parts of each device in their order whatever becomes of the nodes between two of them: their order may
-// rest on a control edge to a node that a copy takes the place of. Of two that always run together. Other processes
-// count on that order: with it none of them can wait for ever, whatever plans they have (docs/distributed.md).
+// rest on a control edge to a node that a copy takes the place of. For a part in a branch also what comes before it
+// outside. What comes after a branch waits for the Merge, with whose edges no rewrite meddles. Other processes count on
+// that order: with it none of them can wait for ever, whatever plans they have (docs/distributed.md).
 std::vector<CollectiveWait> CollectiveWaits(const Collectives& collectives, const GraphIndex& index);
+
+// Do both have the same instances, and each two that may run together in the same order? Of one graph before and after
+// a rewrite: nodes stand where they stood.
+bool SameOrder(const Collectives& a, const Collectives& b);
 
 // Lets all parts of an instance wait for whatever one of them waits for, and who waits for one for all. `op_of_node`:
 // kNone for nodes that are no op.
