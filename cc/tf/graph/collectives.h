@@ -5,6 +5,10 @@
 // parts belong together are known to the run alone; but the parts of one device run in one order, the same on all
 // devices, as the runtime itself demands. So the first of each device belong together, and so on.
 //
+// Parts in branches that exclude each other (sparse gradients are gathered with padding in one branch and without in
+// the other) need no order between them: at most one of the two runs. Each other two of a device have one. Those of one
+// region are a chain, as they run together; so how many of each chain come before a part says all about its order.
+//
 // An order of the whole graph in which each part comes after all that any part of its instance depends on, and before
 // all that depends on any of them (AddBarriers), can be enforced by edges between nodes of one device: with the edges
 // of the graph and the hidden ones they close no cycle. On a way of such edges out of one part and into another one,
@@ -38,8 +42,7 @@ struct CollectiveWait {
   int waits_for;
 };
 
-// Live ones of a kind that has keys as inputs. Linear in the graph for each device, and each branch of it, that has
-// any.
+// Live ones of a kind that has keys as inputs. Linear in the graph for each device and region that has any.
 Collectives FindCollectives(const tensorflow::GraphDef& graph, const GraphIndex& index);
 
 // Is it of such a kind?
