@@ -47,11 +47,17 @@ class Model:
             self.start += [
                 (rng.standard_normal(shape) / shape[0] ** 0.5).astype("float32") for shape in shapes
             ]
+        # What is looked up has a sparse gradient, which TensorFlow gathers in one of two branches.
+        self.words = chosen.choice((0, 0, 50))
+        if self.words:
+            self.start.append(rng.standard_normal((self.words, self.width)).astype("float32"))
         with strategy.scope():
             self.weights = [tf.Variable(value) for value in self.start]
 
     def forward(self, y: Any) -> Any:
         weights = iter(self.weights)
+        if self.words:
+            y = y + tf.gather(self.weights[-1], tf.range(tf.shape(y)[0]) % self.words)
         for kind in self.layers:
             weight = next(weights)
             if kind == "dense":
@@ -94,7 +100,10 @@ class Model:
             else:
                 slopes = context.all_reduce(self.reduce, slopes, how)
             for weight, slope in zip(self.weights, slopes):
-                weight.assign_sub(0.05 * slope)
+                if isinstance(slope, tf.IndexedSlices):
+                    weight.scatter_sub(tf.IndexedSlices(0.05 * slope.values, slope.indices))
+                else:
+                    weight.assign_sub(0.05 * slope)
             return loss
 
         @tf.function
@@ -125,7 +134,9 @@ def options_of(chosen: random.Random) -> dict[str, Any] | None:
 def trained(seed: int, rank: int, strategy: Any) -> dict[str, Any]:
     model = Model(random.Random(seed), strategy)
     own = random.Random(f"{seed} on worker {rank}")
-    x = tf.constant(np.random.default_rng(2 * seed + rank).normal(size=(model.rows, model.width)))
+    # With other numbers of rows, sparse gradients are padded.
+    rows = model.rows - rank * own.choice((0, 16))
+    x = tf.constant(np.random.default_rng(2 * seed + rank).normal(size=(rows, model.width)))
     x = tf.cast(x, tf.float32)
     step = model.step(strategy)
     ends = []

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <deque>
 #include <iterator>
+#include <limits>
 #include <set>
 #include <string_view>
 #include <utility>
@@ -249,6 +250,23 @@ bool GraphIndex::Implies(int b, int a) const {
   const std::set<Condition>& more = regions_[b].conditions;
   const std::set<Condition>& fewer = regions_[a].conditions;
   return std::includes(more.begin(), more.end(), fewer.begin(), fewer.end());
+}
+
+bool GraphIndex::Exclusive(int a, int b) const {
+  if (a < 0 || b < 0 || a == b) return false;
+  const auto around = [this](int region, int frame) {
+    return regions_[region].frame == frame || Within(regions_[region].frame, frame);
+  };
+  const std::set<Condition>& others = regions_[b].conditions;
+  for (const Condition& condition : regions_[a].conditions) {
+    const int frame = nodes_[condition.node].frame;
+    if (condition.port < 0 || frame < 0 || frames_[frame].loop_cond == condition.node) continue;
+    const auto same = others.lower_bound({condition.node, condition.port, std::numeric_limits<int>::min()});
+    if (same == others.end() || same->node != condition.node || same->port != condition.port) continue;
+    // A region with both outcomes never runs.
+    if (same->outcome != condition.outcome && around(a, frame) && around(b, frame)) return true;
+  }
+  return false;
 }
 
 bool GraphIndex::SamePlace(int node, const GraphIndex& other, int other_node) const {

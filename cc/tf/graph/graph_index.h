@@ -102,6 +102,9 @@ class GraphIndex {
   // Wherever and whenever a node of region `b` runs, do those of `a` run too, in the same iteration? Then one of `b`
   // may wait for one of `a`.
   bool Implies(int b, int a) const;
+  // Do nodes of the two never both run, in one iteration of all loops that both are in? They are where a predicate that
+  // is decided once in such an iteration has different outcomes.
+  bool Exclusive(int a, int b) const;
   // Is the node of the other graph in the same loop and branch as this graph's? Nodes that both graphs have must have
   // the same numbers.
   bool SamePlace(int node, const GraphIndex& other, int other_node) const;

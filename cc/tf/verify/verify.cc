@@ -242,15 +242,16 @@ absl::Status CheckFusions(const GraphDef& before, const GraphIndex& old_index, c
   return absl::OkStatus();
 }
 
-// Each device still runs its collective operations one after the other, in the order in which it ran them before: other
-// processes, of whose graphs nothing is known here, count on that.
+// Each device still runs its collective operations one after the other, in the order in which it ran them before, and
+// those of branches that exclude each other in the same place: other processes, of whose graphs nothing is known here,
+// count on that.
 absl::Status CheckCollectives(const GraphDef& before, const GraphIndex& old_index, const GraphDef& after,
                               const GraphIndex& new_index) {
   const Collectives was = FindCollectives(before, old_index);
   if (was.instances.empty()) return absl::OkStatus();
   const Collectives is = FindCollectives(after, new_index);
   // Nodes stand where they stood.
-  if (is.problem.empty() && is.instances == was.instances) return absl::OkStatus();
+  if (SameOrder(was, is)) return absl::OkStatus();
   return absl::InternalError("collective operations are no longer in the order that they were in" +
                              (is.problem.empty() ? "" : ": " + is.problem));
 }

@@ -47,6 +47,39 @@ inline tensorflow::grappler::GrapplerItem TrainReplicas(int layers, int replicas
   return b.item();
 }
 
+// With one replica, and a gradient gathered from other workers as TensorFlow does with sparse ones, after
+// reduce_<layers-1> and before the next: lengths, and by a predicate made of these gather_1 and gather_2 in one branch,
+// padded_1 and padded_2 in the other. `executed` waits for both branches.
+inline tensorflow::grappler::GrapplerItem TrainWithGathers(int layers) {
+  GraphBuilder b;
+  b.item() = TrainReplicas(layers, 1);
+  const std::string gradient = "weight_grad_" + std::to_string(layers - 1);
+  const std::string last = "reduce_" + std::to_string(layers - 1);
+  const auto gather = [&b](const std::string& name, const std::string& input, const std::string& control) {
+    b.Float(name, "CollectiveGatherV2", {input, "size", "size", "size"}, {Int("Nordering_token", 0)});
+    if (!control.empty()) b.item().graph.mutable_node()->rbegin()->add_input("^" + control);
+  };
+  gather("lengths", gradient, last);
+  b.ShapeConstant("all_axes", {0, 1});
+  b.Float("length", "Sum", {"lengths", "all_axes"}, {Type("Tidx", tensorflow::DT_INT32)});
+  b.Float("same", "Equal", {"length", "length"});
+  b.Float("switch", "Switch", {gradient, "same"});
+  gather("gather_1", "switch:1", "");
+  gather("gather_2", "switch:1", "gather_1");
+  b.Float("padded", "Neg", {"switch"});
+  gather("padded_1", "padded", "");
+  gather("padded_2", "padded", "padded_1");
+  b.Float("not_same", "Identity", {"switch"});
+  b.Float("is_same", "Identity", {"switch:1"});
+  b.Float("executed", "Merge", {"not_same", "is_same", "^padded_2", "^gather_2"}, {Int("N", 2)});
+  b.Float("values", "Merge", {"padded_1", "gather_1"}, {Int("N", 2)});
+  b.Fetch("values");
+  for (tensorflow::NodeDef& node : *b.item().graph.mutable_node()) {
+    if (node.name() == "reduce_" + std::to_string(layers - 2)) node.add_input("^executed");
+  }
+  return b.item();
+}
+
 }  // namespace lms::testing
 
 #endif  // LMS_TESTS_CC_TF_REPLICAS_H_

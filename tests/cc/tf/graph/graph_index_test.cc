@@ -300,6 +300,42 @@ TEST(GraphIndex, RegionsAreLoopBodiesAndBranches) {
   EXPECT_FALSE(index.index.Within(0, index["body"].frame));
 }
 
+TEST(GraphIndex, BranchesOfOnePredicateExcludeEachOther) {
+  GraphBuilder b;
+  b.Parse("x[4]; p = Placeholder; q = Placeholder; same_p = Identity(p)");
+  AddCond(&b, "first_", "x", "p");
+  AddCond(&b, "second_", "first_merge", "same_p");
+  AddCond(&b, "other_", "second_merge", "q");
+  AddCond(&b, "inner_", "first_switch:1", "q");
+  b.Parse("none = Placeholder");
+  const Index index(b.item());
+  const auto exclusive = [&](const char* x, const char* y) {
+    const bool result = index.index.Exclusive(index[x].region, index[y].region);
+    EXPECT_EQ(result, index.index.Exclusive(index[y].region, index[x].region)) << x << " " << y;
+    return result;
+  };
+  EXPECT_TRUE(exclusive("first_yes", "first_no"));
+  EXPECT_TRUE(exclusive("first_yes", "second_no"));
+  EXPECT_TRUE(exclusive("inner_yes", "first_no"));
+  EXPECT_TRUE(exclusive("inner_yes", "second_no"));
+  EXPECT_FALSE(exclusive("first_yes", "first_yes"));
+  EXPECT_FALSE(exclusive("first_yes", "second_yes"));
+  EXPECT_FALSE(exclusive("first_yes", "other_no"));
+  EXPECT_FALSE(exclusive("first_yes", "first_merge"));
+  EXPECT_FALSE(exclusive("first_yes", "inner_no"));
+  EXPECT_FALSE(exclusive("x", "none"));
+}
+
+TEST(GraphIndex, ThatALoopGoesOnExcludesNothing) {
+  GraphBuilder b;
+  b.Parse("x[4]; p = Placeholder");
+  AddWhile(&b, "", "x", "p");
+  b.Fetch("exit");
+  const Index index(b.item());
+  EXPECT_FALSE(index.index.Exclusive(index["body"].region, index["merge"].region));
+  EXPECT_FALSE(index.index.Exclusive(index["body"].region, index["exit"].region));
+}
+
 TEST(GraphIndex, AMergeThatWaitsForABranchRunsAllTheSame) {
   GraphBuilder b;
   b.Parse(

@@ -76,28 +76,27 @@ std::vector<std::vector<std::string>> OrderOf(const GrapplerItem& item) {
 }
 
 // Runs the graphs of all workers beside each other, each op as soon as it may. A collective operation ends when its
-// part has begun on all devices of all workers. Returns the ops that never end.
-std::set<std::string> NeverEnding(const std::vector<GrapplerItem>& workers) {
+// part has begun on all devices of all workers. `outcomes`: of all predicates, on each worker; what is on the other
+// side is dead, and ends without having begun. Returns the ops that never end.
+std::set<std::string> NeverEnding(const std::vector<GrapplerItem>& workers, const std::vector<int>& outcomes = {}) {
   struct Worker {
     GraphIndex index;
-    std::map<int, int> instance_of;  // of a node that is a part of one
     std::set<int> begun;
     std::set<int> ended;
+    std::set<int> dead;
   };
   std::vector<Worker> states(workers.size());
-  std::map<int, size_t> parts;  // of each instance, on all workers
-  std::map<int, size_t> begun;
+  // The keys of instances are handed out as the step is traced: in the order of the graph as it came, by name.
+  const auto instance_of = [](const NodeDef& node) {
+    return node.name().rfind("replica_1/", 0) == 0 ? node.name().substr(10) : node.name();
+  };
+  std::map<std::string, size_t> parts;  // of each instance, on all workers
+  std::map<std::string, size_t> begun;
   for (size_t w = 0; w < workers.size(); ++w) {
     EXPECT_TRUE(states[w].index.Build(workers[w]).ok());
-    // The keys of instances are handed out as the step is traced: in the order of the graph as it came, by name.
-    std::map<std::string, int> number;
-    for (int i = 0; i < kLayers; ++i) number["reduce_" + std::to_string(i)] = i;
     for (int i = 0; i < states[w].index.size(); ++i) {
       const NodeDef& node = workers[w].graph.node(i);
-      if (!states[w].index[i].live || !IsCollective(node.op())) continue;
-      const int instance = number.at(node.name().substr(node.name().find("reduce_")));
-      states[w].instance_of[i] = instance;
-      ++parts[instance];
+      if (states[w].index[i].live && IsCollective(node.op())) ++parts[instance_of(node)];
     }
   }
   for (bool more = true; more;) {
@@ -105,18 +104,32 @@ std::set<std::string> NeverEnding(const std::vector<GrapplerItem>& workers) {
     for (size_t w = 0; w < workers.size(); ++w) {
       Worker& state = states[w];
       for (int i = 0; i < state.index.size(); ++i) {
-        const auto ended = [&](int node) { return state.ended.count(node) != 0; };
+        const NodeDef& node = workers[w].graph.node(i);
+        const auto ended = [&](int n) { return state.ended.count(n) != 0; };
+        const auto dead = [&](const TensorRef& tensor) {
+          if (state.dead.count(tensor.node) != 0) return true;
+          return workers[w].graph.node(tensor.node).op() == "Switch" && tensor.port != outcomes.at(w);
+        };
         if (!state.index[i].live || ended(i)) continue;
         const auto& inputs = state.index[i].inputs;
         const auto& controls = state.index[i].controls;
-        if (!std::all_of(inputs.begin(), inputs.end(), [&](const TensorRef& t) { return ended(t.node); })) continue;
         if (!std::all_of(controls.begin(), controls.end(), ended)) continue;
-        const auto instance = state.instance_of.find(i);
-        if (state.begun.insert(i).second) {
-          more = true;
-          if (instance != state.instance_of.end()) ++begun[instance->second];
+        const auto arrived = [&](const TensorRef& t) { return ended(t.node); };
+        const auto alive = [&](const TensorRef& t) { return ended(t.node) && !dead(t); };
+        const bool merge = node.op() == "Merge";
+        const bool first = merge && std::any_of(inputs.begin(), inputs.end(), alive);
+        if (!first && !std::all_of(inputs.begin(), inputs.end(), arrived)) continue;
+        const bool waits_for_dead = !merge && std::any_of(controls.begin(), controls.end(),
+                                                          [&](int control) { return state.dead.count(control) != 0; });
+        if (!first && (waits_for_dead || merge || std::any_of(inputs.begin(), inputs.end(), dead))) {
+          state.dead.insert(i);
+        } else if (IsCollective(node.op())) {
+          if (state.begun.insert(i).second) {
+            more = true;
+            ++begun[instance_of(node)];
+          }
+          if (begun[instance_of(node)] < parts[instance_of(node)]) continue;
         }
-        if (instance != state.instance_of.end() && begun[instance->second] < parts[instance->second]) continue;
         state.ended.insert(i);
         more = true;
       }
@@ -210,6 +223,30 @@ TEST_F(WorkersTest, AnotherOrderOnOneWorkerIsADeadlock) {
   }
   EXPECT_EQ(NeverEnding({other, other}), std::set<std::string>());
   EXPECT_FALSE(NeverEnding({item, other}).empty());
+}
+
+// Sparse gradients: gathered in one of two branches.
+TEST_F(WorkersTest, BranchesThatExcludeEachOtherAreNoReasonToWait) {
+  const GrapplerItem item = testing::TrainWithGathers(kLayers);
+  GraphIndex index;
+  ASSERT_TRUE(index.Build(item).ok());
+  const Collectives order = FindCollectives(item.graph, index);
+  ASSERT_EQ(order.instances.size(), kLayers + 5U);
+  std::vector<GrapplerItem> workers;
+  std::set<std::string> different;
+  for (const Parameters& parameters : ManyOptions()) {
+    workers.push_back(With(item, Optimized(item, parameters)));
+    different.insert(workers.back().graph.SerializeAsString());
+    GraphIndex rewritten;
+    ASSERT_TRUE(rewritten.Build(workers.back()).ok());
+    EXPECT_TRUE(SameOrder(order, FindCollectives(workers.back().graph, rewritten)));
+  }
+  EXPECT_GE(different.size(), 5U);
+  for (const int outcome : {0, 1}) {
+    EXPECT_EQ(NeverEnding(workers, std::vector<int>(workers.size(), outcome)), std::set<std::string>());
+  }
+  // Predicates that differ are a deadlock with stock TensorFlow.
+  EXPECT_FALSE(NeverEnding({item, item}, {0, 1}).empty());
 }
 
 // first <- control - y <- second: the order of the two rests on y, of which there is a copy.
