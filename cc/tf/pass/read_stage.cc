@@ -89,7 +89,9 @@ ReadStep ReadGraph(const DeviceContext& context) {
   read.status =
       ImportGraph(context.item, read.index, context.facts.sizes, &read.imported, context.deadline(), context.device);
   if (!read.status.ok()) return read;
-  read.arenas = DeviceArenas(read.imported.device, context.cluster, 2 * context.options.safety_margin);
+  const std::string& device = read.imported.device;
+  const bool automatic = BudgetOf(context.options, device).kind == Budget::Kind::kAuto;
+  read.arenas = DeviceArenas(device, context.cluster, 2 * context.options.safety_margin, automatic);
   read.marks = HintMarks(context.item.graph, context.options.hints);
   NoteHiddenOps(read.imported, &read);
   NoteUnseenCalls(context, &read);
