@@ -95,11 +95,6 @@ def train(steps: int, with_lms: bool) -> None:
     say(event="imported", bytes=status_bytes("VmData"))
     tf.config.threading.set_intra_op_parallelism_threads(1)
     tf.config.threading.set_inter_op_parallelism_threads(1)
-    # The allocator takes regions from the system that double in size, and no tensor lies across
-    # two. One that is as large as its part of the limit, gone at once, makes it take a single one.
-    pool = int(os.environ.get("TF_MKL_ALLOC_MAX_BYTES", "0"))
-    if pool:
-        tf.raw_ops.Empty(shape=[pool // 16 * 15], dtype=tf.int8)
     lms.memory.reset_peak()  # counting starts here; it does not change what TensorFlow does
     if with_lms:
         lms.enable()

@@ -2,6 +2,8 @@
 
 #include <unistd.h>
 
+#include <algorithm>
+
 #include "cc/tf/predict/device_arena.h"
 #include "tensorflow/core/common_runtime/pool_allocator.h"
 #include "tensorflow/core/lib/strings/numbers.h"
@@ -61,9 +63,25 @@ std::optional<CpuPool> CpuPoolOf(tensorflow::Allocator* allocator) {
   if (!stats || !stats->bytes_limit) return std::nullopt;
   pool.limit_bytes = *stats->bytes_limit;
   pool.in_use_bytes = stats->bytes_in_use;
-  for (const ArenaSettings::Piece& piece : PiecesOf(pool.allocator)) pool.idle_bytes += piece.used ? 0 : piece.bytes;
+  int64_t taken = 0;
+  for (const ArenaSettings::Piece& piece : PiecesOf(pool.allocator)) {
+    taken += piece.bytes;
+    if (!piece.used) pool.idle_bytes += piece.bytes;
+  }
+  pool.untaken_bytes = std::max<int64_t>(0, pool.limit_bytes - taken) / kArenaUnit * kArenaUnit;
   pool.limited = pool.limit_bytes < MachineBytes();
   return pool;
+}
+
+void TakeRest(const CpuPool& pool) {
+  if (pool.untaken_bytes == 0) return;
+  const tensorflow::AllocationAttributes at_once(/*retry_on_failure=*/false, /*allocation_will_be_logged=*/false,
+                                                 /*freed_by_func=*/nullptr);
+  // Not as virtual calls: those of a pool whose bytes are counted would count this as a tensor.
+  BFCAllocator& allocator = *pool.allocator;
+  void* const region = allocator.BFCAllocator::AllocateRaw(tensorflow::Allocator::kAllocatorAlignment,
+                                                           static_cast<size_t>(pool.untaken_bytes), at_once);
+  if (region != nullptr) allocator.BFCAllocator::DeallocateRaw(region);
 }
 
 }  // namespace lms

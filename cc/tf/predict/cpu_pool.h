@@ -22,15 +22,21 @@ namespace lms {
 struct CpuPool {
   tensorflow::BFCAllocator* allocator = nullptr;
   int64_t limit_bytes = 0;
-  int64_t in_use_bytes = 0;  // of chunks
-  int64_t idle_bytes = 0;    // of its regions, in no chunk that is in use
-  int64_t least_bytes = 0;   // what is smaller does not come from it
-  bool limited = false;      // to less than the machine has, which is what it may take if nobody says otherwise
-  std::string setting;       // the environment variable that sets the limit
+  int64_t in_use_bytes = 0;   // of chunks
+  int64_t idle_bytes = 0;     // of its regions, in no chunk that is in use
+  int64_t untaken_bytes = 0;  // of the limit, in no region
+  int64_t least_bytes = 0;    // what is smaller does not come from it
+  bool limited = false;       // to less than the machine has, which is what it may take if nobody says otherwise
+  std::string setting;        // the environment variable that sets the limit
 };
 
 // Nothing where `allocator` (which may be null) is no such pool.
 std::optional<CpuPool> CpuPoolOf(tensorflow::Allocator* allocator);
+
+// Has the pool take all that its limit leaves, as one region. By itself it takes regions that double in size, and no
+// tensor lies across two. No page of it is touched: it is address space until tensors lie there. Does nothing where the
+// system refuses.
+void TakeRest(const CpuPool& pool);
 
 }  // namespace lms
 

@@ -58,6 +58,18 @@ TEST(CpuPoolTest, BudgetsInBytesGoByBytes) {
   EXPECT_TRUE(DeviceArenas(kCpu, cpu.cluster(), 0.1, false).empty());
 }
 
+TEST(CpuPoolTest, TheRestIsTakenAsOneRegion) {
+  const PooledCpu cpu(64 * kMiB);
+  const auto held = cpu.Allocate(kMiB);
+  ASSERT_EQ(CpuPoolOf(cpu.pool())->untaken_bytes, 62 * kMiB);
+  TakeRest(*CpuPoolOf(cpu.pool()));
+  const std::optional<CpuPool> pool = CpuPoolOf(cpu.pool());
+  EXPECT_EQ(pool->untaken_bytes, 0);
+  EXPECT_EQ(pool->in_use_bytes, kMiB);
+  EXPECT_EQ(pool->idle_bytes, 63 * kMiB);
+  EXPECT_NE(cpu.Allocate(62 * kMiB), nullptr);
+}
+
 TEST(CpuPoolTest, WhereOneRegionHasAllAShareOfItIsKept) {
   const PooledCpu cpu(64 * kMiB);
   cpu.Allocate(64 * kMiB);  // and given back: one region from now on
