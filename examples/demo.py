@@ -11,7 +11,7 @@ The limit is hard: RLIMIT_DATA of the process, from its first line on. It is wha
 after its imports, a share of what the activations of the reference took, what is in memory when
 training begins, and room for the graph, the kernels and the threads. TensorFlow's CPU allocator
 takes memory in regions that double in size, up to twice of what it needs, so both processes tell it
-its part of the limit with TF_MKL_ALLOC_MAX_BYTES, which is lms's budget as well.
+its part of the limit with TF_MKL_ALLOC_MAX_BYTES. lms.enable() sees that by itself.
 All use one thread, with which stock TensorFlow repeats itself to the last bit; with more it does
 not: kernels split sums between threads, and AddN adds in an order that depends on timing.
 
@@ -43,8 +43,6 @@ from rich.text import Text
 
 MIB = 2**20
 ROOM = 576 * MIB  # for what is not asked of TensorFlow's allocator: graph, kernels, threads, images
-# Of its part of the limit, what the allocator can use: it hands out chunks of up to twice the size.
-FILL = 0.68
 
 
 @dataclasses.dataclass
@@ -85,11 +83,8 @@ class Run:
 # ---- the process that trains -----------------------------------------------------------------
 
 
-def train(steps: int, budget: int) -> None:
-    """Trains and writes what happens to standard output, one JSON object a line.
-
-    `budget` is lms's; 0 is stock TensorFlow.
-    """
+def train(steps: int, with_lms: bool) -> None:
+    """Trains and writes what happens to standard output, one JSON object a line."""
     import lms
     import tensorflow as tf
     from resnet_digits import BATCH, adam, images, loss_function, resnet50
@@ -100,14 +95,9 @@ def train(steps: int, budget: int) -> None:
     say(event="imported", bytes=status_bytes("VmData"))
     tf.config.threading.set_intra_op_parallelism_threads(1)
     tf.config.threading.set_inter_op_parallelism_threads(1)
-    # The allocator takes regions from the system that double in size, and no tensor lies across
-    # two. One that is as large as its part of the limit, gone at once, makes it take a single one.
-    pool = int(os.environ.get("TF_MKL_ALLOC_MAX_BYTES", "0"))
-    if pool:
-        tf.raw_ops.Empty(shape=[pool // 16 * 15], dtype=tf.int8)
     lms.memory.reset_peak()  # counting starts here; it does not change what TensorFlow does
-    if budget:
-        lms.enable(memory_budget=budget)
+    if with_lms:
+        lms.enable()
 
     model, optimizer, loss_of = resnet50(), adam(), loss_function()
     optimizer.build(model.trainable_variables)
@@ -120,6 +110,11 @@ def train(steps: int, budget: int) -> None:
         gradients = tape.gradient(loss, model.trainable_variables)
         optimizer.apply_gradients(zip(gradients, model.trainable_variables))
         return loss
+
+    def tell() -> None:
+        report = lms.report() if with_lms else None
+        if report is not None:
+            say(event="report", text=report.table(), decided=str(report))
 
     say(event="ready", bytes=lms.memory.bytes_in_use())
     try:
@@ -137,12 +132,11 @@ def train(steps: int, budget: int) -> None:
                 peak=lms.memory.peak_bytes(),
             )
     except (tf.errors.OpError, MemoryError) as error:
+        tell()
         say(event="error", text=f"{type(error).__name__}: {pick(str(error))}")
         sys.stdout.flush()
         os._exit(1)  # nothing is left to clean up with
-    if budget:
-        report = lms.report()
-        say(event="report", text=report.table(), decided=str(report))
+    tell()
 
 
 def pick(text: str) -> str:
@@ -166,7 +160,7 @@ def status_bytes(field: str) -> int:
 def follow(run: Run, steps: int, show: Callable[[Run], None]) -> None:
     """Starts `run` in a process of its own and follows it to its end."""
     command = [sys.executable, os.path.abspath(__file__), "--steps", str(steps)]
-    command += ["--train", str(int(FILL * run.pool) if run.lms else 0)]
+    command += ["--train", "lms" if run.lms else "stock"]
     command += ["--limit", str(run.limit)]
     # The cap below is of oneDNN's allocator: without it there would be another one.
     environment = {"TF_CPP_MIN_LOG_LEVEL": "1", "TF_ENABLE_ONEDNN_OPTS": "1", **os.environ}
@@ -241,6 +235,7 @@ def conclude(console: Console, reference: Run, stock: Run, lms: Run, steps: int)
     console.print(f"[bold]Stock under the limit:[/] {stock.error or 'it trained'}", highlight=False)
     if lms.error:
         console.print(f"[bold]lms under the limit:[/] {lms.error}", highlight=False)
+        console.print(lms.report, highlight=False, markup=False)
         return False
     same = len(lms.losses) == steps and lms.losses == reference.losses
     # What a step takes beyond the weights, the optimizer's slots and the images.
@@ -265,13 +260,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Train under a memory limit: stock, then lms.")
     parser.add_argument("--steps", type=int, default=8)
     parser.add_argument("--share", type=float, default=0.7, help="of the activations' memory")
-    for hidden in ("--train", "--limit"):
-        parser.add_argument(hidden, type=int, default=None, help=argparse.SUPPRESS)
+    parser.add_argument("--train", choices=("stock", "lms"), help=argparse.SUPPRESS)
+    parser.add_argument("--limit", type=int, default=0, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.train is not None:
         if arguments.limit:
             resource.setrlimit(resource.RLIMIT_DATA, (arguments.limit, arguments.limit))
-        train(arguments.steps, arguments.train)
+        train(arguments.steps, with_lms=arguments.train == "lms")
         return 0
     if arguments.steps < 2:
         parser.error("--steps must be 2 or more: the first step is not timed")

@@ -101,7 +101,7 @@ def test_a_line_at_the_end_of_a_fit():
     report = lms.report()
     line = in_a_line(report)
     assert line.startswith(f"a step took {format_bytes(report.measured_peak_bytes)} at its peak;")
-    assert f"lms is predicted to add {report.predicted_time_overhead:.1%} of time." in line
+    assert f"Added time, predicted: {report.predicted_time_overhead:.1%}." in line
     said = {
         "fits": "nothing had to be changed",
         "infeasible": "no plan fits",

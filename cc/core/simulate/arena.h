@@ -1,4 +1,4 @@
-// TensorFlow's allocator of a GPU's memory (BFC: best fit with coalescing), by sizes alone.
+// TensorFlow's allocator of a GPU's memory, and with oneDNN of a CPU's (BFC: best fit with coalescing), by sizes alone.
 //
 // A chunk is taken from the smallest free one that is large enough, the lowest of these in memory. What is left of that
 // is split off where the chunk is twice as large as what was asked for or more, or `most_unsplit` bytes larger; else it
@@ -34,6 +34,7 @@ struct ArenaSettings {
   bool grows = false;     // "allow_growth"
   bool collects = false;  // gives back regions that nobody uses (TF_ENABLE_GPU_GARBAGE_COLLECTION)
   int64_t most_unsplit = int64_t{128} << 20;
+  int64_t least_bytes = 0;    // what is smaller is not of the arena: it comes from the system, without a limit
   std::vector<Piece> pieces;  // what there is at first, by address; none: nothing has been taken from the device
 };
 

@@ -6,7 +6,7 @@
 namespace lms {
 
 DeviceMemory::DeviceMemory(const ArenaSettings& settings, const MemGraph& graph, std::vector<bool> becomes_variable)
-    : arena_(settings), becomes_variable_(std::move(becomes_variable)) {
+    : arena_(settings), least_bytes_(settings.least_bytes), becomes_variable_(std::move(becomes_variable)) {
   std::map<int64_t, int> there;  // by the bytes that were asked for
   for (size_t i = 0; i < settings.pieces.size(); ++i) {
     const ArenaSettings::Piece& piece = settings.pieces[i];
@@ -22,6 +22,7 @@ DeviceMemory::DeviceMemory(const ArenaSettings& settings, const MemGraph& graph,
 }
 
 Arena::ChunkId DeviceMemory::Take(int64_t bytes) {
+  if (Outside(bytes)) return Arena::kNoRoom;
   const Arena::ChunkId chunk = arena_.Allocate(bytes);
   if (chunk == Arena::kNoRoom) lacking_ = std::max(lacking_, bytes - arena_.LargestFree());
   return chunk;

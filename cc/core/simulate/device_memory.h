@@ -25,7 +25,10 @@ class DeviceMemory {
 
   bool BecomesVariable(BufferId buffer) const { return !becomes_variable_.empty() && becomes_variable_[buffer]; }
 
-  // A chunk, or kNoRoom, and then `lacking_bytes` is at least what would have been enough, in one piece.
+  // Is so much not of the arena, but of the system?
+  bool Outside(int64_t bytes) const { return bytes < least_bytes_; }
+  // A chunk, or kNoRoom, and then `lacking_bytes` is at least what would have been enough, in one piece; kNoRoom
+  // without that of what is outside.
   Arena::ChunkId Take(int64_t bytes);
   void Give(Arena::ChunkId chunk) { arena_.Free(chunk); }
   // A variable of so many bytes keeps this chunk from now on. Returns the one that it had, for the caller to give back:
@@ -37,6 +40,7 @@ class DeviceMemory {
 
  private:
   Arena arena_;
+  int64_t least_bytes_;
   std::vector<bool> becomes_variable_;
   std::map<int64_t, std::deque<Arena::ChunkId>> kept_;  // by the bytes that were asked for
   int64_t lacking_ = 0;

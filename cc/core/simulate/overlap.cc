@@ -69,6 +69,7 @@ class RunSimulator {
     if (record_ != nullptr) NoteWhatStays();
     if (memory_ == nullptr) return profile;
     profile.lacking_bytes = memory_->lacking_bytes();
+    profile.outside_bytes = most_outside_;
     EndStep();
     return profile;
   }
@@ -90,6 +91,10 @@ class RunSimulator {
     Space space = {};       // of what is there twice from then on
   };
 
+  bool IsOutside(const Space& space) const {
+    return memory_ != nullptr && space.chunk == Arena::kNoRoom && memory_->Outside(space.bytes);
+  }
+
   // Counts it as in use, and remembers where it is.
   void Allocate(int64_t bytes, Space* space) {
     *space = {Arena::kNoRoom, bytes};
@@ -98,10 +103,14 @@ class RunSimulator {
       if (space->chunk != Arena::kNoRoom) space->bytes = memory_->BytesOf(space->chunk);
     }
     live_ += space->bytes;
+    if (!IsOutside(*space)) return;
+    outside_ += space->bytes;
+    most_outside_ = std::max(most_outside_, outside_);
   }
 
   void Give(Space* space) {
     live_ -= space->bytes;
+    if (IsOutside(*space)) outside_ -= space->bytes;
     if (space->chunk != Arena::kNoRoom) memory_->Give(space->chunk);
     *space = Space();
   }
@@ -250,6 +259,8 @@ class RunSimulator {
   std::vector<Space> buffer_space_;
   std::vector<Space> workspace_;  // per op
   int64_t live_ = 0;
+  int64_t outside_ = 0;  // of live_: what is not of the arena
+  int64_t most_outside_ = 0;
 
   std::vector<std::vector<BufferId>> begun_by_;  // per op: variables that it reads, once per holder
   std::vector<std::vector<std::pair<BufferId, OpId>>> held_by_;

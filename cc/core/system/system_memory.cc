@@ -104,10 +104,11 @@ void Apply(std::optional<int64_t> bytes, const std::string& bound, MemoryAvailab
   available->bound = bound;
 }
 
-std::optional<int64_t> LeftOfLimit(std::optional<int64_t> limit, const std::string& status, const std::string& field) {
-  const std::optional<int64_t> used = FieldBytes(status, field);
+std::optional<int64_t> LeftOfLimit(std::optional<int64_t> limit, const MemorySources& sources,
+                                   const std::string& field) {
+  const std::optional<int64_t> used = FieldBytes(sources.status, field);
   if (!limit || !used) return std::nullopt;
-  return *limit - *used;
+  return *limit - *used + sources.idle_bytes;
 }
 
 }  // namespace
@@ -147,8 +148,8 @@ MemoryAvailable AvailableMemory(const MemorySources& sources) {
   MemoryAvailable available;
   Apply(FieldBytes(sources.meminfo, "MemAvailable"), "MemAvailable", &available);
   Apply(CgroupBytesLeft(sources.cgroup, sources.cgroup_root), "cgroup", &available);
-  Apply(LeftOfLimit(sources.data_limit, sources.status, "VmData"), "RLIMIT_DATA", &available);
-  Apply(LeftOfLimit(sources.address_space_limit, sources.status, "VmSize"), "RLIMIT_AS", &available);
+  Apply(LeftOfLimit(sources.data_limit, sources, "VmData"), "RLIMIT_DATA", &available);
+  Apply(LeftOfLimit(sources.address_space_limit, sources, "VmSize"), "RLIMIT_AS", &available);
   return available;
 }
 
@@ -162,6 +163,10 @@ MemorySources ReadMemorySources() {
   return sources;
 }
 
-MemoryAvailable AvailableMemory() { return AvailableMemory(ReadMemorySources()); }
+MemoryAvailable AvailableMemory(int64_t idle_bytes) {
+  MemorySources sources = ReadMemorySources();
+  sources.idle_bytes = idle_bytes;
+  return AvailableMemory(sources);
+}
 
 }  // namespace lms

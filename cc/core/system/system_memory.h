@@ -4,9 +4,10 @@
 // used there (page cache that the kernel would give up first does not count as used); RLIMIT_DATA less VmData;
 // RLIMIT_AS less VmSize; MemAvailable of the machine. A bound that cannot be read is left out.
 //
-// What the process itself holds but does not use (free lists of malloc, regions of TensorFlow's pool allocator) counts
-// as taken: the figure is what can be *added*, never too high by it. Address space once mapped stays in VmData until
-// it is unmapped, so RLIMIT_DATA bounds what the allocator ever held at a time, not what is in use.
+// What the process itself holds but does not use (free lists of malloc) counts as taken, unless the caller knows of it
+// (`idle_bytes`, of the two limits on what is mapped): the figure is what can be *added*, never too high by it. Address
+// space once mapped stays in VmData until it is unmapped, so RLIMIT_DATA bounds what the allocator ever held at a time,
+// not what is in use.
 //
 // Thread-safety: all functions. A reading is a moment's: other processes may take memory at any time.
 
@@ -35,9 +36,10 @@ struct MemorySources {
   std::string cgroup_root = "/sys/fs/cgroup";  // directory
   std::optional<int64_t> data_limit;           // RLIMIT_DATA, nothing when unlimited
   std::optional<int64_t> address_space_limit;  // RLIMIT_AS, nothing when unlimited
+  int64_t idle_bytes = 0;  // mapped already and free for use: VmData and VmSize have them, pages they need not have
 };
 
-MemoryAvailable AvailableMemory();
+MemoryAvailable AvailableMemory(int64_t idle_bytes = 0);
 
 MemoryAvailable AvailableMemory(const MemorySources& sources);
 

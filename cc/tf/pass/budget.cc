@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
+#include <optional>
 
 #include "cc/core/system/system_memory.h"
 #include "cc/tf/graph/node_types.h"
+#include "cc/tf/predict/cpu_pool.h"
 #include "cc/tf/predict/device_arena.h"
 #include "tensorflow/core/framework/allocator.h"
 #include "tensorflow/core/grappler/clusters/cluster.h"
@@ -17,34 +19,26 @@ constexpr int64_t kUnbounded = MemoryAvailable::kUnbounded;
 
 std::atomic<int64_t> least_activation_bytes{kLeastActivationBytes};
 
-struct GpuMemory {
-  bool known = false;
-  int64_t limit = 0;
-  int64_t in_use = 0;
-};
-
-GpuMemory MemoryOf(const std::string& device, const tensorflow::grappler::Cluster* cluster) {
-  tensorflow::Allocator* const allocator = AllocatorOf(device, cluster);
-  const auto stats = allocator == nullptr ? std::nullopt : allocator->GetStats();
-  if (!stats || !stats->bytes_limit) return {};
-  return {true, *stats->bytes_limit, stats->bytes_in_use};
-}
-
-ResolvedBudget OfGpu(const StepBytes& step, const GpuMemory& memory) {
-  if (!memory.known) return {kUnbounded, "no limit known"};
+// What an arena has for a step: its limit less what others hold.
+int64_t OfArena(const StepBytes& step, int64_t limit, int64_t in_use) {
   const int64_t there = std::max<int64_t>(0, step.resident - step.constants);
-  return {std::clamp<int64_t>(memory.limit - memory.in_use + there, 0, memory.limit), "the GPU's memory limit"};
+  return std::clamp<int64_t>(limit - in_use + there, 0, limit) + step.outside;
 }
 
-ResolvedBudget OfCpu(const StepBytes& step) {
-  const MemoryAvailable available = AvailableMemory();
-  ResolvedBudget left{available.bytes, available.bound};
-  // The pool's own cap (TF_MKL_ALLOC_MAX_BYTES on oneDNN builds) may be tighter.
-  const auto stats = tensorflow::cpu_allocator()->GetStats();
-  const int64_t pool = stats && stats->bytes_limit ? *stats->bytes_limit - stats->bytes_in_use : kUnbounded;
-  if (pool < left.bytes) left = {std::max<int64_t>(0, pool), "the CPU allocator's limit"};
-  left.bytes = left.bytes > kUnbounded - step.resident ? kUnbounded : left.bytes + step.resident;
-  return left;
+ResolvedBudget OfGpu(const StepBytes& step, tensorflow::Allocator* allocator) {
+  const auto stats = allocator == nullptr ? std::nullopt : allocator->GetStats();
+  if (!stats || !stats->bytes_limit) return {kUnbounded, "no limit known"};
+  return {OfArena(step, *stats->bytes_limit, stats->bytes_in_use), "the GPU's memory limit"};
+}
+
+ResolvedBudget OfCpu(const StepBytes& step, tensorflow::Allocator* allocator) {
+  const std::optional<CpuPool> pool = CpuPoolOf(allocator);
+  const MemoryAvailable available = AvailableMemory(pool ? pool->idle_bytes : 0);
+  const bool overflows = available.bytes > kUnbounded - step.resident;
+  const ResolvedBudget left{overflows ? kUnbounded : available.bytes + step.resident, available.bound};
+  if (!pool || !pool->limited) return left;
+  const int64_t of_pool = OfArena(step, pool->limit_bytes, pool->in_use_bytes);
+  return of_pool < left.bytes ? ResolvedBudget{of_pool, "the limit of the CPU's pool, " + pool->setting} : left;
 }
 
 }  // namespace
@@ -65,7 +59,8 @@ ResolvedBudget ResolveBudget(const Budget& budget, const StepBytes& step, const 
     case Budget::Kind::kAuto:
       break;
   }
-  return IsGpu(device) ? OfGpu(step, MemoryOf(device, cluster)) : OfCpu(step);
+  tensorflow::Allocator* const allocator = AllocatorOf(device, cluster);
+  return IsGpu(device) ? OfGpu(step, allocator) : OfCpu(step, allocator);
 }
 
 int64_t PlanningLimit(int64_t budget_bytes, int64_t resident_bytes, double safety_margin) {

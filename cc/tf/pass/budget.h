@@ -5,7 +5,8 @@
 //   percent   of the step's own predicted activation peak, plus what is resident
 //   auto      what the device has left, plus what is resident and there already. On a GPU what is left is its
 //             allocator's limit less what is in use; constants are not there yet, and the limit is never exceeded. On
-//             the CPU it is what this process may still take (cgroup, RLIMIT_DATA, RLIMIT_AS, MemAvailable)
+//             the CPU it is what this process may still take (cgroup, RLIMIT_DATA, RLIMIT_AS, MemAvailable), or, where
+//             that is less, what its pool has left (cpu_pool.h), as on a GPU
 //   min       0: the planner looks for the least
 
 #ifndef LMS_CC_TF_PASS_BUDGET_H_
@@ -43,6 +44,7 @@ struct StepBytes {
   int64_t worst = 0;      // the peak, or more where iterations of loops may overlap
   int64_t lacking = 0;    // by how much room was short on the device, in pieces as they are (overlap.h)
   int64_t constants = 0;  // of what is resident: they come to the device when the step is first run
+  int64_t outside = 0;    // of the peak, at most: what is too small for the device's arena, and not in its limit
 };
 
 // `cluster` may be null; a GPU's limit is then unknown and taken as unbounded.

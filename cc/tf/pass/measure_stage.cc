@@ -62,6 +62,7 @@ AskedFor ResolveGoal(const DeviceContext& context, const ReadStep& read, const M
   step.resident = measured.profile.resident_bytes;
   step.peak = measured.profile.peak_bytes;
   step.lacking = measured.profile.lacking_bytes;
+  step.outside = measured.profile.outside_bytes;
   step.constants = ConstantBytes(context.item.graph, read.imported);
   step.worst = PeakAtWorst(context.item.graph, read.index, read.imported, context.threads, read.arenas,
                            measured.profile, context.deadline());

@@ -2,15 +2,19 @@
 
 #include "cc/core/base/fault_injection.h"
 #include "cc/core/base/words.h"
+#include "cc/core/system/system_memory.h"
 #include "cc/tf/graph/hidden_wait.h"
 #include "cc/tf/graph/node_types.h"
 #include "cc/tf/pass/profile_choice.h"
+#include "cc/tf/predict/cpu_pool.h"
 #include "cc/tf/predict/device_arena.h"
 
 namespace lms {
 namespace {
 
 constexpr size_t kMostRecordedLines = 8;
+constexpr int64_t kLeastRegion = int64_t{1} << 20;
+constexpr int64_t kRoomBeside = int64_t{64} << 20;
 
 std::vector<std::string> SizesInWords(const StepFacts& facts) {
   std::vector<std::string> lines = facts.dimensions.lines();
@@ -62,6 +66,13 @@ void NoteCompiled(const DeviceContext& context, ReadStep* read) {
   }
 }
 
+// What a limited pool may still take comes as one region, where the system has room for that and for what is no tensor.
+void TakeRegion(const DeviceContext& context, const std::string& device) {
+  const std::optional<CpuPool> pool = CpuPoolOf(AllocatorOf(device, context.cluster));
+  if (!pool || !pool->limited || pool->untaken_bytes < kLeastRegion) return;
+  if (pool->untaken_bytes + kRoomBeside <= AvailableMemory().bytes) TakeRest(*pool);
+}
+
 double ProfiledShare(const TensorSizes& sizes, const MemGraph& graph) {
   double profiled_us = 0;
   for (const MemOp& op : graph.ops) profiled_us += sizes.Of(op.name).profiled ? op.cost_us : 0;
@@ -89,7 +100,10 @@ ReadStep ReadGraph(const DeviceContext& context) {
   read.status =
       ImportGraph(context.item, read.index, context.facts.sizes, &read.imported, context.deadline(), context.device);
   if (!read.status.ok()) return read;
-  read.arenas = DeviceArenas(read.imported.device, context.cluster, 2 * context.options.safety_margin);
+  const std::string& device = read.imported.device;
+  const bool automatic = BudgetOf(context.options, device).kind == Budget::Kind::kAuto;
+  if (automatic && DeviceType(device) == "CPU") TakeRegion(context, device);
+  read.arenas = DeviceArenas(device, context.cluster, 2 * context.options.safety_margin, automatic);
   read.marks = HintMarks(context.item.graph, context.options.hints);
   NoteHiddenOps(read.imported, &read);
   NoteUnseenCalls(context, &read);

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "cc/tf/graph/node_types.h"
+#include "cc/tf/predict/cpu_pool.h"
 #include "tensorflow/core/common_runtime/device.h"
 #include "tensorflow/core/common_runtime/device_set.h"
 #include "tensorflow/core/protobuf/bfc_memory_map.pb.h"
@@ -11,27 +13,29 @@
 namespace lms {
 namespace {
 
-// A share of what is free, as if somebody had it: of the limit where memory grows, else at the end of the largest
-// piece.
-void Reserve(double share, ArenaSettings* settings) {
-  int64_t free = settings->grows ? settings->limit_bytes : 0;
-  size_t largest = settings->pieces.size();
-  for (size_t i = 0; i < settings->pieces.size(); ++i) {
-    const ArenaSettings::Piece& piece = settings->pieces[i];
-    if (settings->grows && piece.used) free -= piece.bytes;
+// With a share of what is free as if somebody had it: of what no region has, and else at the end of the largest piece.
+ArenaSettings Tight(ArenaSettings settings, double share) {
+  int64_t taken = 0;
+  int64_t free = 0;
+  size_t largest = settings.pieces.size();
+  for (size_t i = 0; i < settings.pieces.size(); ++i) {
+    const ArenaSettings::Piece& piece = settings.pieces[i];
+    taken += piece.bytes;
     if (piece.used) continue;
-    if (!settings->grows) free += piece.bytes;
-    if (largest == settings->pieces.size() || piece.bytes > settings->pieces[largest].bytes) largest = i;
+    free += piece.bytes;
+    if (largest == settings.pieces.size() || piece.bytes > settings.pieces[largest].bytes) largest = i;
   }
-  const auto kept = static_cast<int64_t>(share * static_cast<double>(free)) / kArenaUnit * kArenaUnit;
-  if (settings->grows) {
-    settings->limit_bytes -= std::max<int64_t>(0, kept);
-    return;
-  }
-  if (kept == 0 || kept >= settings->pieces[largest].bytes) return;
-  settings->pieces[largest].bytes -= kept;
-  const int64_t end = settings->pieces[largest].address + settings->pieces[largest].bytes;
-  settings->pieces.insert(settings->pieces.begin() + static_cast<int64_t>(largest) + 1, {end, kept, true, 0});
+  const int64_t untaken = settings.grows ? std::max<int64_t>(0, settings.limit_bytes - taken) : 0;
+  auto kept = static_cast<int64_t>(share * static_cast<double>(free + untaken)) / kArenaUnit * kArenaUnit;
+  const int64_t of_untaken = std::min(kept, untaken);
+  settings.limit_bytes -= of_untaken;
+  kept -= of_untaken;
+  if (kept < kArenaUnit || largest == settings.pieces.size() || kept >= settings.pieces[largest].bytes) return settings;
+  kept = kept / kArenaUnit * kArenaUnit;
+  settings.pieces[largest].bytes -= kept;
+  const int64_t end = settings.pieces[largest].address + settings.pieces[largest].bytes;
+  settings.pieces.insert(settings.pieces.begin() + static_cast<int64_t>(largest) + 1, {end, kept, true, 0});
+  return settings;
 }
 
 // Of a GPU's allocator, of which only its pieces can be asked. Without growth the first region is all that there is.
@@ -43,6 +47,15 @@ bool Grows(const ArenaSettings& settings) {
   return settings.pieces.empty() ? always : bytes + kArenaUnit <= settings.limit_bytes;
 }
 
+ArenaSettings ArenaOf(const CpuPool& pool) {
+  ArenaSettings settings;
+  settings.pieces = PiecesOf(pool.allocator);
+  settings.limit_bytes = pool.limit_bytes;
+  settings.grows = true;
+  settings.least_bytes = pool.least_bytes;
+  return settings;
+}
+
 bool Collects() {
   bool collects = true;
   return !tensorflow::ReadBoolFromEnvVar("TF_ENABLE_GPU_GARBAGE_COLLECTION", true, &collects).ok() || collects;
@@ -51,11 +64,12 @@ bool Collects() {
 }  // namespace
 
 tensorflow::Allocator* AllocatorOf(const std::string& device, const tensorflow::grappler::Cluster* cluster) {
-  if (cluster == nullptr || cluster->GetDeviceSet() == nullptr) return nullptr;
-  for (tensorflow::Device* candidate : cluster->GetDeviceSet()->devices()) {
-    if (candidate->name() == device) return candidate->GetAllocator(tensorflow::AllocatorAttributes());
+  if (cluster != nullptr && cluster->GetDeviceSet() != nullptr) {
+    for (tensorflow::Device* candidate : cluster->GetDeviceSet()->devices()) {
+      if (candidate->name() == device) return candidate->GetAllocator(tensorflow::AllocatorAttributes());
+    }
   }
-  return nullptr;
+  return DeviceType(device) == "CPU" ? tensorflow::cpu_allocator() : nullptr;
 }
 
 std::vector<ArenaSettings::Piece> PiecesOf(tensorflow::BFCAllocator* allocator) {
@@ -71,9 +85,15 @@ std::vector<ArenaSettings::Piece> PiecesOf(tensorflow::BFCAllocator* allocator) 
 }
 
 std::vector<ArenaSettings> DeviceArenas(const std::string& device, const tensorflow::grappler::Cluster* cluster,
-                                        double reserve) {
-  if (device.find("GPU:") == std::string::npos) return {};
+                                        double reserve, bool automatic) {
   ArenaSettings settings;
+  if (DeviceType(device) == "CPU") {
+    const std::optional<CpuPool> pool = CpuPoolOf(AllocatorOf(device, cluster));
+    if (!automatic || !pool || !pool->limited) return {};
+    settings = ArenaOf(*pool);
+    return {settings, Tight(settings, reserve)};
+  }
+  if (device.find("GPU:") == std::string::npos) return {};
   tensorflow::Allocator* const allocator = AllocatorOf(device, cluster);
   if (allocator == nullptr) return {settings};
   auto* const chunks = dynamic_cast<tensorflow::BFCAllocator*>(allocator);
@@ -83,9 +103,7 @@ std::vector<ArenaSettings> DeviceArenas(const std::string& device, const tensorf
   if (stats && stats->bytes_limit) settings.limit_bytes = *stats->bytes_limit;
   settings.grows = Grows(settings);
   settings.collects = Collects();
-  ArenaSettings tight = settings;
-  Reserve(reserve, &tight);
-  return {std::move(settings), std::move(tight)};
+  return {settings, Tight(settings, reserve)};
 }
 
 }  // namespace lms

@@ -1,4 +1,4 @@
-// The memory of a GPU as its allocator has cut it up by now.
+// The memory of a device as its allocator has cut it up by now.
 
 #ifndef LMS_CC_TF_PREDICT_DEVICE_ARENA_H_
 #define LMS_CC_TF_PREDICT_DEVICE_ARENA_H_
@@ -14,18 +14,21 @@
 
 namespace lms {
 
-// Of the device's own memory; null where the cluster (which may be null) does not know the device.
+// Of the device's own memory. Where the cluster (which may be null) does not know the device: a CPU's is that of the
+// process, another's null.
 tensorflow::Allocator* AllocatorOf(const std::string& device, const tensorflow::grappler::Cluster* cluster);
 
 // The allocator's chunks, by address.
 std::vector<ArenaSettings::Piece> PiecesOf(tensorflow::BFCAllocator* allocator);
 
 // For predictions on this device: of a GPU the chunks of its allocator, or an empty one without a limit where they
-// cannot be seen; none of a CPU, whose bytes are counted as they are asked for, and of a GPU whose allocator is another
-// than BFC (TF_GPU_ALLOCATOR). And once more with the largest free piece smaller than it is, by `reserve` of all that
-// is free: the pieces of later steps are not quite those that are predicted, and what does not fit exactly takes more.
+// cannot be seen; none of a GPU whose allocator is another than BFC (TF_GPU_ALLOCATOR). Of a CPU the chunks of its pool
+// where that has a limit (cpu_pool.h) and the budget is what the device has (`automatic`): any other is in bytes as
+// they are asked for, and so is what is predicted for it. And once more with the largest free piece smaller than it is,
+// by `reserve` of all that is free: the pieces of later steps are not quite those that are predicted, and what does not
+// fit exactly takes more.
 std::vector<ArenaSettings> DeviceArenas(const std::string& device, const tensorflow::grappler::Cluster* cluster,
-                                        double reserve);
+                                        double reserve, bool automatic);
 
 }  // namespace lms
 

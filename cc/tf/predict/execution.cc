@@ -96,6 +96,7 @@ MemoryProfile Highest(const tensorflow::GraphDef& graph, const GraphIndex& index
   if (devices.empty()) devices.emplace_back();
   std::optional<DeviceMemory> highest_device;
   int64_t lacking = 0;
+  int64_t outside = 0;
   std::vector<int64_t> order_peaks(draws, 0);
   for (uint32_t draw = 0; draw < draws; ++draw) {
     deadline.Check();
@@ -115,6 +116,7 @@ MemoryProfile Highest(const tensorflow::GraphDef& graph, const GraphIndex& index
         MemoryProfile profile =
             SimulateRun(moving ? of_run : memory, run, imported.held_reads, dead, device ? &*device : nullptr);
         lacking = std::max(lacking, profile.lacking_bytes);
+        outside = std::max(outside, profile.outside_bytes);
         order_peaks[draw] = std::max(order_peaks[draw], profile.peak_bytes);
         if (profile.peak_bytes <= highest.peak_bytes) continue;
         highest = std::move(profile);
@@ -131,6 +133,7 @@ MemoryProfile Highest(const tensorflow::GraphDef& graph, const GraphIndex& index
               highest_device ? &*highest_device : nullptr);
   }
   highest.lacking_bytes = lacking;
+  highest.outside_bytes = outside;
   std::sort(order_peaks.begin(), order_peaks.end());
   highest.order_peaks = std::move(order_peaks);
   return highest;

@@ -40,7 +40,7 @@ def in_a_line(report: Report) -> str:
         return (
             f"a step {took} {taken} at its peak; stock "
             f"TensorFlow is predicted to take {peak_before(report)}. {budget} "
-            f"lms is predicted to add {report.predicted_time_overhead:.1%} of time."
+            f"Added time, predicted: {report.predicted_time_overhead:.1%}."
         )
     if report.status == "fits":
         return (

@@ -71,7 +71,8 @@ def enable(
     Args:
       memory_budget: what the device may hold at the step's peak.
         "auto" (default): what the device has. Of a GPU that is its limit less what is in use;
-        of a CPU what the process may still take. A number of bytes or a text such as "6GiB": a
+        of a CPU what the process may still take, or what is left in TensorFlow's pool where that
+        has a limit (TF_MKL_ALLOC_MAX_BYTES). A number of bytes or a text such as "6GiB": a
         total, weights included. "60%": that share of what the step's activations are predicted
         to take at their peak; weights and inputs come on top. "min": the lowest peak that a
         plan can be found for.

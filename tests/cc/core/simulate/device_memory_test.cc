@@ -107,5 +107,27 @@ TEST(DeviceMemoryTest, WithoutPiecesWhatIsResidentComesFirst) {
   EXPECT_EQ(profile.lacking_bytes, 4 * kKiB);
 }
 
+TEST(DeviceMemoryTest, WhatIsSmallIsNotOfTheArena) {
+  MemGraph graph = Chain(8 * kKiB, 2 * kKiB);
+  MemBuffer scalar;
+  scalar.bytes = kKiB;
+  scalar.resident = true;
+  graph.buffers.push_back(scalar);
+  ArenaSettings settings;
+  settings.limit_bytes = 8 * kKiB;
+  EXPECT_EQ(DeviceMemory(settings, graph).lacking_bytes(), 0);
+  DeviceMemory full(settings, graph);
+  EXPECT_EQ(SimulateRun(graph, OneByOne(), {}, {}, &full).lacking_bytes, 8 * kKiB - 7 * kKiB);
+  // From 4 KiB on: the 8 fill the arena, and neither the 2 nor what is resident need any of it.
+  settings.least_bytes = 4 * kKiB;
+  DeviceMemory memory(settings, graph);
+  for (int step = 0; step < 2; ++step) {
+    const MemoryProfile profile = SimulateRun(graph, OneByOne(), {}, {}, &memory);
+    EXPECT_EQ(profile.lacking_bytes, 0);
+    EXPECT_EQ(profile.outside_bytes, 2 * kKiB);
+    EXPECT_EQ(profile.peak_bytes, 11 * kKiB);  // all that the step takes
+  }
+}
+
 }  // namespace
 }  // namespace lms

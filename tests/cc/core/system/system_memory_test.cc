@@ -135,6 +135,8 @@ TEST_F(BoundsTest, EachBoundDecidesWhereItIsTheTightest) {
   available = AvailableMemory(sources_);
   EXPECT_EQ(available.bound, "RLIMIT_DATA");
   EXPECT_EQ(available.bytes, 30 * kMiB);
+  sources_.idle_bytes = 15 * kMiB;  // of the 100 that are mapped
+  EXPECT_EQ(AvailableMemory(sources_).bytes, 45 * kMiB);
 }
 
 TEST_F(BoundsTest, ALimitAlreadyPassedLeavesNothing) {

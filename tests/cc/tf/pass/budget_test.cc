@@ -4,6 +4,7 @@
 
 #include <limits>
 
+#include "tests/cc/tf/cpu_pool_device.h"
 #include "tests/cc/tf/graph_builder.h"
 
 namespace lms {
@@ -37,6 +38,24 @@ TEST(Budget, AutoIsWhatIsResidentPlusWhatTheMachineHasLeft) {
   const ResolvedBudget budget = ResolveBudget(Of(Budget::Kind::kAuto), kStep, testing::kCpu, nullptr);
   EXPECT_GT(budget.bytes, 1000);
   EXPECT_FALSE(budget.source.empty());
+}
+
+TEST(Budget, AutoOnACpuWithAPoolIsWhatThePoolHasLeft) {
+  constexpr int64_t kMiB = int64_t{1} << 20;
+  const testing::PooledCpu cpu(64 * kMiB);
+  const auto held = cpu.Allocate(16 * kMiB);
+  // Of 64 MiB others hold 16. Of the 5 that are resident constants, 2, are not there yet; 1 MiB is not of the pool.
+  const StepBytes step{5 * kMiB, 100 * kMiB, 100 * kMiB, 0, 2 * kMiB, kMiB};
+  const ResolvedBudget budget = ResolveBudget(Of(Budget::Kind::kAuto), step, testing::kCpu, cpu.cluster());
+  EXPECT_EQ(budget.bytes, (64 - 16 + 3 + 1) * kMiB);
+  EXPECT_EQ(budget.source, "the limit of the CPU's pool, TF_CPU_BFC_MEM_LIMIT_IN_MB");
+  EXPECT_EQ(ResolveBudget(Of(Budget::Kind::kBytes, 1234), step, testing::kCpu, cpu.cluster()).bytes, 1234);
+}
+
+TEST(Budget, APoolLargerThanTheMachineIsNoLimit) {
+  const testing::PooledCpu cpu(int64_t{1} << 50);
+  const ResolvedBudget budget = ResolveBudget(Of(Budget::Kind::kAuto), kStep, testing::kCpu, cpu.cluster());
+  EXPECT_EQ(budget.source.find("pool"), std::string::npos);
 }
 
 TEST(Budget, AGpuOfWhichNothingIsKnownHasNoLimit) {
