@@ -42,7 +42,7 @@ def test_a_step_that_was_changed():
     report = lms.report()
     assert f"The step {report.function} was changed to need less memory" in text
     assert "It really took" in text and "within the budget" in text
-    assert "Most of the peak is held by" in text
+    assert "The largest layers at the peak: " in text
     assert "  " not in text
     lms.disable()
     assert lms.explain().startswith("lms is off now; it was on when the step ran. The step")

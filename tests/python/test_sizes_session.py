@@ -39,6 +39,22 @@ def test_what_is_fed(no_warning):
     assert report.sizes == ("images:0 = 640 (unknown_dim)",)
 
 
+def test_more_than_was_planned_for_is_told_once(caplog):
+    with tf.Graph().as_default():
+        x = tf1.placeholder(tf.float32, [None, WIDTH], name="images")
+        step = train(x)
+        lms.enable("60%")
+        with tf1.Session() as session:
+            session.run(tf1.global_variables_initializer())
+            for rows in (64, 32, 64):
+                session.run(step, {x: data()[:rows]})
+            assert "is fed more" not in caplog.text
+            for rows in (128, 640):
+                session.run(step, {x: data()[:rows]})
+    assert caplog.text.count("is fed more than its step was planned for") == 1
+    assert "images:0 was 64 and is 128" in caplog.text and "unknown_dim=128" in caplog.text
+
+
 def test_what_the_user_says_goes_before():
     with tf.Graph().as_default():
         x = tf1.placeholder(tf.float32, [None, WIDTH], name="images")

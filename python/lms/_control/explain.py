@@ -93,7 +93,7 @@ def _largest_layers(report: Report) -> list[str]:
     ]
     largest = sorted(held, key=lambda item: (-item[0], item[1]))[:_LAYERS]
     shown = [f"{layer} ({format_bytes(size)})" for size, layer in largest if size]
-    return [f"Most of the peak is held by {', '.join(shown)}."] if shown else []
+    return [f"The largest layers at the peak: {', '.join(shown)}."] if shown else []
 
 
 def _rewritten(report: Report) -> list[str]:

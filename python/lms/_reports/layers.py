@@ -91,7 +91,12 @@ def by_layer(details: Mapping[str, Any], depth: int | None = None) -> tuple[Laye
         for layer, s in sums.items()
         if s.before or s.after or s.dropped
     ]
-    return tuple(sorted(made, key=lambda item: (-item.before_bytes, -item.after_bytes, item.layer)))
+    return tuple(sorted(made, key=_by_size))
+
+
+def _by_size(layer: LayerMemory) -> tuple[int, int, str]:
+    """The largest first, at either peak: one that only grows is not to be overlooked."""
+    return -max(layer.before_bytes, layer.after_bytes), -layer.before_bytes, layer.layer
 
 
 def _instances(intervals: Iterable[Sequence[int]], position: int) -> int:

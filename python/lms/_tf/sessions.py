@@ -55,6 +55,7 @@ def _wrap_init(original: Any) -> Any:
                 given = _context.context().config if config is None else config
                 if isinstance(given, tf.compat.v1.ConfigProto):
                     self._lms_name, self._lms_sizes = f"session {next(_numbers)}", {}
+                    self._lms_steps, self._lms_warned = set(), False
                     told = Told(hints=layers_text(), session=self._lms_name)
                     merged = entry.merge(given, told)
                     _running.put()  # as the next one
@@ -119,14 +120,21 @@ def _wrap_do_run(original: Any) -> Any:
     ) -> Any:
         if hasattr(self, "_lms_name"):
             with shielded("session"):
-                _note_sizes(self, feed_dict)
+                grown = _note_sizes(self, feed_dict)
+                step = (frozenset(feed_dict), tuple(fetch_list), tuple(target_list))
+                if step in self._lms_steps and grown:
+                    _warn_of_sizes(self, grown)
+                self._lms_steps.add(step)
         return original(self, handle, target_list, fetch_list, feed_dict, *rest)
 
     return do_run
 
 
-def _note_sizes(session: Any, feeds: Any) -> None:
-    """Tells the optimizer what this run shows of the sizes that the graph leaves open."""
+def _note_sizes(session: Any, feeds: Any) -> dict[str, tuple[int, int]]:
+    """Tells the optimizer what this run shows of the sizes that the graph leaves open.
+
+    Returns the sizes that were known and have grown: before, and now.
+    """
     known = session._lms_sizes
     found = dict(_iterators.get(session._graph, ()))
     for reference, value in feeds.items():
@@ -140,12 +148,28 @@ def _note_sizes(session: Any, feeds: Any) -> None:
                 found[f"{op.name}:{dim}"] = int(size)
     larger = {key: size for key, size in found.items() if size > known.get(key, 0)}
     if not larger:
-        return
+        return {}
+    grown = {key: (known[key], size) for key, size in larger.items() if key in known}
     known.update(larger)
     text = ",".join(f"{key}={size}" for key, size in known.items())
     problem = _native.note_session_sizes(session._lms_name, text)
     if problem:
         log.warning("the sizes of what a session is fed are not known: %s", problem)
+    return grown
+
+
+def _warn_of_sizes(session: Any, grown: dict[str, tuple[int, int]]) -> None:
+    if session._lms_warned:
+        return
+    session._lms_warned = True
+    sizes = [f"{key} was {before} and is {now}" for key, (before, now) in sorted(grown.items())]
+    largest = max(now for _, now in grown.values())
+    warn(
+        f"a session is fed more than its step was planned for ({', '.join(sizes)}). TensorFlow "
+        "optimizes a session's step once, before it runs for the first time, so the budget may not "
+        "hold from now on. Feed the largest batch first, or name the largest size: "
+        f"lms.enable(..., unknown_dim={largest})."
+    )
 
 
 def _note_iterator(resource: Any, dataset: Any) -> None:
