@@ -50,6 +50,24 @@ def test_a_step_that_was_changed():
     assert "above the budget" in lms.explain(above)
 
 
+def test_one_function_of_several():
+    step, _ = make_step()
+
+    @tf.function
+    def forward(x):
+        return tf.reduce_sum(tf.tanh(x @ x) @ x)
+
+    lms.enable("60%")
+    step()
+    forward(tf.ones([64, 64]))
+    assert "The step __inference_forward_" in lms.explain(forward)
+    assert lms.report("forward") == lms.report(forward) != lms.report(step) == lms.report()
+    assert lms.report("forwar") is None
+    assert "It has seen no run of it" in lms.explain("forwar")
+    with pytest.raises(TypeError, match="expected a function or its name"):
+        lms.report(3)
+
+
 def test_a_step_that_fits():
     step, _ = make_step()
     lms.enable("4GiB")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from lms._base.format import format_bytes
 from lms._control import latest as _latest
 from lms._control import switch as _switch
@@ -13,21 +15,23 @@ _LAYERS = 3
 _STILL_WITHIN = 1.02  # times the budget: the noise of a measurement
 
 
-def explain(report: Report | None = None) -> str:
+def explain(report: Any = None) -> str:
     """What lms did to the last training step, in plain words: `print(lms.explain())`.
 
-    report: the one to explain; by default lms.report(), which is that on the step that needed lms
-      last, or on the largest.
+    report: the lms.Report to explain, or a tf.function or its name; by default lms.report(), which
+      is that on the training step that needed lms last, or on the largest.
 
     Returns a few sentences: whether lms is on, whether the step was changed and what it takes, why
-    it was left as it is, and what to do next. Raises nothing.
+    it was left as it is, and what to do next. Raises TypeError where `report` is none of these.
     """
-    if report is None:
-        report = _latest.report_to_read()
-        if report is None:
-            return " ".join([_state(), *_without_report()])
-        return " ".join([_state(about_a_step=True), *_of(report)])
-    return " ".join(_of(report))
+    if isinstance(report, Report):
+        return " ".join(_of(report))
+    found = _latest.report_to_read(report)
+    if found is not None:
+        return " ".join([_state(about_a_step=True), *_of(found)])
+    return " ".join(
+        [_state(), *_without_report("training step" if report is None else "run of it")]
+    )
 
 
 def in_a_line(report: Report) -> str:
@@ -64,11 +68,11 @@ def _state(about_a_step: bool = False) -> str:
     return f"lms is on, with memory_budget={options.get('memory_budget', 'auto')!r}."
 
 
-def _without_report() -> list[str]:
+def _without_report(wanted: str) -> list[str]:
     reasons = _tf_why.reasons()
     if not reasons:
-        return ["It has seen no training step yet: run one, and ask again."]
-    return ["It has seen no training step.", *(_sentence(reason) for reason in reasons)]
+        return [f"It has seen no {wanted} yet: run one, and ask again."]
+    return [f"It has seen no {wanted}.", *(_sentence(reason) for reason in reasons)]
 
 
 def _of(report: Report) -> list[str]:

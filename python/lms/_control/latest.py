@@ -7,6 +7,7 @@ import functools
 import logging
 import os
 from pathlib import Path
+from typing import Any
 
 from lms import _native
 from lms._base.failure import shielded
@@ -27,14 +28,16 @@ def reports() -> list[Report]:
     ]
 
 
-def report() -> Report | None:
+def report(function: Any = None) -> Report | None:
     """The report to read first; None where there is none, and the log says why, if that is known.
+
+    function: a tf.function, or its name: the report on that one. None: on the training step.
 
     The latest about a training step that needed lms ("rewritten", "infeasible", "failed"); where
     none did, the one with the largest predicted peak. Validation and the like come after what
-    trains. `reports()` has all of them.
+    trains. `reports()` has all of them. Raises TypeError where `function` is neither.
     """
-    found = report_to_read()
+    found = report_to_read(function)
     if found is None:
         _say_why_there_is_none()
     return found
@@ -66,9 +69,10 @@ def _reports_of_step() -> list[Report]:
     return [latest[device] for device in sorted(latest)]
 
 
-def report_to_read() -> Report | None:
+def report_to_read(function: Any = None) -> Report | None:
     """The same, and nothing is logged."""
-    return _training.to_read(reports())
+    latest = reports()
+    return _training.to_read(latest if function is None else _training.about(function, latest))
 
 
 def _say_why_there_is_none() -> None:

@@ -6,6 +6,9 @@ small for.
 
 from __future__ import annotations
 
+import re
+from typing import Any
+
 from lms._reports.report import Report
 
 _trained: dict[int, bool] = {}  # by the report's number: reading details takes its time
@@ -22,6 +25,18 @@ def to_read(reports: list[Report]) -> Report | None:
     known = _known(reports)
     trained = [report for report in reports if known.get(report.function)]
     return _of_need(trained) or _of_need(that_may_train(reports)) or _of_need(reports)
+
+
+def about(function: Any, reports: list[Report]) -> list[Report]:
+    """The reports about a tf.function, or about functions of that name.
+
+    Raises TypeError where it is neither.
+    """
+    name = function if isinstance(function, str) else getattr(function, "__name__", None)
+    if not isinstance(name, str):
+        raise TypeError(f"expected a function or its name, not {type(function).__name__}")
+    named = re.compile(rf"(__inference_)?{re.escape(name)}(_\d+)?")
+    return [report for report in reports if named.fullmatch(report.function)]
 
 
 def that_may_train(reports: list[Report]) -> list[Report]:
