@@ -49,8 +49,9 @@ def reasons() -> list[str]:
 def _of_calls(names: list[bytes]) -> list[str]:
     if not names:
         return [
-            "no tf.function has been called, and no v1 session has run, since lms was enabled: "
-            "put the step into a tf.function; a session is to be made after lms.enable()"
+            "no tf.function has been called since lms was enabled, and no v1 session that was made "
+            "since then has run: put the step into a tf.function, or make the session after "
+            "lms.enable()"
         ]
     compiled, small = [], []
     for name in names:
