@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -54,13 +55,17 @@ class Pareto(Tables):
 
         result = table.Table(
             title=text.Text(f"what budgets cost: {self.function}"),
+            caption="peaks of one operation after the other; a report's are the highest of several "
+            "orders in which TensorFlow may run them",
             box=box.SIMPLE,
         )
         for name in ("budget", "predicted peak", "of the activations", "added time"):
             result.add_column(name, justify="right")
         result.add_column("")
         activations = max(1, self.peak_bytes - self.resident_bytes)
-        for point in self.points:
+        for point, after in itertools.zip_longest(self.points, self.points[1:]):
+            if after is not None and _same_plan(point, after):
+                continue  # the smaller budget says it all
             note = "" if point.feasible else "not feasible"
             if point.feasible and point.peak_bytes >= self.peak_bytes:
                 note = "as it is"
@@ -82,6 +87,11 @@ class Pareto(Tables):
         from lms._reports import plot as _report_plot
 
         return _report_plot.plot_pareto(self, path)
+
+
+def _same_plan(one: ParetoPoint, other: ParetoPoint) -> bool:
+    same = one.peak_bytes == other.peak_bytes and one.overhead == other.overhead
+    return same and one.feasible and other.feasible
 
 
 def plan(
