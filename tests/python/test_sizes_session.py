@@ -55,15 +55,17 @@ def test_more_than_was_planned_for_is_told_once(caplog):
     assert "images:0 was 64 and is 128" in caplog.text and "unknown_dim=128" in caplog.text
 
 
-def test_what_the_user_says_goes_before():
+def test_what_the_user_says_goes_before(caplog):
     with tf.Graph().as_default():
         x = tf1.placeholder(tf.float32, [None, WIDTH], name="images")
         step = train(x)
         lms.enable("60%", unknown_dim={"images": 512})
         with tf1.Session() as session:
             session.run(tf1.global_variables_initializer())
+            session.run(step, {x: data()[:100]})
             session.run(step, {x: data()})
     assert planned()[-1].sizes == ("images:0 = 512 (unknown_dim)",)
+    assert "is fed more" not in caplog.text
 
 
 @pytest.mark.parametrize("made", ["one shot", "initializable", "reinitializable"])

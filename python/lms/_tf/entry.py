@@ -103,6 +103,9 @@ class Entry:
         for entry in config.custom_optimizers:
             if "unknown_dim" in entry.parameter_map:
                 self._named_sizes = entry.parameter_map["unknown_dim"].s.decode()
+        self.says_sizes = any(
+            "unknown_dim" in entry.parameter_map for entry in config.custom_optimizers
+        )
         self._feedback = any(
             entry.parameter_map["replan"].b if "replan" in entry.parameter_map else True
             for entry in config.custom_optimizers

@@ -55,7 +55,8 @@ def _wrap_init(original: Any) -> Any:
                 given = _context.context().config if config is None else config
                 if isinstance(given, tf.compat.v1.ConfigProto):
                     self._lms_name, self._lms_sizes = f"session {next(_numbers)}", {}
-                    self._lms_steps, self._lms_warned = set(), False
+                    # What the user says of sizes goes before what is fed.
+                    self._lms_steps, self._lms_warned = set(), entry.says_sizes
                     told = Told(hints=layers_text(), session=self._lms_name)
                     merged = entry.merge(given, told)
                     _running.put()  # as the next one
