@@ -93,7 +93,7 @@ std::vector<ArenaSettings> DeviceArenas(const std::string& device, const tensorf
     settings = ArenaOf(*pool);
     return {settings, Tight(settings, reserve)};
   }
-  if (device.find("GPU:") == std::string::npos) return {};
+  if (!IsGpu(device)) return {};
   tensorflow::Allocator* const allocator = AllocatorOf(device, cluster);
   if (allocator == nullptr) return {settings};
   auto* const chunks = dynamic_cast<tensorflow::BFCAllocator*>(allocator);
