@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from forked import run_forked
 from patience import HANGS
 
 HERE = Path(__file__).resolve().parent
@@ -26,6 +27,11 @@ sys.path.insert(0, str(HERE.parent / "standin"))
 import standin  # noqa: E402
 
 ON_CARD = bool(os.environ.get("LMS_TEST_CARD"))
+_PROGRAM = """
+import runpy, sys
+sys.argv = {0!r}
+runpy.run_path(sys.argv[0], run_name="__main__")
+"""
 CARD_BYTES = 2 << 30  # libraries of a card take some memory of their own
 needs_gpu = pytest.mark.skipif(
     not ON_CARD and not standin.available(),
@@ -36,23 +42,27 @@ needs_standin = pytest.mark.skipif(
 )
 
 
-def start(file: str, name: str, **settings: Any) -> subprocess.CompletedProcess:
-    values = [f"{key}={value}" for key, value in settings.items()]
-    return subprocess.run(
-        [sys.executable, str(HERE / file), name, *values],
+def start(file: str, name: str, **settings: Any) -> tuple[int, str]:
+    """Exit status and output. On the stand-in in a fork: a card's driver wants a whole process."""
+    arguments = [str(HERE / file), name, *(f"{key}={value}" for key, value in settings.items())]
+    if not ON_CARD:
+        return run_forked(_PROGRAM.format(arguments))
+    child = subprocess.run(
+        [sys.executable, *arguments],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
         timeout=HANGS,
         check=False,
     )
+    return child.returncode, child.stdout
 
 
 def run(file: str, name: str, **settings: Any) -> Any:
     """What the program returns; with the guard, unless the settings say otherwise."""
-    child = start(file, name, **{"guard": 1, **settings})
-    assert child.returncode == 0, child.stdout
-    line = next(line for line in child.stdout.splitlines() if line.startswith("RESULT "))
+    status, output = start(file, name, **{"guard": 1, **settings})
+    assert status == 0, output
+    line = next(line for line in output.splitlines() if line.startswith("RESULT "))
     return json.loads(line[len("RESULT ") :])
 
 

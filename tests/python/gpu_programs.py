@@ -12,8 +12,8 @@ import gpu_child
 from gpu_child import standin
 
 GPU = "GPU:0"
-WIDTH, ROWS, LAYERS = 256, 1024, 12
-REPLICA_ROWS = 4096  # activations of 4 MiB over weights of 256 KiB
+WIDTH, ROWS, LAYERS = 64, 4096, 12  # activations of 1 MiB over weights of 16 KiB
+LONG = {"layers": 40, "width": 256}  # the weights of 256 KiB are a part of the lowest peak
 
 
 def _peak(tf: Any, device: str = GPU) -> int:
@@ -31,9 +31,9 @@ def _state(values: list[Any]) -> str:
     return hashlib.sha256(b"".join(value.numpy().tobytes() for value in values)).hexdigest()
 
 
-def _weights(tf: Any, layers: int) -> list[Any]:
+def _weights(tf: Any, layers: int, width: int = WIDTH) -> list[Any]:
     return [
-        tf.Variable(tf.random.stateless_normal([WIDTH, WIDTH], [7, i]) / WIDTH**0.5)
+        tf.Variable(tf.random.stateless_normal([width, width], [7, i]) / width**0.5)
         for i in range(layers)
     ]
 
@@ -49,10 +49,10 @@ def _train(tf: Any, weights: list[Any], x: Any) -> Any:
     return loss
 
 
-def _make(tf: Any, layers: int = LAYERS) -> tuple[Callable, list[Any], Any]:
-    """A step whose activations take a MiB a layer, over weights of 256 KiB each."""
-    weights = _weights(tf, layers)
-    x = tf.random.stateless_normal([ROWS, WIDTH], [7, 99])
+def _make(tf: Any, layers: int = LAYERS, width: int = WIDTH) -> tuple[Callable, list[Any], Any]:
+    """A step whose activations take a MiB a layer."""
+    weights = _weights(tf, layers, width)
+    x = tf.random.stateless_normal([ROWS * WIDTH // width, width], [7, 99])
 
     @tf.function
     def step() -> Any:
@@ -163,7 +163,7 @@ def automatic() -> dict[str, Any]:
     import lms
     import tensorflow as tf
 
-    step, _, _ = _make(tf, 40)
+    step, _, _ = _make(tf, **LONG)
     lms.enable(memory_budget="auto")
     error = _error(tf, step)
     report = lms.report()
@@ -183,7 +183,7 @@ def stock() -> dict[str, Any]:
     """The same step by stock TensorFlow."""
     import tensorflow as tf
 
-    step, _, _ = _make(tf, 40)
+    step, _, _ = _make(tf, **LONG)
     return {"error": _error(tf, step), "peak": _peak(tf)}
 
 
@@ -346,14 +346,14 @@ def mirrored_fit() -> dict[str, Any]:
     import tensorflow as tf
 
     strategy, names = _replicas(tf)
-    data = np.random.default_rng(0).normal(size=(len(names) * REPLICA_ROWS, 64)).astype(np.float32)
+    data = np.random.default_rng(0).normal(size=(len(names) * ROWS, WIDTH)).astype(np.float32)
 
     def train() -> tuple[list[float], str, list[list[int]]]:
         keras.utils.set_random_seed(3)
         with strategy.scope():
-            model = keras.Sequential([keras.Input((64,))])
+            model = keras.Sequential([keras.Input((WIDTH,))])
             for _ in range(10):
-                model.add(keras.layers.Dense(256, "tanh"))
+                model.add(keras.layers.Dense(WIDTH, "tanh"))
             model.add(keras.layers.Dense(1))
             model.compile("sgd", "mse", jit_compile=False)
         history = model.fit(
@@ -369,13 +369,13 @@ def mirrored_loop() -> dict[str, Any]:
     import tensorflow as tf
 
     strategy, names = _replicas(tf)
-    data = tf.random.stateless_normal([REPLICA_ROWS, 64], [1, 2])
+    data = tf.random.stateless_normal([ROWS, WIDTH], [1, 2])
     batch = strategy.experimental_distribute_values_from_function(
         lambda context: data * (1 + context.replica_id_in_sync_group)
     )
 
     def train() -> tuple[list[float], str, list[list[int]]]:
-        widths = [64, *[256] * 10, 1]
+        widths = [*[WIDTH] * 11, 1]
         with strategy.scope():
             weights = [
                 tf.Variable(0.1 * tf.random.stateless_normal([before, after], [3, layer]))

@@ -15,7 +15,7 @@ from gpu_child import standin
 from patience import HANGS
 
 GPU = "GPU:0"
-WIDTH, ROWS, LAYERS = 256, 512, 10
+WIDTH, ROWS, LAYERS = 64, 2048, 10
 TILE = ROWS * WIDTH * 4  # bytes of an activation
 # Every activation that can be is swapped, none is computed again.
 SWAPS = {"memory_budget": "min", "recompute": False}

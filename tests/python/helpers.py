@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import importlib.util
 import itertools
-import multiprocessing
 import os
 import re
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -134,43 +132,3 @@ def run_python(code: str, path: Path = PACKAGE.parent, **environment: str) -> tu
         check=False,
     )
     return child.returncode, child.stdout
-
-
-def run_forked(code: str) -> tuple[int, str]:
-    """The same in a fork of a process that has imported TensorFlow, Keras and lms already, and
-    has done nothing with them: to import them takes longer than many a child has to do.
-
-    For code that asks for nothing else: not for another environment, nor for how a process begins
-    or ends (exit handlers do not run).
-    """
-    forks = multiprocessing.get_context("forkserver")
-    with (
-        tempfile.TemporaryDirectory(prefix="lms-fork-") as directory,
-        pytest.MonkeyPatch.context() as patch,
-    ):
-        patch.setenv("TF_CPP_MIN_LOG_LEVEL", "3")  # read once, by the process that is forked
-        patch.setenv("PYTHONPATH", str(PACKAGE.parent))
-        forks.set_forkserver_preload(["tensorflow", "keras", "lms"])
-        output = Path(directory) / "output"
-        output.touch()
-        child = forks.Process(target=_run_code, args=(code, dict(os.environ), str(output)))
-        child.start()
-        child.join(HANGS)
-        if child.exitcode is None:
-            child.kill()
-            child.join()
-            raise subprocess.TimeoutExpired("run_forked", HANGS, output.read_bytes())
-        return child.exitcode, output.read_text(errors="replace")
-
-
-def _run_code(code: str, environment: dict[str, str], output: str) -> None:
-    """In the fork."""
-    file = os.open(output, os.O_WRONLY | os.O_APPEND)
-    os.dup2(file, 1)
-    os.dup2(file, 2)
-    sys.stdout = os.fdopen(1, "w", buffering=1, closefd=False)
-    sys.stderr = os.fdopen(2, "w", buffering=1, closefd=False)
-    os.environ.clear()
-    os.environ.update(environment)
-    sys.argv = ["-c"]  # not those of the process that tests
-    exec(compile(code, "<string>", "exec"), {"__name__": "__main__"})

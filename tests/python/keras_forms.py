@@ -22,7 +22,8 @@ import lms
 import numpy as np
 import pytest
 import tensorflow as tf
-from helpers import kernels_need_more, run_forked
+from forked import run_forked
+from helpers import kernels_need_more
 from tensorflow.python.eager import context
 
 HERE = Path(__file__).parent

@@ -7,7 +7,8 @@ import lms
 import numpy as np
 import pytest
 import tensorflow as tf
-from helpers import reports_on, run_forked
+from forked import run_forked
+from helpers import reports_on
 
 tf_keras = pytest.importorskip("tf_keras")
 

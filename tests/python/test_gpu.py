@@ -24,8 +24,8 @@ def test_kernels_compute_what_the_cpus_do():
 
 @on_the_standin
 def test_the_guard_ends_who_touches_device_memory():
-    assert start("touch_from_the_host", memory_mb=64, guard=0).returncode == 0
-    assert start("touch_from_the_host", memory_mb=64, guard=1).returncode < 0
+    assert start("touch_from_the_host", memory_mb=64, guard=0)[0] == 0
+    assert start("touch_from_the_host", memory_mb=64, guard=1)[0] < 0
 
 
 @pytest.fixture(scope="module")
@@ -139,4 +139,4 @@ def test_replicas_have_the_same_plans_and_weights_as_stock(program, devices):
     for steps, report in zip(found["peaks"], first.values()):
         left = report["budget"] - report["resident"]
         assert statistics.median(steps) <= left
-        assert max(steps) <= left + 4 * LAYER
+        assert max(steps) <= left + LAYER

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import keras_forms
 import pytest
-from helpers import run_forked
+from forked import run_forked
 
 HERE = Path(__file__).parent
 MIRRORED = ("mirrored_own_loop", "mirrored_fit", "mirrored_by_collectives")

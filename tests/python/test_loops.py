@@ -7,7 +7,7 @@ from pathlib import Path
 
 import loops
 import pytest
-from helpers import run_forked
+from forked import run_forked
 
 HERE = Path(__file__).parent
 KERAS = ("keras_sgd", "keras_adam")

@@ -6,7 +6,7 @@ In processes of their own: devices are made before TensorFlow begins.
 import json
 
 import pytest
-from helpers import run_forked
+from forked import run_forked
 
 PROGRAM = """
 import json, warnings

@@ -8,7 +8,8 @@ from pathlib import Path
 import lms
 import pytest
 import tensorflow as tf
-from helpers import reports_on, run_forked
+from forked import run_forked
+from helpers import reports_on
 from shape_cases import FUNCTIONS, MODELS
 
 CASES = Path(__file__).with_name("shape_cases.py")

@@ -6,7 +6,7 @@ import lms
 import pytest
 import sums
 import tensorflow as tf
-from helpers import run_forked
+from forked import run_forked
 from steps import descend, named
 from tensorflow.python.eager import context
 

@@ -17,7 +17,8 @@ import numpy as np
 import pytest
 import swap_models
 import tensorflow as tf
-from helpers import ONEDNN, PACKAGE, run_forked, skip_where_scratch_is_too_large
+from forked import run_forked
+from helpers import ONEDNN, PACKAGE, skip_where_scratch_is_too_large
 from swap_models import (
     Interruption,
     chain,

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import json
-import multiprocessing
-import os
 import socket
 import tempfile
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-import pytest
-from helpers import PACKAGE, _run_code
+from forked import Fork
 from patience import HANGS
 
 # What the programs of workers begin with.
@@ -59,34 +56,22 @@ class Workers:
 
     def run(self, seconds: float = HANGS) -> None:
         """Fills in how each task ended, by names such as "worker 1": None, it had to be killed."""
-        forks = multiprocessing.get_context("forkserver")
-        with (
-            tempfile.TemporaryDirectory(prefix="lms-workers-") as directory,
-            pytest.MonkeyPatch.context() as patch,
-        ):
-            patch.setenv("TF_CPP_MIN_LOG_LEVEL", "3")
-            patch.setenv("PYTHONPATH", str(PACKAGE.parent))
-            forks.set_forkserver_preload(["tensorflow", "keras", "lms"])
+        with tempfile.TemporaryDirectory(prefix="lms-workers-") as directory:
             children = {}
             for job, addresses in self._cluster.items():
                 for index in range(len(addresses)):
                     task = {"cluster": self._cluster, "task": {"type": job, "index": index}}
-                    environment = {**os.environ, "TF_CONFIG": json.dumps(task)}
-                    output = Path(directory) / f"{job} {index}"
-                    output.touch()
-                    arguments = (self._code, environment, str(output))
-                    child = forks.Process(target=_run_code, args=arguments)
-                    child.start()
-                    children[output.name] = child
+                    name = f"{job} {index}"
+                    environment = {"TF_CONFIG": json.dumps(task)}
+                    children[name] = Fork(self._code, Path(directory) / name, environment)
             for name, child in children.items():
                 if self._until is None or name == f"{self._until} 0":
-                    child.join(seconds)
+                    child.wait(seconds)
             for name, child in children.items():
-                self.statuses[name] = child.exitcode
-                if child.exitcode is None:
+                self.statuses[name] = child.status
+                if child.status is None:
                     child.kill()
-                    child.join()
-                self.outputs[name] = (Path(directory) / name).read_text(errors="replace")
+                self.outputs[name] = child.output
 
     def said(self, name: str) -> list[Any]:
         """What a task has said, in the order in which it did."""
