@@ -8,7 +8,8 @@ import subprocess
 import textwrap
 
 import pytest
-from helpers import PACKAGE, run_python
+from forked import run_forked
+from helpers import PACKAGE
 
 THREADS = 6
 
@@ -49,7 +50,7 @@ def run(code: str) -> str:
             return losses + [weight.numpy().tobytes() for weight in weights]
     """
     try:
-        status, output = run_python(textwrap.dedent(preamble) + textwrap.dedent(code))
+        status, output = run_forked(textwrap.dedent(preamble) + textwrap.dedent(code))
     except subprocess.TimeoutExpired:
         pytest.fail("the threads wait for each other")
     assert status == 0, output

@@ -5,7 +5,8 @@ import logging
 import lms
 import pytest
 import tensorflow as tf
-from helpers import lms_nodes, make_step, optimized_nodes, reports_on, run_python
+from forked import run_forked
+from helpers import lms_nodes, make_step, optimized_nodes, reports_on
 from tensorflow.python.eager import context
 
 
@@ -181,6 +182,6 @@ tf.config.threading.set_intra_op_parallelism_threads(1)  # an error once it is i
 function = tf.function(lambda x: tf.tanh(x) * 2 + x)
 print(function(tf.zeros([2])).numpy(), [report.budget for report in lms.reports()])
 """
-    status, output = run_python(code)
+    status, output = run_forked(code)
     assert status == 0, output
     assert "[0. 0.] ['min'" in output

@@ -8,7 +8,8 @@ import lms
 import numpy as np
 import pytest
 import tensorflow as tf
-from helpers import make_open_step, make_step, reports_on, run_python
+from forked import run_forked
+from helpers import make_open_step, make_step, reports_on
 
 UNIT = 512 * 64 * 4
 
@@ -205,7 +206,7 @@ def test_calls_at_the_same_time_are_not_measured():
     """In a process of its own: a call that waits would keep the only thread of this one."""
     here = Path(__file__).parent
     code = f"import sys; sys.path.insert(0, {str(here)!r})\n"
-    status, output = run_python(code + "import test_feedback as t; t.calls_at_the_same_time()")
+    status, output = run_forked(code + "import test_feedback as t; t.calls_at_the_same_time()")
     assert status == 0, output
 
 

@@ -10,6 +10,7 @@ import lms
 import numpy as np
 import pytest
 import tensorflow as tf
+from forked import run_forked
 from google.protobuf import text_format
 from helpers import make_step, reports_on, run_python
 from tensorflow.core.protobuf.saved_model_pb2 import SavedModel
@@ -83,7 +84,7 @@ def saved(tmp_path_factory):
     for name in ("stock", "lms"):
         (directory / name).mkdir()
     code = f"import sys; sys.path.insert(0, {str(here)!r}); import test_keras_export as t; "
-    status, output = run_python(code + f"t.train_and_save({str(directory)!r})")
+    status, output = run_forked(code + f"t.train_and_save({str(directory)!r})")
     assert status == 0 and "rewritten: 2" in output, output
     return {name: directory / name for name in ("stock", "lms")}
 

@@ -6,7 +6,8 @@ import lms
 import numpy as np
 import pytest
 import tensorflow as tf
-from helpers import make_step, run_python
+from forked import run_forked
+from helpers import make_step
 
 tf1 = tf.compat.v1
 
@@ -127,6 +128,6 @@ lms.enable("60%")
 tf.function(lambda x: tf.tanh(x) * 2.0 + 1.0)(tf.ones([4]))
 assert lms.report() is None
 """
-    status, output = run_python(code)
+    status, output = run_forked(code)
     assert status == 0, output
     assert "graph optimizers are switched off" in output
