@@ -43,6 +43,17 @@ def names_of(text: str) -> list[str]:
     return names
 
 
+def kept(file: str | None, budgets: list[str]) -> list[dict[str, Any]]:
+    """The rows that an earlier run has written there, of models of which it has them all."""
+    if file is None or not pathlib.Path(file).exists():
+        return []
+    rows = json.loads(pathlib.Path(file).read_text())["rows"]
+    found: dict[str, set[str]] = {}
+    for row in rows:
+        found.setdefault(row["model"], set()).add(row["budget"])
+    return [row for row in rows if found[row["model"]] == {"stock", *budgets}]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--models", default="all", help="names, 'families' or 'all' (default)")
@@ -52,7 +63,7 @@ def main() -> None:
     parser.add_argument("--calibrate", action="store_true", help="time the step's ops beforehand")
     parser.add_argument("--fit", action="store_true", help="by model.fit, unknown batch")
     parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
-    parser.add_argument("--out", help="write the figures here, as JSON")
+    parser.add_argument("--out", help="write the figures here, as JSON; go on where a run stopped")
     args = parser.parse_args()
     if args.fit and args.calibrate:
         parser.error("--calibrate times functions, not model.fit")
@@ -63,12 +74,15 @@ def main() -> None:
         pathlib.Path(args.out).write_text(json.dumps(rows))
         return
 
-    rows: list[dict[str, Any]] = []
     failed = []
     names = names_of(args.models)
     facts = machine()
+    rows = kept(args.out, budgets)
+    there = {row["model"] for row in rows}
     for number, name in enumerate(names, 1):
-        print(f"[{number}/{len(names)}] {name}", flush=True)
+        print(f"[{number}/{len(names)}] {name}" + ": there already" * (name in there), flush=True)
+        if name in there:
+            continue
         words = ["--child", "--models", name, "--budgets", args.budgets, "--options", args.options]
         words += ["--rounds", str(args.rounds)] + ["--calibrate"] * args.calibrate
         words += ["--fit"] * args.fit
