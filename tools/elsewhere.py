@@ -220,9 +220,9 @@ def _commands(
         ],
         out / "cc.xml",
     )
-    parallel = (
-        ["-n", str(one.workers), "--dist", "loadfile"] if one.workers > 1 else ["-p", "no:xdist"]
-    )
+    parallel = ["-p", "no:xdist"]
+    if one.workers > 1:
+        parallel = ["-n", str(one.workers), "--dist", "loadfile", "--no-loadscope-reorder"]
     yield (
         "Python",
         [

@@ -21,6 +21,7 @@ from swap.table import percent
 
 from gpu.problems import REACHES
 
+STEP, QUICK_STEP = 0.04, 0.2  # of the search, as a share of the size
 WARM_UPS = 3  # of which the first makes the plan, and the second is measured by lms
 OUT_OF_MEMORY = ("out of memory", "OOM", "ALLOC_FAILED", "failed to allocate", "Failed to allocate")
 REPORTED = ("status", "link", "swapped_bytes", "swap_hidden", "swap_stall")
@@ -96,7 +97,7 @@ def rows_of(child: Child, model: str, args: argparse.Namespace, say: Callable) -
     """A row for stock at its largest, and one for each way and multiple of it."""
     scalable, memory = scalable_of(model, args.small), bytes_of(model, args)
     tried = functools.partial(_tried, child, scalable, model, memory=memory, say=say)
-    size = _largest_of_stock(scalable, memory, tried)
+    size = _largest_of_stock(scalable, memory, tried, QUICK_STEP if args.quick else STEP)
     facts = {"model": model, "title": scalable.title, "memory": memory}
     stock = {**facts, "way": "stock", "size": 0, "fits": False}
     while size and not stock["fits"]:  # what fits now and then is not what stock trains
@@ -114,8 +115,9 @@ def rows_of(child: Child, model: str, args: argparse.Namespace, say: Callable) -
     return rows
 
 
-def _largest_of_stock(scalable: Scalable, memory: int, tried: Callable) -> int:
-    """By what a small step takes, where memory follows the size, and trials around that."""
+def _largest_of_stock(scalable: Scalable, memory: int, tried: Callable, step: float) -> int:
+    """By what a small step takes, where memory follows the size, and trials around that, at first
+    by this share of the size."""
     start = scalable.start
     while not (first := tried("stock", start, 0))["fits"]:
         if start == 1:
@@ -127,7 +129,7 @@ def _largest_of_stock(scalable: Scalable, memory: int, tried: Callable) -> int:
     def fits(size: int) -> bool:
         return size <= start or bool(tried("stock", size, 0)["fits"])
 
-    return largest(fits, guess, step=0.04)
+    return largest(fits, guess, closeness=0.75 * step, step=step)
 
 
 def _tried(

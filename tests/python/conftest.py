@@ -26,6 +26,21 @@ from lms._base import failure as _failure  # noqa: E402
 from lms._control import switch as _switch  # noqa: E402
 
 
+# Begun first, so that at the end no process is left alone with one of them.
+LONG_FILES = (
+    *("test_bench_gpu", "test_private_names", "test_docs", "test_fuzz", "test_loading"),
+    *("test_tutorial", "test_gpu", "test_gpu_robustness", "test_out_of_memory", "test_distributed"),
+    *("test_max_size", "test_zoo", "test_keras_training", "test_cpu_pool", "test_loops"),
+    *("test_gpu_streams", "test_swap_steps", "test_keras_2", "test_concurrency"),
+)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    ranks = {name: rank for rank, name in enumerate(LONG_FILES)}
+    items.sort(key=lambda item: ranks.get(item.path.stem, len(ranks)))
+
+
 @pytest.fixture(autouse=True)
 def clean_state():
     """Each test leaves lms off, without reports, and no failure injected."""

@@ -90,7 +90,7 @@ def train(name, place):
     raised = []
     for ask in (
         lambda: lms.plan(step),
-        lambda: lms.calibrate(step, tf.zeros([256, 32]), repeats=2, path=f"{place}/profile.json"),
+        lambda: lms.calibrate(step, tf.zeros([256, 32]), repeats=1, path=f"{place}/profile.json"),
     ):
         try:
             ask()

@@ -19,7 +19,7 @@ import standin  # noqa: E402
 from gpu import reach  # noqa: E402
 from zoo import verdict  # noqa: E402
 
-ARGS = SimpleNamespace(memory=1000, small=True, rounds=2, ways="swap,mix")
+ARGS = SimpleNamespace(memory=1000, small=True, quick=False, rounds=2, ways="swap,mix")
 
 
 def child(model, way, size, rounds, memory):
