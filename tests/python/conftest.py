@@ -25,7 +25,6 @@ from lms import _native  # noqa: E402
 from lms._base import failure as _failure  # noqa: E402
 from lms._control import switch as _switch  # noqa: E402
 
-
 # Begun first, so that at the end no process is left alone with one of them.
 LONG_FILES = (
     *("test_bench_gpu", "test_private_names", "test_docs", "test_fuzz", "test_loading"),

@@ -39,6 +39,20 @@ def test_what_is_fed(no_warning):
     assert report.sizes == ("images:0 = 640 (unknown_dim)",)
 
 
+@pytest.mark.parametrize("made", ["Session", "InteractiveSession"])
+def test_what_is_fed_where_only_the_config_is_ours(no_warning, made):
+    config = lms.configure(tf1.ConfigProto(), "60%")
+    with tf.Graph().as_default() as graph:
+        x = tf1.placeholder(tf.float32, [None, WIDTH], name="images")
+        step = train(x)
+        session = getattr(tf1, made)(config=config, graph=graph)
+        session.run(tf1.global_variables_initializer())
+        session.run(step, {x: data()})
+        session.close()
+    (report,) = planned()
+    assert report.sizes == ("images:0 = 640 (unknown_dim)",)
+
+
 def test_more_than_was_planned_for_is_told_once(caplog):
     with tf.Graph().as_default():
         x = tf1.placeholder(tf.float32, [None, WIDTH], name="images")

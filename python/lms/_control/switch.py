@@ -20,6 +20,7 @@ from lms._settings import options as _options
 from lms._settings.swap_options import SwapOptions
 from lms._tf import context as _tf_context
 from lms._tf import entry as _tf_entry
+from lms._tf import sessions as _tf_sessions
 
 _log = logging.getLogger("lms")
 _lock = threading.RLock()
@@ -235,6 +236,7 @@ def configure(
             f"config_proto must be a tf.compat.v1.ConfigProto, not {type(config_proto).__name__}"
         )
     options = _options.gather(_known(locals()), unknown)
+    _tf_sessions.SESSION_PATCH.keep()  # sessions are told what they are fed, whenever they are made
     bare = tf.compat.v1.ConfigProto()
     if config_proto is not None:
         bare.CopyFrom(config_proto)

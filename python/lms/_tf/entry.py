@@ -67,6 +67,21 @@ class Told(NamedTuple):
 _NOTHING = Told()
 
 
+def entry_of(config: tf.compat.v1.ConfigProto) -> Entry | None:
+    """What configure() has put into it."""
+    optimizers = config.graph_options.rewrite_options.custom_optimizers
+    for optimizer in optimizers:
+        if optimizer.name == OPTIMIZER:
+            return Entry(RewriterConfig(custom_optimizers=[optimizer]))
+    return None
+
+
+def _tell(optimizer: Any, told: Told) -> None:
+    for parameter, text in told._asdict().items():
+        if text:
+            optimizer.parameter_map[f"_{parameter}"].s = text.encode()
+
+
 class Learnt:
     """What calls have shown of functions under one set of options, by the functions' names.
 
@@ -136,22 +151,25 @@ class Entry:
     def merge(
         self, config: tf.compat.v1.ConfigProto, told: Told = _NOTHING
     ) -> tf.compat.v1.ConfigProto:
-        """A copy of `config` with the entry added; an entry that it has already wins."""
+        """A copy of `config` with the entry added, and what is told in it.
+
+        An entry that it has already wins, and is told what concerns the session.
+        """
         merged = tf.compat.v1.ConfigProto()
         merged.CopyFrom(config)
         rewrite = merged.graph_options.rewrite_options
-        if any(entry.name == OPTIMIZER for entry in rewrite.custom_optimizers):
-            return merged
+        for entry in rewrite.custom_optimizers:
+            if entry.name == OPTIMIZER:
+                if told.session:
+                    _tell(entry, told)
+                return merged
         rewrite.custom_optimizers.extend(self._config.custom_optimizers)
         clusters = merged.graph_options.optimizer_options.global_jit_level > 0
         if rewrite.memory_optimization == rewrite.DEFAULT_MEM_OPT and not clusters:
             # By default Grappler's own swapper comes before lms on GPUs, with no budget. What this
             # leaves on is all else that the default does (with XLA's clusters, nothing).
             rewrite.memory_optimization = rewrite.SCHEDULING_HEURISTICS
-        for parameter, text in told._asdict().items():
-            if text:
-                parameters = rewrite.custom_optimizers[-1].parameter_map
-                parameters[f"_{parameter}"].s = text.encode()
+        _tell(rewrite.custom_optimizers[-1], told)
         if rewrite.disable_meta_optimizer:
             self._warn_once(
                 "disable_meta_optimizer is set (tf.config.optimizer.set_experimental_options or "

@@ -5,8 +5,8 @@ Only the files of this folder touch private names of TensorFlow and Keras, the s
 written, so taking the wrappers away restores everything. A wrapper is in place only while somebody
 needs it. Exceptions: Keras' `compile` and `_resolve_auto_jit_compile` are wrapped from the import
 of lms on, so that a model compiled before enable() is known to have said "auto", and what makes
-iterators and Keras' datasets, so that those made before are known; while lms is off, they change
-nothing.
+iterators and Keras' datasets, so that those made before are known; what makes sessions from the
+first configure() on, as its config may be used whenever; while lms is off, they change nothing.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ class Patch:
 
     def __init__(self, owner: Any, name: str, wrap: Callable[[Any], Any], of: str = ""):
         self._given, self._name, self._wrap, self._of = owner, name, wrap, of
+        self._kept = False
         self._owner: Any = None
         self._original: Any = None
         self._replacement: Any = None
@@ -48,8 +49,13 @@ class Patch:
         self._replacement = self._wrap(self._original)
         setattr(owner, self._name, self._replacement)
 
+    def keep(self) -> None:
+        """From now on, whether or not it has users that can be counted."""
+        self._kept = True
+        self.put()
+
     def take_away(self) -> None:
-        if self._replacement is None:
+        if self._kept or self._replacement is None:
             return
         # Where somebody has wrapped ours since, it stays: it passes everything through.
         if self._owner.__dict__[self._name] is self._replacement:

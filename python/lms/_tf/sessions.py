@@ -27,7 +27,7 @@ import tensorflow as tf
 from lms import _native
 from lms._base.failure import fail_if_injected, shielded
 from lms._tf.data import dataset_shapes
-from lms._tf.entry import Told
+from lms._tf.entry import Told, entry_of
 from lms._tf.hints import layers_text
 from lms._tf.patch import Patch, lock, log, warn
 from lms._tf.private import private_module
@@ -50,10 +50,12 @@ def _wrap_init(original: Any) -> Any:
         merged = config
         with shielded("session"):
             fail_if_injected("session")
-            entry = active()
-            if entry is not None:
-                given = _context.context().config if config is None else config
-                if isinstance(given, tf.compat.v1.ConfigProto):
+            given, entry = config, active()
+            if given is None and entry is not None:
+                given = _context.context().config
+            if isinstance(given, tf.compat.v1.ConfigProto):
+                entry = entry_of(given) or entry
+                if entry is not None:
                     self._lms_name, self._lms_sizes = f"session {next(_numbers)}", {}
                     # What the user says of sizes goes before what is fed.
                     self._lms_steps, self._lms_warned = set(), entry.says_sizes
