@@ -127,3 +127,15 @@ def test_a_line_at_the_end_of_a_fit():
     }
     for status, words in said.items():
         assert words in in_a_line(dataclasses.replace(report, status=status)), status
+
+
+def test_what_xla_compiles_is_named_beside_the_rest():
+    step, _ = make_step()
+    lms.enable("60%")
+    step()
+    assert "Not planned" not in lms.explain()
+    compiled = tf.function(lambda x: tf.tanh(x) * 2.0 + 1.0, jit_compile=True)
+    compiled(tf.ones([4]))
+    name = compiled.get_concrete_function(tf.ones([4])).name.decode()
+    assert f"Not planned: {name}, which XLA compiles (jit_compile=True)" in lms.explain()
+    assert "Not planned" not in lms.explain(step)

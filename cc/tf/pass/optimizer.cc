@@ -36,10 +36,10 @@ namespace grappler = tensorflow::grappler;
 
 double Now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
-std::string Join(const std::vector<std::string>& lines) {
-  std::string text;
-  for (const std::string& line : lines) text += (text.empty() ? "" : "; ") + line;
-  return text;
+std::string Join(const std::vector<std::string>& texts, const std::string& between) {
+  std::string joined;
+  for (const std::string& text : texts) joined += (joined.empty() ? "" : between) + text;
+  return joined;
 }
 
 // How many threads share an op, where that was set; else 0.
@@ -237,6 +237,15 @@ void LmsOptimizer::NoteProblem(const char* what) {
   }
 }
 
+// Of a session's step: TensorFlow calls each "tf_graph".
+std::string LmsOptimizer::NameOf(const grappler::GrapplerItem& item) const {
+  constexpr size_t kShown = 3;
+  if (session_.empty() || item.fetch.empty()) return item.id;
+  std::vector<std::string> shown(item.fetch.begin(), item.fetch.begin() + std::min(kShown, item.fetch.size()));
+  if (item.fetch.size() > kShown) shown.emplace_back("...");
+  return "session.run(" + Join(shown, ", ") + ")";
+}
+
 bool LmsOptimizer::LastIteration(const std::string& item_id) {
   const auto& rewriter = config_proto_.graph_options().rewrite_options();
   const int iterations = rewriter.meta_optimizer_iterations() == tensorflow::RewriterConfig::DEFAULT_NUM_ITERS
@@ -276,7 +285,7 @@ bool LmsOptimizer::Act(grappler::Cluster* cluster, const grappler::GrapplerItem&
                        std::deque<Report>* reports) {
   bool changed = false;
   reports->emplace_back();
-  reports->back().function = item.id;
+  reports->back().function = NameOf(item);
   reports->back().budget = options_.memory_budget.ToString();
   const double start = Now();
   const auto fail = [reports](const std::string& reason) {
@@ -289,12 +298,12 @@ bool LmsOptimizer::Act(grappler::Cluster* cluster, const grappler::GrapplerItem&
       // A random operation must not begin anew when the next call is planned anew.
       options_.record_sizes = options_.record_sizes && (keep_random_.empty() || CanKeepState(item.graph));
       if (!session_.empty() && options_.unknown_dim.everywhere == 0) AddSessionSizes(session_, &options_.unknown_dim);
-      const PlanningMark mark(item.id, item.graph.node_size());
+      const PlanningMark mark(reports->back().function, item.graph.node_size());
       StageWatch stages(Deadline(GraphBounds(options_.planner_seconds).DeadlineSeconds()), &reports->back());
       changed = Rewrite(options_, cluster, item, config_proto_, output, &stages, reports);
     } else {
       reports->back().stage = "options";
-      fail(Join(problems_));
+      fail(Join(problems_, "; "));
     }
   } catch (const TooMuch& e) {
     NoteTooMuch(e, &reports->back());

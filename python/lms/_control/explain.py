@@ -28,7 +28,8 @@ def explain(report: Any = None) -> str:
         return " ".join(_of(report))
     found = _latest.report_to_read(report)
     if found is not None:
-        return " ".join([_state(about_a_step=True), *_of(found)])
+        others = _beside() if report is None else []
+        return " ".join([_state(about_a_step=True), *_of(found), *others])
     return " ".join(
         [_state(), *_without_report("training step" if report is None else "run of it")]
     )
@@ -73,6 +74,17 @@ def _without_report(wanted: str) -> list[str]:
     if not reasons:
         return [f"It has seen no {wanted} yet: run one, and ask again."]
     return [f"It has seen no {wanted}.", *(_sentence(reason) for reason in reasons)]
+
+
+def _beside() -> list[str]:
+    """What ran as well and has no report: it may be the step that was meant."""
+    names = _tf_why.compiled()
+    if not names:
+        return []
+    return [
+        f"Not planned: {names[-1]}, which XLA compiles (jit_compile=True); lms sees nothing of "
+        "what it takes."
+    ]
 
 
 def _of(report: Report) -> list[str]:

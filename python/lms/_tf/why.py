@@ -46,6 +46,20 @@ def reasons() -> list[str]:
     return found
 
 
+def compiled() -> list[str]:
+    """Functions called since lms was enabled that XLA compiles, the latest last: none has a
+    report."""
+    entry = active()
+    if entry is None:
+        return []
+    definitions = ((name, _definition(name)) for name in entry.called())
+    return [name.decode() for name, found in definitions if found is not None and _by_xla(found)]
+
+
+def _by_xla(definition: Any) -> bool:
+    return "_XlaMustCompile" in definition.attr and bool(definition.attr["_XlaMustCompile"].b)
+
+
 def _of_calls(names: list[bytes]) -> list[str]:
     if not names:
         return [
@@ -58,7 +72,7 @@ def _of_calls(names: list[bytes]) -> list[str]:
         definition = _definition(name)
         if definition is None:
             continue
-        if definition.attr["_XlaMustCompile"].b if "_XlaMustCompile" in definition.attr else False:
+        if _by_xla(definition):
             compiled.append(name.decode())
         elif len(definition.node_def) < _LEAST_NODES:
             small.append(name.decode())
