@@ -8,9 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import gpu_child
-from gpu_programs import _make, _state, _train, _weights
-
-LAYERS = 40  # 40 activations of 1 MiB over weights of 10 MiB: 55 MiB at the peak
+from gpu_programs import LONG, _make, _state, _train, _weights  # LONG: 55 MiB at the peak
 
 
 class Lines(logging.Handler):
@@ -42,7 +40,7 @@ def told() -> dict[str, Any]:
     import lms
     import tensorflow as tf
 
-    step, weights, _ = _make(tf, LAYERS)
+    step, weights, _ = _make(tf, **LONG)
     before = _state(weights)
     with lms.enabled("1GiB"):
         note = _note(step)
@@ -60,7 +58,7 @@ def others() -> dict[str, str]:
     import lms
     import tensorflow as tf
 
-    weights = _weights(tf, LAYERS)
+    weights = _weights(tf, **LONG)
     large = tf.Variable(tf.zeros([256, 256]))
     data = iter(tf.data.Dataset.from_tensors(tf.zeros([1024, 256])).repeat())
 

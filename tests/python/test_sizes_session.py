@@ -37,6 +37,7 @@ def test_what_is_fed(no_warning):
             session.run(step, {x: data()[:100]})
     (report,) = planned()
     assert report.sizes == ("images:0 = 640 (unknown_dim)",)
+    assert report.function == f"session.run({step.name})"
 
 
 @pytest.mark.parametrize("made", ["Session", "InteractiveSession"])

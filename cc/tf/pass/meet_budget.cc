@@ -14,6 +14,9 @@ namespace {
 constexpr int kMostAttempts = 5;
 // Of the work that there was: an automatic budget is tried for no longer than that much is left for the least.
 constexpr double kLeftForLeast = 1.0 / 3;
+// Between what holds and what does not so many plans are tried, until both are this near to each other.
+constexpr int kMostHalvings = 4;
+constexpr double kCloseEnough = 0.03;
 
 BudgetResult End(BudgetOutcome outcome, const Attempt& attempt, int64_t least_peak = 0) {
   BudgetResult result;
@@ -202,8 +205,30 @@ BudgetResult TryPlans(const DeviceContext& context, const ReadStep& read, const 
   return End(least ? BudgetOutcome::kNothingToGain : BudgetOutcome::kInfeasible, attempt, least_verified);
 }
 
-// The least where no plan held an automatic budget: half way up to what did not hold, if it does itself, or what comes
-// nearest.
+// This plan holds, what was tried for a higher limit did not: the plan of least added time in between, by halving.
+BudgetResult Between(const DeviceContext& context, const ReadStep& read, const BudgetGoal& goal, int most_attempts,
+                     BudgetResult best, int64_t too_high, Candidates* candidates, std::vector<std::string>* warnings) {
+  const double work = static_cast<double>(context.account.left());
+  int64_t low = best.planned.result.peak_bytes;
+  for (int step = 0; step < kMostHalvings; ++step) {
+    if (static_cast<double>(too_high - low) < kCloseEnough * static_cast<double>(too_high)) break;
+    if (step > 0 && static_cast<double>(context.account.left()) < work / 2) break;
+    Attempt between;
+    between.number = most_attempts - 1;  // the last: its order is held
+    between.limit = low + (too_high - low) / 2;
+    BudgetResult result = TryPlans(context, read, goal, between, most_attempts, candidates, warnings, nullptr);
+    if (result.outcome != BudgetOutcome::kRewritten) {
+      too_high = between.limit;
+      continue;
+    }
+    low = between.limit;
+    if (result.planned.result.cost_us < best.planned.result.cost_us) best = std::move(result);
+  }
+  return best;
+}
+
+// The least where no plan held an automatic budget: what lies between it and what did not hold, if it does itself, or
+// what comes nearest.
 BudgetResult FallBack(const DeviceContext& context, const ReadStep& read, const BudgetGoal& goal, int most_attempts,
                       Tried tried, BudgetResult infeasible, Candidates* candidates,
                       std::vector<std::string>* warnings) {
@@ -220,13 +245,7 @@ BudgetResult FallBack(const DeviceContext& context, const ReadStep& read, const 
     return short_of(std::move(infeasible));
   }
   if (tried.lowest_limit <= lowest) return least;
-  Attempt between;
-  between.number = most_attempts - 1;  // the last: its order is held
-  between.limit = lowest + (tried.lowest_limit - lowest) / 2;
-  BudgetResult result = TryPlans(context, read, goal, between, most_attempts, candidates, warnings, nullptr);
-  const bool better =
-      result.outcome == BudgetOutcome::kRewritten && result.planned.result.cost_us < least.planned.result.cost_us;
-  return better ? result : least;
+  return Between(context, read, goal, most_attempts, std::move(least), tried.lowest_limit, candidates, warnings);
 }
 
 }  // namespace
@@ -246,6 +265,9 @@ BudgetResult MeetBudget(const DeviceContext& context, const ReadStep& read, cons
     result = End(BudgetOutcome::kInfeasible, first);
   } else {
     result = TryPlans(context, read, goal, first, most_attempts, candidates, warnings, may_miss ? &tried : nullptr);
+  }
+  if (result.outcome == BudgetOutcome::kRewritten && tried.nearest) {
+    return Between(context, read, goal, most_attempts, std::move(result), tried.lowest_limit, candidates, warnings);
   }
   if (result.outcome != BudgetOutcome::kInfeasible || !may_miss) return result;
   return FallBack(context, read, goal, most_attempts, std::move(tried), std::move(result), candidates, warnings);

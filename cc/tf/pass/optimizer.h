@@ -37,7 +37,7 @@ class LmsOptimizer : public tensorflow::grappler::CustomGraphOptimizer {
                         tensorflow::GraphDef* optimized_graph) override;
 
  private:
-  std::string NameOf(const grappler::GrapplerItem& item) const;
+  std::string NameOf(const tensorflow::grappler::GrapplerItem& item) const;
   bool LastIteration(const std::string& item_id);
   void NoteProblem(const char* what);
   bool Act(tensorflow::grappler::Cluster* cluster, const tensorflow::grappler::GrapplerItem& item,
