@@ -308,12 +308,13 @@ TEST_F(WorkersTest, AStepOnSeveralProcessesIsLeftAlone) {
   GrapplerItem item = testing::TrainChain(kLayers);
   const std::string task = "/job:worker/replica:0/task:1/device:CPU:0";
   for (NodeDef& node : *item.graph.mutable_node()) node.set_device(task);
-  EXPECT_NE(Optimized(item, Texts({{"memory_budget", "60%"}})).node_size(), item.graph.node_size());
+  // On one core no more than an order may be asked for: that adds no node.
+  EXPECT_NE(Optimized(item, Texts({{"memory_budget", "60%"}})).DebugString(), item.graph.DebugString());
   EXPECT_EQ(ReportStore::Global().All().back().status, ReportStatus::kRewritten);
   for (NodeDef& node : *item.graph.mutable_node()) {
     if (node.op() == "VarHandleOp") node.set_device("/job:ps/replica:0/task:0/device:CPU:0");
   }
-  EXPECT_EQ(Optimized(item, Texts({{"memory_budget", "60%"}})).node_size(), item.graph.node_size());
+  EXPECT_EQ(Optimized(item, Texts({{"memory_budget", "60%"}})).DebugString(), item.graph.DebugString());
   const std::vector<Report> reports = ReportStore::Global().All();
   EXPECT_EQ(reports.back().status, ReportStatus::kSkipped);
   EXPECT_NE(reports.back().reason.find("/job:ps/replica:0/task:0 and /job:worker/replica:0/task:1"), std::string::npos)
