@@ -22,7 +22,7 @@ from helpers import make_step
 tf.config.threading.set_intra_op_parallelism_threads(1)
 tf.config.threading.set_inter_op_parallelism_threads(1)
 lms.memory.reset_peak()
-step, _ = make_step(layers=12, width=256, batch=4096)  # activations of 4 MiB each
+step, _ = make_step(layers=LAYERS, width=256, batch=4096)  # activations of 4 MiB each
 if BUDGET:
     lms.enable(memory_budget=BUDGET)
 found = {}
@@ -41,10 +41,10 @@ os._exit(0)  # after an allocation that failed TensorFlow may end with a signal
 """
 
 
-def found(budget: Any, limit: int = 0, **environment: str) -> dict[str, Any]:
+def found(budget: Any, limit: int = 0, layers: int = 12, **environment: str) -> dict[str, Any]:
     """What four steps do in a process whose allocator has that limit, in bytes; 0: none."""
     limited = {"TF_MKL_ALLOC_MAX_BYTES": str(limit)} if limit else {}
-    code = f"import sys; sys.path.insert(0, {str(TESTS)!r}); BUDGET = {budget!r}\n{PROGRAM}"
+    code = f"import sys; sys.path.insert(0, {str(TESTS)!r}); BUDGET, LAYERS = {budget!r}, {layers}\n{PROGRAM}"
     status, output = run_python(code, **{"TF_ENABLE_ONEDNN_OPTS": "1", **limited, **environment})
     lines = [line for line in output.splitlines() if line.startswith("found:")]
     if not lines and status in (-signal.SIGSEGV, -signal.SIGABRT) and not budget:
@@ -67,6 +67,13 @@ def test_auto_trains_within_the_limit(stock, limit):
     assert auto["status"] == "rewritten"
     assert auto["budget"] == "auto (the limit of the CPU's pool, TF_MKL_ALLOC_MAX_BYTES)"
     assert auto["peak_after_bytes"] <= auto["budget_bytes"] <= (limit + 1) * MIB
+
+
+def test_between_what_holds_and_what_does_not_more_is_tried():
+    """Limits are tried downwards by a twelfth: the first plan that held took 86 MiB."""
+    auto = found("auto", 105 * MIB, layers=24)
+    assert len(auto["losses"]) == 4
+    assert 0.87 * auto["budget_bytes"] <= auto["peak_after_bytes"] <= auto["budget_bytes"]
 
 
 def test_stock_does_not(stock):

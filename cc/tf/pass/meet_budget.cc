@@ -205,24 +205,33 @@ BudgetResult TryPlans(const DeviceContext& context, const ReadStep& read, const 
   return End(least ? BudgetOutcome::kNothingToGain : BudgetOutcome::kInfeasible, attempt, least_verified);
 }
 
-// This plan holds, what was tried for a higher limit did not: the plan of least added time in between, by halving.
+// This plan holds, what was tried for a higher limit did not: the plan of least added time in between, by halving. What
+// fails on the way costs nothing but its time: there is a plan.
 BudgetResult Between(const DeviceContext& context, const ReadStep& read, const BudgetGoal& goal, int most_attempts,
                      BudgetResult best, int64_t too_high, Candidates* candidates, std::vector<std::string>* warnings) {
   const double work = static_cast<double>(context.account.left());
   int64_t low = best.planned.result.peak_bytes;
-  for (int step = 0; step < kMostHalvings; ++step) {
+  for (int step = 0; step < std::min(kMostHalvings, most_attempts - 1); ++step) {
     if (static_cast<double>(too_high - low) < kCloseEnough * static_cast<double>(too_high)) break;
     if (step > 0 && static_cast<double>(context.account.left()) < work / 2) break;
     Attempt between;
     between.number = most_attempts - 1;  // the last: its order is held
     between.limit = low + (too_high - low) / 2;
-    BudgetResult result = TryPlans(context, read, goal, between, most_attempts, candidates, warnings, nullptr);
+    std::vector<std::string> given_up;
+    BudgetResult result;
+    try {
+      result = TryPlans(context, read, goal, between, most_attempts, candidates, &given_up, nullptr);
+    } catch (const std::exception&) {
+      break;
+    }
     if (result.outcome != BudgetOutcome::kRewritten) {
       too_high = between.limit;
       continue;
     }
     low = between.limit;
-    if (result.planned.result.cost_us < best.planned.result.cost_us) best = std::move(result);
+    if (result.planned.result.cost_us >= best.planned.result.cost_us) continue;
+    best = std::move(result);
+    warnings->insert(warnings->end(), given_up.begin(), given_up.end());
   }
   return best;
 }
