@@ -44,7 +44,8 @@ os._exit(0)  # after an allocation that failed TensorFlow may end with a signal
 def found(budget: Any, limit: int = 0, layers: int = 12, **environment: str) -> dict[str, Any]:
     """What four steps do in a process whose allocator has that limit, in bytes; 0: none."""
     limited = {"TF_MKL_ALLOC_MAX_BYTES": str(limit)} if limit else {}
-    code = f"import sys; sys.path.insert(0, {str(TESTS)!r}); BUDGET, LAYERS = {budget!r}, {layers}\n{PROGRAM}"
+    code = f"import sys; sys.path.insert(0, {str(TESTS)!r})\n"
+    code += f"BUDGET, LAYERS = {budget!r}, {layers}\n{PROGRAM}"
     status, output = run_python(code, **{"TF_ENABLE_ONEDNN_OPTS": "1", **limited, **environment})
     lines = [line for line in output.splitlines() if line.startswith("found:")]
     if not lines and status in (-signal.SIGSEGV, -signal.SIGABRT) and not budget:
