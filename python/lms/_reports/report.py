@@ -72,6 +72,7 @@ class _Details:
 class Report(Tables):
     """What was decided for one function. Memory is in bytes, what is resident included.
 
+    function: its name; of a v1 session what was run, "session.run(train)".
     status: "rewritten": the graph was changed, and the new one is predicted to keep the
       budget; "fits": it keeps the budget as it is, nothing was changed; "infeasible": no plan
       keeps the budget (min_budget_bytes is the least that one was found for); "skipped": no
