@@ -39,6 +39,11 @@ struct TensorRef {
 using TensorKey = std::pair<int, int>;  // node, port
 inline TensorKey KeyOf(const TensorRef& tensor) { return {tensor.node, tensor.port}; }
 
+// A tensor as the inputs of nodes name it.
+inline std::string InputName(const std::string& node, int port) {
+  return port == 0 ? node : node + ":" + std::to_string(port);
+}
+
 struct NodeIndex {
   std::vector<TensorRef> inputs;  // data, in order
   std::vector<int> controls;

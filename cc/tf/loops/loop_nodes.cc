@@ -32,10 +32,6 @@ NodeDef EnterNode(const std::string& name, const std::string& device, const std:
 
 }  // namespace
 
-std::string InputName(const std::string& node, int port) {
-  return port == 0 ? node : node + ":" + std::to_string(port);
-}
-
 void MakeNoOp(NodeDef* node) {
   NodeDef nothing;
   nothing.set_name(node->name());

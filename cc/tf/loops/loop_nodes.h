@@ -16,9 +16,6 @@
 
 namespace lms {
 
-// The name of a node's output, as an input.
-std::string InputName(const std::string& node, int port);
-
 // The node stays, for those that wait for it, and does nothing.
 void MakeNoOp(tensorflow::NodeDef* node);
 

@@ -148,15 +148,22 @@ class SegmentFinder {
   // What needs something that cannot be there is brought by the number of its iteration instead, or cannot be there
   // either.
   void GiveUpWhatLeadsNowhere() {
-    for (bool again = true; again;) {
-      again = false;
-      for (auto& [key, way] : ways_) {
+    std::map<TensorKey, std::vector<TensorKey>> needed_by;
+    std::vector<TensorKey> lost;
+    for (const auto& [key, way] : ways_) {
+      pace_.Step(1);
+      if (way == Way::kNone) lost.push_back(key);
+      for (const TensorRef& needed : NeededBy({key.first, key.second})) needed_by[KeyOf(needed)].push_back(key);
+    }
+    while (!lost.empty()) {
+      const TensorKey gone = lost.back();
+      lost.pop_back();
+      for (const TensorKey& key : needed_by[gone]) {
         pace_.Step(1);
-        const std::vector<TensorRef> needed = NeededBy({key.first, key.second});
-        const auto lost = [this](const TensorRef& tensor) { return ways_.at(KeyOf(tensor)) == Way::kNone; };
-        if (std::none_of(needed.begin(), needed.end(), lost)) continue;
+        Way& way = ways_.at(key);
+        if (way != Way::kAgain && way != Way::kState) continue;  // given up already
         way = IndexedIfPossible({key.first, key.second});
-        again = true;
+        if (way == Way::kNone) lost.push_back(key);
       }
     }
   }

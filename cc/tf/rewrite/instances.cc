@@ -10,10 +10,6 @@ namespace lms {
 
 using tensorflow::NodeDef;
 
-std::string TensorName(const std::string& node, int port) {
-  return port == 0 ? node : node + ":" + std::to_string(port);
-}
-
 Instances::Instances(const ImportedGraph& imported, const GraphIndex& index, tensorflow::GraphDef* graph)
     : imported_(imported), index_(index), graph_(graph), newest_(imported.graph.buffers.size()) {}
 
@@ -49,13 +45,13 @@ std::string Instances::Resolve(const TensorRef& wanted) {
     const NodeDef& node = graph_->node(tensor.node);
     const BufferId b = BufferOf(tensor);
     if (b == kNone || newest_[b].kind == Kind::kOriginal) {
-      name = TensorName(node.name(), tensor.port);
+      name = InputName(node.name(), tensor.port);
       break;
     }
     const Instance instance = newest_[b];
     const int shared = imported_.SharedInput(node, tensor);
     if (shared < 0) {
-      name = TensorName(Name(instance, node.name()), instance.kind == Kind::kStep ? tensor.port : 0);
+      name = InputName(Name(instance, node.name()), instance.kind == Kind::kStep ? tensor.port : 0);
       break;
     }
     const std::vector<TensorRef>& inputs = index_[tensor.node].inputs;
@@ -65,7 +61,7 @@ std::string Instances::Resolve(const TensorRef& wanted) {
     }
     const auto [view, is_new] = views_.insert(Name(instance, node.name()));
     if (!is_new) {
-      name = TensorName(*view, tensor.port);
+      name = InputName(*view, tensor.port);
       break;
     }
     views.push_back({tensor, shared, &*view});
@@ -77,11 +73,11 @@ std::string Instances::Resolve(const TensorRef& wanted) {
     copy.set_name(*view->name);
     copy.clear_input();
     for (size_t i = 0; i < inputs.size(); ++i) {
-      const std::string original = TensorName(graph_->node(inputs[i].node).name(), inputs[i].port);
+      const std::string original = InputName(graph_->node(inputs[i].node).name(), inputs[i].port);
       copy.add_input(static_cast<int>(i) == view->shared ? name : original);
     }
     *graph_->add_node() = std::move(copy);
-    name = TensorName(*view->name, view->tensor.port);
+    name = InputName(*view->name, view->tensor.port);
   }
   return name;
 }

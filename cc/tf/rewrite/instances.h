@@ -20,9 +20,6 @@
 
 namespace lms {
 
-// As an input of a node names it.
-std::string TensorName(const std::string& node, int port);
-
 class Instances {
  public:
   // `imported`, `index` and `graph` belong together and outlive this.

@@ -9,6 +9,7 @@
 
 #include "cc/core/base/latest.h"
 #include "cc/core/options/recorded_sizes.h"
+#include "cc/tf/graph/graph_index.h"
 #include "cc/tf/graph/node_types.h"
 #include "cc/tf/graph/op_traits.h"
 #include "cc/tf/graph/own_ops.h"
@@ -122,7 +123,7 @@ void AddInputs(const NodeDef& node, const tensorflow::DataTypeVector& types, con
     auto* const kinds = attrs[host ? "H" : "T"].mutable_list();
     for (size_t port = 0; port < types.size(); ++port) {
       if (on_host[port] != host) continue;
-      record->add_input(port == 0 ? node.name() : node.name() + ":" + std::to_string(port));
+      record->add_input(InputName(node.name(), static_cast<int>(port)));
       kinds->add_type(types[port]);
       attrs["ports"].mutable_list()->add_i(static_cast<int64_t>(port));
     }

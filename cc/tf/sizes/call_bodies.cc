@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "cc/tf/graph/graph_index.h"
 #include "tensorflow/core/framework/attr_value.pb.h"
 #include "tensorflow/core/framework/function.h"
 #include "tensorflow/core/framework/node_def.pb.h"
@@ -21,14 +22,10 @@ constexpr int kMostNodes = 20000;  // added to one graph
 constexpr int kMostDepth = 8;      // of calls in bodies of calls: a function may call itself
 constexpr char kMustCompile[] = "_XlaMustCompile";
 
-std::string TensorName(const std::string& node, int port) {
-  return port == 0 ? node : node + ":" + std::to_string(port);
-}
-
 // As Grappler writes it: output 0 without its number.
 std::string Normal(const std::string& input) {
   const tensorflow::TensorId id = tensorflow::ParseTensorName(input);
-  return id.index() < 0 ? input : TensorName(std::string(id.node()), id.index());
+  return id.index() < 0 ? input : InputName(std::string(id.node()), id.index());
 }
 
 bool IsControl(const std::string& input) { return !input.empty() && input.front() == '^'; }
@@ -129,7 +126,7 @@ class Writer {
       ++added_;
     }
     for (size_t port = 0; port < results.size(); ++port) {
-      instead_[TensorName(node.name(), static_cast<int>(port))] = results[port];
+      instead_[InputName(node.name(), static_cast<int>(port))] = results[port];
     }
     if (origin.depth > 0) return;
     bodies_[call].results = std::move(results);
