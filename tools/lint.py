@@ -1,8 +1,8 @@
 """Checks how the sources are written: clang-format, includes, ruff, mypy and clang-tidy.
 
 Use `./run lint` (or `./run format`, which passes --fix), which installs the tools. clang-tidy
-reads each source by itself, with the flags in build/lint/compile_commands.json, and looks again only
-at the files that changed since it last found nothing in them.
+reads each source by itself, with the flags in build/lint/compile_commands.json, and looks again
+only at the files that changed since it last found nothing in them.
 """
 
 from __future__ import annotations
