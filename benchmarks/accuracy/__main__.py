@@ -63,7 +63,7 @@ def main() -> None:
     parser.add_argument("--calibrate", action="store_true", help="time the step's ops beforehand")
     parser.add_argument("--fit", action="store_true", help="by model.fit, unknown batch")
     parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
-    parser.add_argument("--out", help="write the figures here, as JSON; go on where a run stopped")
+    parser.add_argument("--out", help="write the figures here, as JSON; go on with what is there")
     args = parser.parse_args()
     if args.fit and args.calibrate:
         parser.error("--calibrate times functions, not model.fit")

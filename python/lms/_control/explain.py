@@ -78,7 +78,7 @@ def _without_report(wanted: str) -> list[str]:
 
 def _beside() -> list[str]:
     """What ran as well and has no report: it may be the step that was meant."""
-    names = _tf_why.compiled()
+    names = _tf_why.compiled_by_xla()
     if not names:
         return []
     return [

@@ -46,7 +46,7 @@ def reasons() -> list[str]:
     return found
 
 
-def compiled() -> list[str]:
+def compiled_by_xla() -> list[str]:
     """Functions called since lms was enabled that XLA compiles, the latest last: none has a
     report."""
     entry = active()
