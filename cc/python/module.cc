@@ -1,6 +1,6 @@
 // The Python module lms._native: a thin door to the library, which is loaded before. Only bytes, numbers, strings and
-// containers of them cross, and nothing of TensorFlow is included: it works with any TensorFlow that there is a library
-// for.
+// containers of them cross to the library, and nothing of TensorFlow is included: it works with any TensorFlow that
+// there is a library for.
 //
 // Importing it registers the optimizer with TensorFlow (once per process, whoever comes first).
 
@@ -31,6 +31,7 @@
 #include "cc/core/spill/spill_measure.h"
 #include "cc/core/spill/spill_store.h"
 #include "cc/core/system/system_memory.h"
+#include "cc/python/live_objects.h"
 #include "cc/tf/pass/budget.h"
 #include "cc/tf/pass/library.h"
 #include "cc/tf/pass/step_pareto.h"
@@ -426,6 +427,7 @@ PYBIND11_MODULE(_native, m) {
       },
       py::arg("batch"));
   m.def("end_peak_scope_beside_others", &lms::EndPeakScopeBesideOthers);
+  m.def("live_objects", &lms::LiveObjects, py::arg("types"));
   m.def("memory_error", &lms::StartCounting);
   m.def("memory_reset_peak", [] {
     lms::StartCounting();

@@ -162,3 +162,22 @@ def test_blocks_of_two_threads_that_overlap_leave_lms_off():
         assert seen == ["50%"]
         assert _switch.current() is None
     """)
+
+
+def test_looking_for_variables_holds_no_tuple_that_another_thread_is_making():
+    run("""
+        from lms._tf.variables import names_by_handle
+        variable = tf.Variable([1.0], name="mine")
+        sys.setswitchinterval(1e-5)
+        stop = threading.Event()
+        def make_tuples():
+            while not stop.is_set():
+                assert tuple(n for n in range(37)) == tuple(range(37))
+        def look():
+            try:
+                for _ in range(10):
+                    assert names_by_handle([("handle", variable.handle)]) == {"handle": "mine"}
+            finally:
+                stop.set()
+        in_threads(make_tuples, look)
+    """)

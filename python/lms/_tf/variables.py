@@ -13,7 +13,6 @@ Relies on this:
 
 from __future__ import annotations
 
-import gc
 import sys
 import threading
 import weakref
@@ -21,6 +20,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
+
+from lms import _native
 
 _MOST_FUNCTIONS = 4096  # of which something is remembered
 
@@ -50,7 +51,7 @@ def names_of(function: str) -> Mapping[str, str]:
     """The names of a function's variables by those of its arguments, as far as they are known.
 
     Where a function is asked about for the first time, all objects of the process are looked
-    through, which takes about 0.1 s. Variables that are gone by then stay without a name.
+    through, which takes about 0.05 s. Variables that are gone by then stay without a name.
     """
     with _lock:
         known = _names.get(function)
@@ -91,7 +92,7 @@ def _all_variables() -> Iterator[tuple[Any, str]]:
     """The handles and names of all variables of the process; what Keras calls them comes last."""
     of_keras = _with_subclasses(getattr(sys.modules.get("keras"), "Variable", None))
     of_tensorflow = _with_subclasses(tf.Variable)
-    objects = [item for item in gc.get_objects() if type(item) in of_keras | of_tensorflow]
+    objects = _native.live_objects(of_keras | of_tensorflow)
     for variable in objects:
         if type(variable) in of_tensorflow:
             yield from ((each, variable.name.removesuffix(":0")) for each in handles_of(variable))
