@@ -244,8 +244,8 @@ def more_in_later_steps() -> dict[str, Any]:
     return {"plans": plans, "peaks": peaks, "left": left}
 
 
-def open_sizes() -> dict[str, Any]:
-    """A step on the rows that a mask lets pass: how many these are, only the run decides."""
+def _learnt(forward: Callable[[list[Any], Any, Any], Any], told: Any) -> dict[str, Any]:
+    """A step on what forward(weights, x, told) makes: how large that is, only the run decides."""
     import lms
     import tensorflow as tf
 
@@ -253,21 +253,18 @@ def open_sizes() -> dict[str, Any]:
         weights = _weights(tf, LAYERS)
 
         @tf.function
-        def step(x: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
+        def step(x: tf.Tensor, told: tf.Tensor) -> tf.Tensor:
             with tf.GradientTape() as tape:
-                y = tf.boolean_mask(x, mask)
-                for weight in weights:
-                    y = tf.tanh(tf.matmul(y, weight))
+                y = forward(weights, x, told)
                 loss = tf.reduce_sum(y * y)
             for weight, gradient in zip(weights, tape.gradient(loss, weights)):
                 weight.assign_sub(1e-4 * gradient)
             return loss
 
         x = tf.random.stateless_normal([ROWS, WIDTH], [7, 99])
-        mask = tf.random.stateless_uniform([ROWS], [7, 98]) < 0.75
         tf.config.experimental.reset_memory_stats(GPU)
         with lms.enabled(**options) if options else lms.enabled(memory_budget="100GiB"):
-            losses = [float(step(x, mask)) for _ in range(4)]
+            losses = [float(step(x, told)) for _ in range(4)]
         return losses, _state(weights), _peak(tf)
 
     stock = train()
@@ -282,7 +279,39 @@ def open_sizes() -> dict[str, Any]:
         "before": report.peak_before_bytes,
         "status": report.status,
         "sizes": report.sizes,
+        "reason": report.reason,
     }
+
+
+def open_sizes() -> dict[str, Any]:
+    """The rows that a mask lets pass."""
+    import tensorflow as tf
+
+    def forward(weights: list[Any], x: Any, mask: Any) -> Any:
+        y = tf.boolean_mask(x, mask)
+        for weight in weights:
+            y = tf.tanh(tf.matmul(y, weight))
+        return y
+
+    return _learnt(forward, tf.random.stateless_uniform([ROWS], [7, 98]) < 0.75)
+
+
+def open_loop() -> dict[str, Any]:
+    """A loop up to a number that the call is given."""
+    import tensorflow as tf
+
+    def forward(weights: list[Any], x: Any, end: Any) -> Any:
+        def body(i: Any, y: Any) -> tuple[Any, Any]:
+            for weight in weights[:2]:
+                y = tf.tanh(tf.matmul(y, weight))
+            return i + 1, y
+
+        _, y = tf.while_loop(lambda i, _: i < end, body, (0, x))
+        for weight in weights[2:]:
+            y = tf.tanh(tf.matmul(y, weight))
+        return y
+
+    return _learnt(forward, tf.constant(16))
 
 
 def a_copy_fails() -> dict[str, Any]:

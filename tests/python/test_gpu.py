@@ -103,6 +103,17 @@ def test_sizes_that_only_the_run_decides_are_learnt():
 
 
 @on_the_standin
+def test_how_often_a_loop_goes_round_is_learnt():
+    found = run("open_loop", memory_mb=128)
+    assert found["same"]
+    assert found["status"] == "rewritten"
+    assert any("= 16 iterations (earlier steps)" in line for line in found["sizes"])
+    assert "of a loop's body" in found["reason"]
+    assert 0.95 * found["stock_peak"] <= found["before"] <= 1.08 * found["stock_peak"]
+    assert 0 < found["measured"] <= found["budget"]
+
+
+@on_the_standin
 def test_a_step_that_takes_more_later_is_planned_anew():
     found = run("more_in_later_steps", memory_mb=128)
     settled, more, last = 6, 7, -1

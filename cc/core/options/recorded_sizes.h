@@ -1,5 +1,5 @@
-// Sizes of tensors that only the run decides (how many rows are kept, how long a text is), as steps have shown them,
-// and which of them the next plan is made for.
+// Sizes that only the run decides (how many rows are kept, how long a text is, how often a loop goes round), as steps
+// have shown them, and which of them the next plan is made for.
 //
 // A plan is made for the largest sizes that were seen. A step that shows a larger one has the next plan made for it: as
 // it is for the first kMostExactRaises times, later with room above each size that varies: a quarter where it has only
@@ -55,7 +55,7 @@ class RecordedSizes {
   std::string text_;
 };
 
-// "a:0=57,2;b:1=": the sizes of each tensor, nothing for a scalar. False where the text is anything else.
+// "a:0=57,2;b:1=;c:trips=12": the sizes of each tensor, nothing for a scalar. False where the text is anything else.
 bool ParseRecordedSizes(const std::string& text, RecordedShapes* shapes);
 
 }  // namespace lms

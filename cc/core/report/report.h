@@ -75,6 +75,14 @@ struct OpenSize {
   int64_t least = 0;
 };
 
+// A loop that fills lists, of which only the run decides how often it goes round. `least`: from which number on it
+// matters.
+struct OpenLoop {
+  std::string loop;     // its LoopCond
+  std::string counter;  // the Switch of a variable that begins with 0 and goes up by 1 in each iteration
+  int64_t least = 0;
+};
+
 struct Report {
   std::string function;
   int64_t sequence = 0;
@@ -112,6 +120,7 @@ struct Report {
   int nodes_before = 0;
   int nodes_after = 0;
   std::vector<OpenSize> open_sizes;  // that only the run decides, and that are recorded as it does
+  std::vector<OpenLoop> open_loops;  // likewise
   std::vector<std::string> sizes;    // of dimensions that the function leaves unknown: "images:0 = 64 (first call)"
   std::vector<std::string> warnings;
   std::vector<Decision> decisions;

@@ -133,4 +133,17 @@ std::vector<OpenSize> OpenSizes(const std::vector<ShapeValues::OpenNode>& nodes,
   return sizes;
 }
 
+std::vector<OpenLoop> OpenLoops(const ImportedGraph& imported, const TensorSizes& sizes, int64_t activations) {
+  const double least_bytes = kLeastAssumedShare * static_cast<double>(activations);
+  std::vector<OpenLoop> loops;
+  for (const TensorLists::OpenLoop& open : imported.open_loops) {
+    OpenLoop& loop = loops.emplace_back();
+    loop.loop = open.loop;
+    loop.counter = open.counter;
+    if (open.step_bytes == 0 || sizes.RecordedTrips(open.loop) >= 0) continue;
+    loop.least = static_cast<int64_t>(least_bytes / static_cast<double>(open.step_bytes));
+  }
+  return loops;
+}
+
 }  // namespace lms

@@ -12,6 +12,7 @@
 #include "cc/core/simulate/run_record.h"
 #include "cc/tf/import/import.h"
 #include "cc/tf/sizes/shape_values.h"
+#include "cc/tf/sizes/tensor_sizes.h"
 
 namespace lms {
 
@@ -45,6 +46,10 @@ std::string AssumptionAtPeak(const ImportedGraph& imported, const MemoryProfile&
 // Linear in the buffers.
 std::vector<OpenSize> OpenSizes(const std::vector<ShapeValues::OpenNode>& nodes, const ImportedGraph& imported,
                                 int64_t activations);
+
+// The loops of which it is to be recorded how often they go round: always where it was before, and where their lists
+// would be kLeastAssumedShare of the step's `activations` (bytes).
+std::vector<OpenLoop> OpenLoops(const ImportedGraph& imported, const TensorSizes& sizes, int64_t activations);
 
 }  // namespace lms
 

@@ -21,6 +21,7 @@
 #include "cc/tf/graph/collectives.h"
 #include "cc/tf/graph/graph_index.h"
 #include "cc/tf/graph/loops.h"
+#include "cc/tf/sizes/tensor_lists.h"
 #include "cc/tf/sizes/tensor_sizes.h"
 #include "cc/tf/stock/sum_holders.h"
 #include "cc/tf/stock/variable_waits.h"
@@ -55,6 +56,7 @@ struct ImportedGraph {
   std::vector<Loops::Hold> holds;                    // edges that a rewrite adds, and the plan relies on
   int hidden_ops = 0;                                // in loops that hold tensor lists of unknown size
   std::string hidden_example;                        // of an op that makes such a list
+  std::vector<TensorLists::OpenLoop> open_loops;     // of which earlier steps may tell how large their lists get
   std::vector<AssumptionSet> assumptions_of_buffer;  // that its size rests on
   std::vector<Takeover> takeovers;                   // in the graph as they are in its own order
   bool one_lane = false;                             // SwapLink::one_lane(), of the link that its swaps take

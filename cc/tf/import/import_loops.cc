@@ -137,6 +137,7 @@ void NoteUnknownLists(ImportState* state) {
       if (state->out.hidden_example.empty()) state->out.hidden_example = state->Node(node).name();
     }
   }
+  state->out.open_loops = state->lists.OpenLoops();
   for (const int node : state->order) {
     for (int f = std::max(0, state->index[node].frame); f > 0; f = state->index.frame(f).parent) {
       if (!unknown[f]) continue;

@@ -1,5 +1,6 @@
 #include "cc/tf/loops/body_copy.h"
 
+#include "cc/tf/graph/loop_variables.h"
 #include "cc/tf/loops/list_chains.h"
 #include "tensorflow/core/framework/node_def.pb.h"
 

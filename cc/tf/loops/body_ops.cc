@@ -5,6 +5,7 @@
 #include <string_view>
 #include <utility>
 
+#include "cc/tf/graph/loop_variables.h"
 #include "cc/tf/graph/op_traits.h"
 #include "cc/tf/stock/layout_fusions.h"
 #include "cc/tf/stock/sum_holders.h"

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "cc/core/graph/node_names.h"
+#include "cc/tf/graph/loop_variables.h"
 #include "cc/tf/graph/loops.h"
 #include "cc/tf/graph/op_traits.h"
 #include "cc/tf/graph/same_op.h"

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "cc/core/graph/node_names.h"
+#include "cc/tf/graph/loop_variables.h"
 #include "cc/tf/graph/loops.h"
 #include "cc/tf/graph/op_traits.h"
 #include "cc/tf/graph/same_op.h"
@@ -77,7 +78,9 @@ class LoopReader {
     return true;
   }
 
-  bool Counts(const LoopVariable& variable) const { return CountsIterations(graph_, index_, loops_, variable); }
+  bool Counts(const LoopVariable& variable) const {
+    return CountsIterations(graph_, index_, loops_, variable, tensorflow::DT_INT32);
+  }
 
   // Does the node run whenever the body of its loop does?
   bool InBody(int node, const LoopVariable& variable) const {

@@ -5,8 +5,8 @@
 #include <optional>
 #include <utility>
 
+#include "cc/tf/graph/loop_variables.h"
 #include "cc/tf/graph/op_traits.h"
-#include "cc/tf/graph/small_tensor.h"
 
 namespace lms {
 namespace {
@@ -139,45 +139,6 @@ class ChainFinder {
 };
 
 }  // namespace
-
-TensorRef OutsideOf(const tensorflow::GraphDef& graph, const GraphIndex& index, const Loops& loops,
-                    const TensorRef& tensor) {
-  constexpr TensorRef kNowhere{-1, 0};
-  int node = tensor.node;
-  if (graph.node(node).op() == "Switch") {
-    if (index[node].inputs.empty() || tensor.port != 1) return kNowhere;
-    node = index[node].inputs[0].node;
-  }
-  if (graph.node(node).op() == "Merge") {
-    const std::vector<TensorRef>& inputs = index[node].inputs;
-    if (loops.Changes(node) || tensor.port != (node == tensor.node ? 0 : 1)) return kNowhere;
-    const auto enter = std::find_if(inputs.begin(), inputs.end(),
-                                    [&graph](const TensorRef& input) { return IsEnter(graph.node(input.node)); });
-    const bool of_loop = std::any_of(inputs.begin(), inputs.end(), [&graph](const TensorRef& input) {
-      return IsNextIteration(graph.node(input.node));
-    });
-    if (enter == inputs.end() || !of_loop) return kNowhere;
-    node = enter->node;
-  } else if (node != tensor.node) {
-    return kNowhere;  // a branch
-  }
-  if (!IsEnter(graph.node(node)) || index[node].inputs.empty()) return kNowhere;
-  if (node == tensor.node) {
-    // One that is not a constant of the loop is there in the first iteration alone.
-    const auto constant = graph.node(node).attr().find("is_constant");
-    if (constant == graph.node(node).attr().end() || !constant->second.b()) return kNowhere;
-  }
-  return index[node].inputs[0];
-}
-
-int64_t NumberOf(const tensorflow::GraphDef& graph, const GraphIndex& index, const Loops& loops, TensorRef tensor) {
-  for (int depth = 0; depth < kMostLoopsAround; ++depth) {
-    const TensorRef outside = OutsideOf(graph, index, loops, tensor);
-    if (outside.node < 0) break;
-    tensor = outside;
-  }
-  return tensor.port == 0 ? WholeConstant(graph.node(tensor.node)) : -1;
-}
 
 std::vector<GradientLoop> FindGradientLoops(const tensorflow::GraphDef& graph, const GraphIndex& index,
                                             const Loops& loops) {

@@ -50,15 +50,6 @@ struct GradientLoop {
 std::vector<GradientLoop> FindGradientLoops(const tensorflow::GraphDef& graph, const GraphIndex& index,
                                             const Loops& loops);
 
-// The value that the node, of a loop, has in every iteration, outside of the loop: of an Enter or a Switch of a
-// variable that does not change. {-1, 0} for all others.
-TensorRef OutsideOf(const tensorflow::GraphDef& graph, const GraphIndex& index, const Loops& loops,
-                    const TensorRef& tensor);
-
-// The whole number that the tensor is in every iteration, where that is a constant of the body or of what is around the
-// loop; -1 for all others.
-int64_t NumberOf(const tensorflow::GraphDef& graph, const GraphIndex& index, const Loops& loops, TensorRef tensor);
-
 }  // namespace lms
 
 #endif  // LMS_CC_TF_LOOPS_LIST_CHAINS_H_

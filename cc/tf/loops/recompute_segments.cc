@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "cc/tf/graph/loop_variables.h"
 #include "cc/tf/graph/loops.h"
 #include "cc/tf/loops/body_copy.h"
 #include "cc/tf/loops/loop_nodes.h"
@@ -81,7 +82,7 @@ class SegmentRewriter {
       for (const int node : loops_.NodesIn(frame)) {
         LoopVariable variable;
         if (index_[node].frame == frame && ReadLoopVariable(came_, index_, loops_, node, &variable) &&
-            CountsIterations(came_, index_, loops_, variable)) {
+            CountsIterations(came_, index_, loops_, variable, DT_INT32)) {
           return NameOf(node);
         }
       }

@@ -124,7 +124,7 @@ class SegmentFinder {
     if (tensor.port == 1 && index_[tensor.node].frame == loop_.forward &&
         ReadLoopVariable(graph_, index_, body_.loops(), tensor.node, &variable)) {
       variables_[tensor.node] = variable;
-      if (CountsIterations(graph_, index_, body_.loops(), variable)) return Way::kCounter;
+      if (CountsIterations(graph_, index_, body_.loops(), variable, tensorflow::DT_INT32)) return Way::kCounter;
       return body_.MayBePushed(tensor, loop_) ? Way::kState : Way::kNone;
     }
     return body_.MayRunAgain(tensor.node, loop_) ? Way::kAgain : IndexedIfPossible(tensor);
@@ -208,43 +208,6 @@ class SegmentFinder {
 };
 
 }  // namespace
-
-bool ReadLoopVariable(const tensorflow::GraphDef& graph, const GraphIndex& index, const Loops& loops, int fork,
-                      LoopVariable* variable) {
-  if (graph.node(fork).op() != "Switch" || index[fork].inputs.empty()) return false;
-  const TensorRef merged = index[fork].inputs[0];
-  if (graph.node(merged.node).op() != "Merge" || merged.port != 0 || !loops.Changes(merged.node)) return false;
-  const std::vector<TensorRef>& inputs = index[merged.node].inputs;
-  if (inputs.size() != 2 || index[fork].frame <= 0 || index[merged.node].frame != index[fork].frame) return false;
-  variable->fork = fork;
-  variable->merge = merged.node;
-  variable->enter = inputs[0].node;
-  variable->end = inputs[1].node;
-  if (IsNextIteration(graph.node(variable->enter))) std::swap(variable->enter, variable->end);
-  if (!IsEnter(graph.node(variable->enter)) || !IsNextIteration(graph.node(variable->end))) return false;
-  // Such a one would arrive in each iteration.
-  const auto constant = graph.node(variable->enter).attr().find("is_constant");
-  if (constant != graph.node(variable->enter).attr().end() && constant->second.b()) return false;
-  if (index[variable->enter].inputs.empty() || index[variable->end].inputs.empty()) return false;
-  if (index[fork].inputs.size() < 2 || index[fork].inputs[1].node != index.frame(index[fork].frame).loop_cond) {
-    return false;
-  }
-  variable->next = index[variable->end].inputs[0];
-  return true;
-}
-
-bool CountsIterations(const tensorflow::GraphDef& graph, const GraphIndex& index, const Loops& loops,
-                      const LoopVariable& variable) {
-  const tensorflow::NodeDef& add = graph.node(variable.next.node);
-  const std::vector<TensorRef>& terms = index[variable.next.node].inputs;
-  if ((add.op() != "AddV2" && add.op() != "Add") || terms.size() != 2) return false;
-  const auto type = add.attr().find("T");
-  if (type == add.attr().end() || type->second.type() != tensorflow::DT_INT32) return false;
-  const bool first = terms[0] == variable.now();
-  if (!first && !(terms[1] == variable.now())) return false;
-  return NumberOf(graph, index, loops, index[variable.enter].inputs[0]) == 0 &&
-         NumberOf(graph, index, loops, terms[first ? 1 : 0]) == 1;
-}
 
 std::vector<LoopSegments> FindLoopSegments(const tensorflow::GraphDef& graph, const GraphIndex& index,
                                            const TensorSizes& sizes, const std::vector<NodeTypes>& types,

@@ -17,6 +17,7 @@
 
 #include "cc/core/base/deadline.h"
 #include "cc/tf/graph/graph_index.h"
+#include "cc/tf/graph/loop_variables.h"
 #include "cc/tf/graph/node_types.h"
 #include "cc/tf/loops/list_chains.h"
 #include "cc/tf/sizes/tensor_sizes.h"
@@ -24,16 +25,6 @@
 #include "tensorflow/core/framework/types.pb.h"
 
 namespace lms {
-
-// A variable of a forward loop. Nodes; `next` is what it is in the next iteration.
-struct LoopVariable {
-  int enter;
-  int merge;
-  int fork;  // its Switch
-  int end;   // its NextIteration
-  TensorRef next;
-  TensorRef now() const { return {fork, 1}; }
-};
 
 // A tensor of the forward body that nothing computes again: a list brings it, by the number of the iteration.
 struct IndexedTensor {
@@ -65,14 +56,6 @@ struct LoopSegments {
 std::vector<LoopSegments> FindLoopSegments(const tensorflow::GraphDef& graph, const GraphIndex& index,
                                            const TensorSizes& sizes, const std::vector<NodeTypes>& types,
                                            const std::string& device, const Deadline& deadline = Deadline());
-
-// The variable of the loop whose Switch the node is: one that changes. False for all other nodes.
-bool ReadLoopVariable(const tensorflow::GraphDef& graph, const GraphIndex& index, const Loops& loops, int fork,
-                      LoopVariable* variable);
-
-// Does the variable count iterations: from 0, by 1, as a scalar of 32 bits?
-bool CountsIterations(const tensorflow::GraphDef& graph, const GraphIndex& index, const Loops& loops,
-                      const LoopVariable& variable);
 
 }  // namespace lms
 

@@ -55,6 +55,7 @@ void DeviceReport::NoteMeasured(const ReadStep& read, const MeasuredStep& measur
   report_.order_peaks_before = profile.order_peaks;
   report_.assumption = measured.assumption;
   report_.open_sizes = measured.open_sizes;
+  report_.open_loops = measured.open_loops;
   AddWarnings(measured.warnings);
   if (!measured.assumed.empty()) report_.warnings.insert(report_.warnings.begin(), measured.assumed);
   Detail([&] {

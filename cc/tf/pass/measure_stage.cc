@@ -20,6 +20,8 @@ void NoteAssumptions(const DeviceContext& context, const ImportedGraph& imported
         AssumptionAtPeak(imported, measured->profile, measured->record, sizes.assumptions(), dimensions.rest());
   }
   measured->open_sizes = OpenSizes(sizes.OpenNodes(), imported, measured->Activations());
+  const StepAsItCame* const came = context.as_it_came;
+  measured->open_loops = OpenLoops(came == nullptr ? imported : came->imported, sizes, measured->Activations());
   if (const std::string unranked = UnrankedWarning(imported); !unranked.empty()) {
     const bool recorded = !options.record_sizes || !sizes.RecordedLines().empty();
     measured->warnings.push_back(unranked + (recorded ? "" : kRecorded));

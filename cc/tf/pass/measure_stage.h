@@ -22,6 +22,7 @@ struct MeasuredStep {
   std::string assumption;  // what it all holds for; "": always
   std::string assumed;     // a warning: what else rests on sizes that nobody knows; "": nothing
   std::vector<OpenSize> open_sizes;
+  std::vector<OpenLoop> open_loops;
   std::vector<std::string> warnings;
 
   int64_t Activations() const { return profile.peak_bytes - profile.resident_bytes; }

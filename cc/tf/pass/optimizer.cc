@@ -120,7 +120,9 @@ void TakeText(const char* name, OptionMap* map, std::string* text) {
 // May the step have to be planned again: for a larger batch, or because it takes more than predicted?
 bool MayBePlannedAgain(const std::deque<Report>& reports) {
   return std::any_of(reports.begin(), reports.end(), [](const Report& report) {
-    if (report.status == ReportStatus::kRewritten || !report.open_sizes.empty()) return true;
+    if (report.status == ReportStatus::kRewritten || !report.open_sizes.empty() || !report.open_loops.empty()) {
+      return true;
+    }
     const int64_t left = report.budget_bytes - report.resident_bytes;
     const bool near = 2 * (report.peak_before_bytes - report.resident_bytes) > left;
     return report.status == ReportStatus::kFits && (near || !report.sizes.empty());
@@ -351,10 +353,14 @@ bool LmsOptimizer::RecordSizes(const grappler::GrapplerItem& item, const std::de
   // What is measured of a step is told from its input pipeline's by what it takes.
   const bool elements = changed && options_.replan;
   std::vector<OpenSize> open;  // of all devices
-  for (const Report& report : reports) open.insert(open.end(), report.open_sizes.begin(), report.open_sizes.end());
-  if (open.empty() && !elements) return changed;
+  std::vector<OpenLoop> loops;
+  for (const Report& report : reports) {
+    open.insert(open.end(), report.open_sizes.begin(), report.open_sizes.end());
+    loops.insert(loops.end(), report.open_loops.begin(), report.open_loops.end());
+  }
+  if (open.empty() && loops.empty() && !elements) return changed;
   tensorflow::GraphDef recording = changed ? *output : item.graph;
-  if (!AddSizeRecords(item.id, open, elements, &recording)) return changed;
+  if (!AddSizeRecords(item.id, open, loops, elements, &recording)) return changed;
   output->Swap(&recording);
   return true;
 }

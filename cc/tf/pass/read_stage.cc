@@ -38,14 +38,17 @@ absl::Status InferSizes(const DeviceContext& context, const GraphIndex& index) {
   return status;
 }
 
-void NoteHiddenOps(const ImportedGraph& imported, ReadStep* read) {
+void NoteHiddenOps(const ImportedGraph& imported, bool recorded, ReadStep* read) {
   if (imported.hidden_ops == 0) return;
   const std::string ops = Counted(imported.hidden_ops, "op");
   const bool one = imported.hidden_ops == 1;
   read->hidden = ", not counting what " + ops + " in loops " + (one ? "holds" : "hold");
   read->warnings.push_back(ops + (one ? " runs" : " run") + " inside loops that hold tensor lists of unknown size (" +
                            imported.hidden_example +
-                           " for one): what is held there is not predicted, and nothing of it is recomputed");
+                           " for one): what is held there is not predicted, and nothing of it is recomputed" +
+                           (recorded ? "; the step records how often they go round, and its next call is planned "
+                                       "with that"
+                                     : ""));
 }
 
 void NoteUnseenCalls(const DeviceContext& context, ReadStep* read) {
@@ -105,7 +108,7 @@ ReadStep ReadGraph(const DeviceContext& context) {
   if (automatic && DeviceType(device) == "CPU") TakeRegion(context, device);
   read.arenas = DeviceArenas(device, context.cluster, 2 * context.options.safety_margin, automatic);
   read.marks = HintMarks(context.item.graph, context.options.hints);
-  NoteHiddenOps(read.imported, &read);
+  NoteHiddenOps(read.imported, context.options.record_sizes && !read.imported.open_loops.empty(), &read);
   NoteUnseenCalls(context, &read);
   NoteCompiled(context, &read);
   return read;

@@ -53,15 +53,27 @@ class SizeRecord : public OpKernel {
     OP_REQUIRES_OK(context, context->GetAttr("sizes", &sizes));
     OP_REQUIRES_OK(context, context->GetAttr("least", &least_));
     OP_REQUIRES_OK(context, context->GetAttr("element", &element_));
+    std::string loop;
+    OP_REQUIRES_OK(context, context->GetAttr("loop", &loop));
     std::vector<int> ports;
     OP_REQUIRES_OK(context, context->GetAttr("ports", &ports));
     OP_REQUIRES(context, static_cast<int>(ports.size()) == num_inputs(),
                 absl::InvalidArgumentError(name() + ": as many ports are wanted as there are inputs"));
     for (const int port : ports) tensors_.push_back(node + ":" + std::to_string(port));
-    if (sizes) sizes_ = Functions().Of(function);
+    counts_ = !loop.empty();
+    if (counts_) tensors_ = {TripsKey(loop)};
+    if (sizes || counts_) sizes_ = Functions().Of(function);
   }
 
   void Compute(OpKernelContext* context) override {
+    if (counts_) {
+      const tensorflow::Tensor& end = context->input(0);
+      OP_REQUIRES(context, end.NumElements() == 1, absl::InvalidArgumentError(name() + ": a counter is one number"));
+      const int64_t trips =
+          end.dtype() == tensorflow::DT_INT64 ? end.flat<int64_t>()(0) : int64_t{end.flat<int32_t>()(0)};
+      sizes_->Note(tensors_[0], {std::max<int64_t>(0, trips)}, least_);
+      return;
+    }
     RecordedShape shape;
     for (int i = 0; i < context->num_inputs(); ++i) {
       const tensorflow::Tensor& tensor = context->input(i);
@@ -87,6 +99,7 @@ class SizeRecord : public OpKernel {
   std::vector<std::string> tensors_;
   int64_t least_ = 0;
   bool element_ = false;
+  bool counts_ = false;                   // a loop's iterations, in place of sizes
   std::shared_ptr<RecordedSizes> sizes_;  // null: these are known
 };
 
@@ -130,6 +143,16 @@ void AddInputs(const NodeDef& node, const tensorflow::DataTypeVector& types, con
   }
 }
 
+void Fill(const std::string& function, const NodeDef& node, const tensorflow::DataTypeVector& types,
+          const std::vector<bool>& on_host, NodeDef* record) {
+  record->set_name("lms/sizes/" + node.name());
+  record->set_op(kSizeRecordOp);
+  record->set_device(node.device());
+  AddInputs(node, types, on_host, record);
+  (*record->mutable_attr())["function"].set_s(function);
+  (*record->mutable_attr())["node"].set_s(node.name());
+}
+
 // The op behind the node; false where that may not be. `open`: the sizes to be recorded, null: none.
 bool MakeRecord(const std::string& function, const NodeDef& node, const OpenSize* open, NodeDef* record) {
   const tensorflow::OpDef* definition = nullptr;
@@ -146,17 +169,37 @@ bool MakeRecord(const std::string& function, const NodeDef& node, const OpenSize
   if (std::none_of(types.begin(), types.end(), HasSize)) return false;
   const std::vector<bool> on_host = OnHost(node, types.size());
   if (on_host.empty()) return false;
-  record->set_name("lms/sizes/" + node.name());
-  record->set_op(kSizeRecordOp);
-  record->set_device(node.device());
+  Fill(function, node, types, on_host, record);
   auto& attrs = *record->mutable_attr();
-  AddInputs(node, types, on_host, record);
-  attrs["function"].set_s(function);
-  attrs["node"].set_s(node.name());
   attrs["sizes"].set_b(open != nullptr);
   attrs["least"].set_i(open == nullptr ? 0 : open->least);
   attrs["element"].set_b(device == "CPU" && TakesElement(node.op()));
   return true;
+}
+
+// What the loop's counter ends with, and the op that notes it. Nothing where the host does not have that number.
+void AddTripRecord(const std::string& function, const OpenLoop& loop, const NodeDef& counter, GraphDef* graph) {
+  const std::string device = DeviceType(counter.device());
+  const auto type = counter.attr().find("T");
+  if ((device != "CPU" && device != "GPU") || counter.op() != "Switch" || type == counter.attr().end()) return;
+  if (type->second.type() != tensorflow::DT_INT32 && type->second.type() != tensorflow::DT_INT64) return;
+  NodeDef end;
+  end.set_name("lms/trips/" + counter.name());
+  end.set_op("Exit");
+  end.set_device(counter.device());
+  end.add_input(counter.name());
+  (*end.mutable_attr())["T"] = type->second;
+  const std::vector<bool> on_host = OnHost(end, 1);
+  if (on_host.empty() || (device == "GPU" && !on_host[0])) return;
+  NodeDef record;
+  Fill(function, end, {type->second.type()}, on_host, &record);
+  auto& attrs = *record.mutable_attr();
+  attrs["sizes"].set_b(false);
+  attrs["least"].set_i(loop.least);
+  attrs["element"].set_b(false);
+  attrs["loop"].set_s(loop.loop);
+  *graph->add_node() = std::move(end);
+  *graph->add_node() = std::move(record);
 }
 
 }  // namespace
@@ -174,6 +217,7 @@ bool RegisterSizeRecord() noexcept {
       .Attr("sizes: bool")
       .Attr("least: int")
       .Attr("element: bool")
+      .Attr("loop: string = ''")
       .SetIsStateful()
       .SetShapeFn([](tensorflow::shape_inference::InferenceContext*) { return absl::OkStatus(); });
   REGISTER_KERNEL_BUILDER(Name("LmsSizeRecord").Device(tensorflow::DEVICE_CPU), SizeRecord);
@@ -181,7 +225,8 @@ bool RegisterSizeRecord() noexcept {
   return true;
 }
 
-bool AddSizeRecords(const std::string& function, const std::vector<OpenSize>& open, bool elements, GraphDef* graph) {
+bool AddSizeRecords(const std::string& function, const std::vector<OpenSize>& open, const std::vector<OpenLoop>& loops,
+                    bool elements, GraphDef* graph) {
   std::unordered_map<std::string, const OpenSize*> open_of;  // by node
   for (const OpenSize& size : open) open_of[size.node] = &size;
   const Fusions fusions(*graph, tensorflow::IsMKLEnabled());
@@ -197,8 +242,14 @@ bool AddSizeRecords(const std::string& function, const std::vector<OpenSize>& op
     records[node.name()] = record.name();
     *graph->add_node() = std::move(record);
   }
-  if (records.empty()) return false;
+  std::unordered_map<std::string, const OpenLoop*> loop_of;  // by counter
+  for (const OpenLoop& loop : loops) loop_of[loop.counter] = &loop;
   for (int i = 0; i < before; ++i) {
+    const auto loop = loop_of.find(graph->node(i).name());
+    if (loop != loop_of.end()) AddTripRecord(function, *loop->second, graph->node(i), graph);
+  }
+  if (graph->node_size() == before) return false;
+  for (int i = 0; i < before && !records.empty(); ++i) {
     NodeDef* const node = graph->mutable_node(i);
     if (!MayWait(*node)) continue;
     std::unordered_set<std::string> waits;

@@ -8,6 +8,7 @@
 
 #include "cc/core/base/capped_product.h"
 #include "cc/core/graph/node_names.h"
+#include "cc/tf/graph/loop_variables.h"
 #include "cc/tf/graph/op_traits.h"
 #include "cc/tf/graph/small_tensor.h"
 #include "cc/tf/sizes/sized_op.h"
@@ -54,24 +55,8 @@ int64_t TensorLists::ConstantOf(TensorRef tensor, int depth) const {
     const std::vector<TensorRef>& inputs = index_[tensor.node].inputs;
     if (node.op() == "Const") return WholeConstant(node);
     if (IsExit(node) && loops_.Changes(tensor.node)) {
-      // A loop's counter, when it has ended: what starts from 0 and goes up to the bound by 1.
-      const int64_t trips = trips_[index_[tensor.node].frame];
-      int from = tensor.node;
-      for (int steps = 0; steps < 2 && graph_.node(from).op() != "Merge"; ++steps) {
-        if (index_[from].inputs.empty()) return -1;
-        from = index_[from].inputs[0].node;
-      }
-      if (graph_.node(from).op() != "Merge") return -1;
-      if (ConstantOf(index_[from].inputs[0], depth + 1) != 0) return -1;
-      for (const TensorRef& input : index_[from].inputs) {
-        if (!IsNextIteration(graph_.node(input.node)) || index_[input.node].inputs.empty()) continue;
-        const int add = index_[input.node].inputs[0].node;
-        if (!Adds(graph_.node(add).op()) || index_[add].inputs.size() != 2) return -1;
-        if (ConstantOf(index_[add].inputs[0], depth + 1) == 1 || ConstantOf(index_[add].inputs[1], depth + 1) == 1) {
-          return trips;
-        }
-      }
-      return -1;
+      // A loop's counter, when it has ended.
+      return !inputs.empty() && Counts(inputs[0].node) ? trips_[index_[tensor.node].frame] : -1;
     }
     const bool merge = node.op() == "Merge" && !loops_.Changes(tensor.node);
     const bool passes = IsPassThrough(node) || node.op() == "Switch" || IsEnter(node) || IsExit(node) || merge;
@@ -84,13 +69,45 @@ int64_t TensorLists::ConstantOf(TensorRef tensor, int depth) const {
   return -1;
 }
 
+bool TensorLists::Counts(int fork) const {
+  LoopVariable variable;
+  if (!ReadLoopVariable(graph_, index_, loops_, fork, &variable)) return false;
+  return CountsIterations(graph_, index_, loops_, variable, tensorflow::DT_INT32) ||
+         CountsIterations(graph_, index_, loops_, variable, tensorflow::DT_INT64);
+}
+
 void TensorLists::FindTrips() {
-  // A loop's bound may be the counter of another one: a gradient goes round as often as what it is the gradient of.
   trips_.assign(index_.frames(), -1);
+  fills_.assign(index_.frames(), -1);
+  FindBounds();
+  open_.assign(index_.frames(), false);
+  for (int f = 1; f < index_.frames(); ++f) {
+    const int cond = index_.frame(f).loop_cond;
+    open_[f] = trips_[f] < 0 && cond >= 0;
+    if (open_[f]) trips_[f] = sizes_.RecordedTrips(graph_.node(cond).name());
+  }
+  FindBounds();
+}
+
+std::vector<TensorLists::OpenLoop> TensorLists::OpenLoops() const {
+  std::vector<OpenLoop> loops;
+  for (int f = 1; f < index_.frames(); ++f) {
+    if (!open_[f] || fills_[f] < 0) continue;
+    for (const int i : loops_.NodesIn(f)) {
+      if (index_[i].frame != f || !index_[i].live || !Counts(i)) continue;
+      loops.push_back({graph_.node(index_.frame(f).loop_cond).name(), graph_.node(i).name(), fills_[f]});
+      break;
+    }
+  }
+  return loops;
+}
+
+void TensorLists::FindBounds() {
+  // A loop's bound may be the counter of another one: a gradient goes round as often as what it is the gradient of.
   std::vector<int64_t> before;
   for (int passes = 0; passes < kMostPasses && trips_ != before; ++passes) {
     before = trips_;
-    for (int f = 1; f < index_.frames(); ++f) FindTrips(f);
+    for (int f = 1; f < index_.frames(); ++f) FindBound(f);
   }
 }
 
@@ -99,7 +116,7 @@ bool TensorLists::FillsSegments(int frame) const {
   return cond >= 0 && graph_.node(cond).attr().count(kMostTripsAttr) != 0;
 }
 
-void TensorLists::FindTrips(int f) {
+void TensorLists::FindBound(int f) {
   // The conditions of the loop that are a counter below a constant; it ends with the first of them.
   std::vector<int> pending;
   if (FillsSegments(f)) trips_[f] = graph_.node(index_.frame(f).loop_cond).attr().at(kMostTripsAttr).i();
@@ -236,7 +253,11 @@ void TensorLists::AddElements() {
       count = trips_[frame] - 1;
     }
     const bool there = index_[i].frame == index_[list.maker].frame;
-    if (there || (!push && graph_.node(index_[i].inputs[1].node).op() == "Const")) count = 1;
+    if (there || (!push && graph_.node(index_[i].inputs[1].node).op() == "Const")) {
+      count = 1;
+    } else if (list.elements <= 0) {
+      fills_[frame] = std::max<int64_t>(0, fills_[frame]);
+    }
     list.grows = list.grows && !there && index_[source.tensor.node].frame > 0;
     made_by_[source.tensor.node].push_back(list_of_[i]);
     // What only every few iterations keep is counted by itself: others may let go of theirs long before.
@@ -249,6 +270,7 @@ void TensorLists::AddElements() {
     const auto [counted, is_new] =
         held.emplace(std::make_pair(source.tensor.node, source.tensor.port), std::make_pair(list_of_[i], int64_t{0}));
     if (!is_new) Join(list_of_[i], counted->second.first);
+    if (is_new && fills_[frame] >= 0) fills_[frame] = std::min(kMostBytes, fills_[frame] + size.bytes);
     const int64_t more = std::max<int64_t>(0, count) - counted->second.second;
     list.known = list.known && (size.known || shape) && (count >= 0 || !is_new);
     if (more > 0) {

@@ -7,7 +7,8 @@
 // pops them has ended.
 //
 // How many elements a list gets is read off what its maker is told, or else off the bound of the loop that fills it,
-// where these are constants or made of shapes alone. Where neither says, the list is unknown, and counts nothing.
+// where these are constants or made of shapes alone; or else it is how often the loop went round in earlier steps.
+// Where none of these says it, the list is unknown, and counts nothing.
 //
 // Built once per graph, in linear time, then read-only.
 
@@ -16,6 +17,7 @@
 
 #include <cstdint>
 #include <map>
+#include <string>
 #include <vector>
 
 #include "cc/tf/graph/graph_index.h"
@@ -63,8 +65,16 @@ class TensorLists {
   // The tensor of an iteration whose storage it is, or was one iteration before.
   TensorRef StorageOf(const TensorRef& tensor) const { return SourceOf(tensor).tensor; }
 
-  // How often the loop goes round; -1 where that is not constant.
+  // How often the loop goes round, or did in earlier steps; -1 where neither is known. An estimate: a step may go on.
   int64_t Trips(int frame) const { return trips_[frame]; }
+  // The loops that fill lists up to an end that only the run decides, known from earlier steps or not, where a variable
+  // of theirs counts the iterations.
+  struct OpenLoop {
+    std::string loop;     // its LoopCond
+    std::string counter;  // the Switch of that variable
+    int64_t step_bytes;   // that one iteration adds to these lists; 0: not known
+  };
+  std::vector<OpenLoop> OpenLoops() const;
   // What may be waiting in the loop, beyond one iteration, while its iterations overlap: those that run ahead have
   // given their results to sums that have not been added up yet, less the elements that they have popped.
   int64_t OverlapOf(int frame) const;
@@ -93,7 +103,10 @@ class TensorLists {
   bool FillsSegments(int frame) const;
   void FindLists();
   void FindTrips();
-  void FindTrips(int frame);
+  void FindBounds();
+  void FindBound(int frame);
+  // Is it the Switch of a variable that counts its loop's iterations?
+  bool Counts(int fork) const;
   int64_t ConstantOf(TensorRef tensor, int depth) const;
   Source SourceOf(TensorRef tensor) const;
   void AddElements();
@@ -112,6 +125,8 @@ class TensorLists {
   std::vector<Group> groups_;
   std::map<int, std::vector<int>> made_by_;  // lists whose elements the node makes, by node
   std::vector<int64_t> trips_;
+  std::vector<bool> open_;      // per frame: its trips are not constant
+  std::vector<int64_t> fills_;  // per frame: bytes that an iteration adds to lists as long as it goes round; -1: none
 };
 
 }  // namespace lms

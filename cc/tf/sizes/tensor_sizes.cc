@@ -2,7 +2,9 @@
 
 #include <algorithm>
 
+#include "cc/core/base/words.h"
 #include "cc/core/graph/node_names.h"
+#include "cc/core/options/recorded_shapes.h"
 #include "cc/tf/graph/loops.h"
 #include "cc/tf/sizes/gpu_prices.h"
 #include "cc/tf/sizes/list_shapes.h"
@@ -261,7 +263,20 @@ std::vector<ShapeValues::OpenNode> TensorSizes::OpenNodes() const {
 }
 
 std::vector<std::string> TensorSizes::RecordedLines() const {
-  return values_ == nullptr ? std::vector<std::string>() : values_->RecordedLines();
+  std::vector<std::string> lines;
+  if (values_ == nullptr) return lines;
+  lines = values_->RecordedLines();
+  for (const auto& node : item_.graph.node()) {
+    const int64_t trips = node.op() == "LoopCond" ? RecordedTrips(node.name()) : -1;
+    if (trips >= 0) lines.push_back(node.name() + " = " + Counted(trips, "iteration") + " (earlier steps)");
+  }
+  return lines;
+}
+
+int64_t TensorSizes::RecordedTrips(const std::string& loop_cond) const {
+  if (dimensions_ == nullptr) return -1;
+  const auto found = dimensions_->recorded().find(TripsKey(loop_cond));
+  return found == dimensions_->recorded().end() || found->second.size() != 1 ? -1 : found->second[0];
 }
 
 std::vector<std::string> TensorSizes::SeenLines() const {

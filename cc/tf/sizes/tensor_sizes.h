@@ -74,17 +74,20 @@ class TensorSizes {
 
   // See ShapeValues.
   std::vector<ShapeValues::OpenNode> OpenNodes() const;
-  std::vector<std::string> RecordedLines() const;
+  std::vector<std::string> RecordedLines() const;  // loops among them: "while/LoopCond = 12 iterations (earlier steps)"
   std::vector<std::string> SeenLines() const;
+
+  // How often the loop has gone round, at most, in earlier steps; -1 where that was not recorded.
+  int64_t RecordedTrips(const std::string& loop_cond) const;
 
   // The value of a whole number that the graph makes of shapes and constants alone, not of what one call was given;
   // nothing where it does not.
   std::optional<int64_t> ScalarOf(const std::string& node, int port) const;
 
-  // Ops that were evaluated to know sizes.
   // Is all known of what a call takes that XLA compiles, on a CPU (workspace.h)?
   bool KnowsCompiled(const std::string& call) const;
 
+  // Ops that were evaluated to know sizes.
   int evaluations() const { return values_ == nullptr ? 0 : values_->evaluations(); }
 
   // Costs of all ops, for the devices of `cluster`, which may be null: estimates, or prices by what was measured where
