@@ -213,3 +213,16 @@ def test_a_gradient_of_a_gradient():
         return total
 
     compare(step, start())
+
+
+def test_a_loop_without_a_state():
+    """map_fn over a known number of rows: what each iteration makes is computed again from them."""
+    layers = small()
+    rows = tf.random.Generator.from_seed(8).normal([STEPS, ROWS, WIDTH])
+
+    def forward(rows):
+        return tf.map_fn(lambda each: cell(each, layers), rows)
+
+    _, _, report = compare(training(layers, forward), rows)
+    assert "tensors of a loop's body are computed again" in report.reason
+    assert not any("given up" in warning for warning in report.warnings)

@@ -53,6 +53,31 @@ def in_a_loop_of_training(layers):
     return forward
 
 
+def counted_by_a_row(layers):
+    """The program's counter has a dimension, and the body joins it with another number."""
+
+    rows = tf.random.Generator.from_seed(9).normal([128, WIDTH])
+
+    def forward(y, end):
+        def body(i, y):
+            row = tf.slice(rows, tf.concat([i, [0]], 0), [1, WIDTH])
+            return i + [1], cell(y * row, layers)
+
+        return tf.while_loop(lambda i, _: i[0] < end, body, (tf.constant([0]), y))[1]
+
+    return forward
+
+
+def over_rows(layers):
+    """map_fn: each iteration makes its own, and the loop has no state but its counters."""
+
+    def forward(y, end):
+        many = tf.tile(y[None], [end, 1, 1]) * tf.range(1, end + 1, dtype=tf.float32)[:, None, None]
+        return tf.map_fn(lambda rows: cell(rows / 8.0, layers), many)
+
+    return forward
+
+
 def training(layers, forward):
     def step(y, end):
         with tf.GradientTape() as tape:
@@ -99,6 +124,17 @@ def test_more_iterations_than_planned_for_have_the_right_bits_and_a_plan_of_thei
     assert got == expected
     assert any("= 100 iterations (earlier steps)" in line for line in reports_on(step)[-1].sizes)
     assert len(reports_on(step)) == 3
+
+
+@pytest.mark.parametrize("way", [counted_by_a_row, over_rows])
+def test_counters_of_all_kinds(way):
+    ends = [30, 30, 50, 5]
+    _, expected = train(way, ends)
+    lms.enable("min")
+    step, got = train(way, ends)
+    assert got == expected
+    assert [report.status for report in reports_on(step)] == ["rewritten"] * 3
+    assert not any("given up" in warning for each in reports_on(step) for warning in each.warnings)
 
 
 def test_a_loop_in_a_loop():

@@ -142,7 +142,8 @@ std::string StoreLink(const std::string& path, const std::string& device, const 
   file.device = device;
   file.lms = lms;
   file.links[key] = {Plausible(measured.link), measured.unix_seconds};
-  return ReplaceKeptFile(path, LinkFileText(file));
+  // A step's first call may wait for this. What is lost is measured again.
+  return ReplaceKeptFile(path, LinkFileText(file), /*until_on_disk=*/false);
 }
 
 SwapLink Plausible(const SwapLink& link) {

@@ -92,7 +92,7 @@ ProfileWritten AddToProfile(const std::string& path, const ProfilePlace& place,
   }
   profile.place = place;
   for (const auto& [key, entry] : entries) profile.entries[key] = entry;
-  written.problem = ReplaceKeptFile(path, ProfileText(profile));
+  written.problem = ReplaceKeptFile(path, ProfileText(profile), /*until_on_disk=*/true);
   return written;
 }
 

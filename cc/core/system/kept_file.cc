@@ -28,9 +28,8 @@ std::string FromEnvironment(const char* name) {
   return value == nullptr ? "" : value;
 }
 
-std::string WriteToDisk(const std::string& path, const std::string& text) {
-  std::string problem = WriteTextFile(path, text);
-  if (!problem.empty()) return problem;
+std::string WaitForDisk(const std::string& path) {
+  std::string problem;
   const int file = ::open(path.c_str(), O_WRONLY | O_CLOEXEC);
   const bool synced = file >= 0 && ::fsync(file) == 0;
   if (!synced) problem = path + ": cannot be written: " + std::strerror(errno);
@@ -82,10 +81,11 @@ std::string MakeDirectoriesFor(const std::string& path) {
   return error ? directory.string() + ": cannot be made: " + error.message() : "";
 }
 
-std::string ReplaceKeptFile(const std::string& path, const std::string& text) {
+std::string ReplaceKeptFile(const std::string& path, const std::string& text, bool until_on_disk) {
   static std::atomic<int> number{0};
   const std::string own = path + ".new." + std::to_string(::getpid()) + "." + std::to_string(number++);
-  std::string problem = WriteToDisk(own, text);
+  std::string problem = WriteTextFile(own, text);
+  if (problem.empty() && until_on_disk) problem = WaitForDisk(own);
   if (problem.empty() && std::rename(own.c_str(), path.c_str()) != 0) {
     problem = path + ": cannot be replaced: " + std::strerror(errno);
   }

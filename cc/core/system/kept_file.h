@@ -31,8 +31,9 @@ std::string ReadKeptFile(const std::string& path, std::string* text);
 // Makes the directories above the file where they are missing.
 std::string MakeDirectoriesFor(const std::string& path);
 
-// The text is on the disk when this returns "".
-std::string ReplaceKeptFile(const std::string& path, const std::string& text);
+// The file is there whole, or as it was: others never see a part of it. `until_on_disk`: waits for the disk, which on
+// one that is busy takes minutes; else a crash of the machine may lose the text.
+std::string ReplaceKeptFile(const std::string& path, const std::string& text, bool until_on_disk);
 
 // On `path`.lock, from construction to the end of its life, or not at all where the file system has no locks. Waits for
 // those who hold it for at most so long, which counts for deadlines (waited.h).

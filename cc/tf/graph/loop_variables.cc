@@ -93,7 +93,8 @@ int64_t NumberOf(const tensorflow::GraphDef& graph, const GraphIndex& index, con
     if (outside.node < 0) break;
     tensor = outside;
   }
-  return tensor.port == 0 ? WholeConstant(graph.node(tensor.node)) : -1;
+  const tensorflow::NodeDef& node = graph.node(tensor.node);
+  return tensor.port == 0 && IsScalarConstant(node) ? WholeConstant(node) : -1;
 }
 
 }  // namespace lms

@@ -28,7 +28,7 @@ struct LoopVariable {
 bool ReadLoopVariable(const tensorflow::GraphDef& graph, const GraphIndex& index, const Loops& loops, int fork,
                       LoopVariable* variable);
 
-// Does the variable count iterations: from 0, by 1, as a whole number of the type?
+// Does the variable count iterations: from 0, by 1, as a whole number of the type, without dimensions?
 bool CountsIterations(const tensorflow::GraphDef& graph, const GraphIndex& index, const Loops& loops,
                       const LoopVariable& variable, tensorflow::DataType type);
 
@@ -38,7 +38,7 @@ TensorRef OutsideOf(const tensorflow::GraphDef& graph, const GraphIndex& index, 
                     const TensorRef& tensor);
 
 // The whole number that the tensor is in every iteration, where that is a constant of the body or of what is around the
-// loop; -1 for all others.
+// loop, without dimensions; -1 for all others.
 int64_t NumberOf(const tensorflow::GraphDef& graph, const GraphIndex& index, const Loops& loops, TensorRef tensor);
 
 }  // namespace lms

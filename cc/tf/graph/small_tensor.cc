@@ -21,4 +21,11 @@ int64_t WholeConstant(const tensorflow::NodeDef& node) {
   return -1;
 }
 
+bool IsScalarConstant(const tensorflow::NodeDef& node) {
+  const auto value = node.attr().find("value");
+  if (node.op() != "Const" || value == node.attr().end()) return false;
+  const tensorflow::TensorShapeProto& shape = value->second.tensor().tensor_shape();
+  return !shape.unknown_rank() && shape.dim_size() == 0;
+}
+
 }  // namespace lms

@@ -18,6 +18,9 @@ bool ReadSmallTensor(const tensorflow::TensorProto& proto, int64_t most, tensorf
 // The whole number that the constant is, of 32 or 64 bits; -1 for all other nodes.
 int64_t WholeConstant(const tensorflow::NodeDef& node);
 
+// Is it a constant without dimensions?
+bool IsScalarConstant(const tensorflow::NodeDef& node);
+
 }  // namespace lms
 
 #endif  // LMS_CC_TF_GRAPH_SMALL_TENSOR_H_

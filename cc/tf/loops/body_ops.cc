@@ -67,16 +67,21 @@ std::vector<GradientLoop> BodyOps::LoopsToChange() const {
   for (GradientLoop& loop : loops) {
     // What a gradient of a gradient is handed may itself be taken out of a list.
     if (gradients.count(loop.forward) != 0) continue;
-    const auto elsewhere = [this](const ListChain& chain) { return graph_.node(chain.push).device() != device_; };
-    loop.chains.erase(std::remove_if(loop.chains.begin(), loop.chains.end(), elsewhere), loop.chains.end());
-    if (!loop.chains.empty() && !SumsMayTakeOver(loop)) chosen.push_back(std::move(loop));
+    if (SumsMayTakeOver(loop)) continue;
+    const auto stays = [this](const ListChain& chain) {
+      return graph_.node(chain.push).device() != device_ || on_way_to_sums_[index_[chain.push].inputs[1].node];
+    };
+    loop.chains.erase(std::remove_if(loop.chains.begin(), loop.chains.end(), stays), loop.chains.end());
+    if (!loop.chains.empty()) chosen.push_back(std::move(loop));
   }
   return chosen;
 }
 
 bool BodyOps::SumsMayTakeOver(const GradientLoop& loop) const {
-  const auto has_sum = [this](int node) {
-    return index_[node].live && OrderDependsOnHolders(graph_.node(node).op(), index_[node].inputs.size());
+  // Of sums in the body itself, the terms stay as they are.
+  const auto has_sum = [&](int node) {
+    return index_[node].live && index_[node].region != loop.forward_region &&
+           OrderDependsOnHolders(graph_.node(node).op(), index_[node].inputs.size());
   };
   const std::vector<int>& body = loops_.NodesIn(loop.forward);
   if (std::any_of(body.begin(), body.end(), has_sum)) return true;
@@ -116,6 +121,7 @@ bool BodyOps::MayBePushed(const TensorRef& tensor, const GradientLoop& loop) con
   const tensorflow::NodeDef& def = graph_.node(tensor.node);
   const bool state = def.op() == "Switch" && tensor.port == 1 && index_[tensor.node].frame == loop.forward;
   const tensorflow::DataType type = TypeOf(tensor);
+  if (on_way_to_sums_[tensor.node]) return false;
   // Elsewhere small whole numbers lie in the host's memory.
   const bool carried = tensorflow::DataTypeIsFloating(type) || DeviceType(device_) == "CPU";
   return carried && MayBeListed(type) && def.device() == device_ &&

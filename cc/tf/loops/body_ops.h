@@ -29,8 +29,10 @@ class BodyOps {
 
   const Loops& loops() const { return loops_; }
 
-  // The loops that may be changed, with those of their lists that lie on the device. Not those whose change could
-  // change the last bits of a sum: of one that may take over storage that lists hold, or that copies hold longer.
+  // The loops that may be changed, with those of their lists that lie on the device. Nothing whose change could change
+  // the last bits of a sum, which may take over storage that nobody else holds: a list that holds one of its terms
+  // stays, and so does a loop whose sums are in branches or loops within it, or take what it begins or ends with, or
+  // what its gradient takes off a list.
   std::vector<GradientLoop> LoopsToChange() const;
 
   // How often the loop goes round; 0: not known.

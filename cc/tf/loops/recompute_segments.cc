@@ -94,22 +94,26 @@ class SegmentRewriter {
     return nodes_.Op(small_, op, device_, {a, b}, {{"T", DT_INT32}});
   }
 
-  // Numbers, where the lists enter the loop, and in both loops.
+  // Numbers, where the lists enter the loop, and in both loops: those that something reads.
   void MakeConstants() {
     outside_ = NameOf(index_[first_.enter].inputs[0].node);
     const auto k = static_cast<int32_t>(segments_.length);
     zero_ = nodes_.Scalar(small_, device_, 0, outside_);
-    any_ = nodes_.Scalar(small_, device_, -1, outside_);
     const std::string one = nodes_.Scalar(small_, device_, 1, outside_);
     const std::string length = nodes_.Scalar(small_, device_, k, outside_);
-    const std::string less = nodes_.Scalar(small_, device_, k - 1, outside_);
-    kept_ = nodes_.Scalar(small_, device_, static_cast<int32_t>(segments_.states_kept), outside_);
     forward_one_ = nodes_.EnterConstant(small_, device_, one, DT_INT32, forward_);
-    forward_length_ = nodes_.EnterConstant(small_, device_, length, DT_INT32, forward_);
-    forward_less_ = nodes_.EnterConstant(small_, device_, less, DT_INT32, forward_);
     backward_one_ = nodes_.EnterConstant(small_, device_, one, DT_INT32, backward_);
     backward_length_ = nodes_.EnterConstant(small_, device_, length, DT_INT32, backward_);
-    backward_any_ = nodes_.EnterConstant(small_, device_, any_, DT_INT32, backward_);
+    if (!segments_.states.empty()) {
+      const std::string less = nodes_.Scalar(small_, device_, k - 1, outside_);
+      kept_ = nodes_.Scalar(small_, device_, static_cast<int32_t>(segments_.states_kept), outside_);
+      forward_length_ = nodes_.EnterConstant(small_, device_, length, DT_INT32, forward_);
+      forward_less_ = nodes_.EnterConstant(small_, device_, less, DT_INT32, forward_);
+    }
+    if (!segments_.states.empty() || !segments_.indexed.empty()) {
+      any_ = nodes_.Scalar(small_, device_, -1, outside_);
+      backward_any_ = nodes_.EnterConstant(small_, device_, any_, DT_INT32, backward_);
+    }
   }
 
   LoopNodes::Originals AllSmall() const { return {small_, small_, small_, small_}; }

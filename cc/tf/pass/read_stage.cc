@@ -1,5 +1,7 @@
 #include "cc/tf/pass/read_stage.h"
 
+#include <algorithm>
+
 #include "cc/core/base/fault_injection.h"
 #include "cc/core/base/words.h"
 #include "cc/core/system/system_memory.h"
@@ -20,6 +22,8 @@ std::vector<std::string> SizesInWords(const StepFacts& facts) {
   std::vector<std::string> lines = facts.dimensions.lines();
   const std::vector<std::string> seen = facts.sizes.SeenLines();
   lines.insert(lines.end(), seen.begin(), seen.end());
+  const std::vector<std::string> loops = facts.sizes.RecordedLoops();
+  lines.insert(lines.end(), loops.begin(), loops.end());
   std::vector<std::string> recorded = facts.sizes.RecordedLines();
   const size_t more = recorded.size() > kMostRecordedLines ? recorded.size() - kMostRecordedLines : 0;
   recorded.resize(recorded.size() - more);
@@ -108,7 +112,11 @@ ReadStep ReadGraph(const DeviceContext& context) {
   if (automatic && DeviceType(device) == "CPU") TakeRegion(context, device);
   read.arenas = DeviceArenas(device, context.cluster, 2 * context.options.safety_margin, automatic);
   read.marks = HintMarks(context.item.graph, context.options.hints);
-  NoteHiddenOps(read.imported, context.options.record_sizes && !read.imported.open_loops.empty(), &read);
+  const std::vector<TensorLists::OpenLoop>& open = read.imported.open_loops;
+  const bool to_come = std::any_of(open.begin(), open.end(), [&context](const TensorLists::OpenLoop& loop) {
+    return context.facts.sizes.RecordedTrips(loop.loop) < 0;
+  });
+  NoteHiddenOps(read.imported, context.options.record_sizes && to_come, &read);
   NoteUnseenCalls(context, &read);
   NoteCompiled(context, &read);
   return read;

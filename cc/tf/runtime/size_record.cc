@@ -181,7 +181,8 @@ bool MakeRecord(const std::string& function, const NodeDef& node, const OpenSize
 void AddTripRecord(const std::string& function, const OpenLoop& loop, const NodeDef& counter, GraphDef* graph) {
   const std::string device = DeviceType(counter.device());
   const auto type = counter.attr().find("T");
-  if ((device != "CPU" && device != "GPU") || counter.op() != "Switch" || type == counter.attr().end()) return;
+  if ((device != "CPU" && device != "GPU") || counter.attr().count("_XlaMustCompile") != 0) return;
+  if (counter.op() != "Switch" || type == counter.attr().end()) return;
   if (type->second.type() != tensorflow::DT_INT32 && type->second.type() != tensorflow::DT_INT64) return;
   NodeDef end;
   end.set_name("lms/trips/" + counter.name());

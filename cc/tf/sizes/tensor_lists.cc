@@ -56,7 +56,9 @@ int64_t TensorLists::ConstantOf(TensorRef tensor, int depth) const {
     if (node.op() == "Const") return WholeConstant(node);
     if (IsExit(node) && loops_.Changes(tensor.node)) {
       // A loop's counter, when it has ended.
-      return !inputs.empty() && Counts(inputs[0].node) ? trips_[index_[tensor.node].frame] : -1;
+      const bool counts = !inputs.empty() && (Counts(inputs[0].node, tensorflow::DT_INT32) ||
+                                              Counts(inputs[0].node, tensorflow::DT_INT64));
+      return counts ? trips_[index_[tensor.node].frame] : -1;
     }
     const bool merge = node.op() == "Merge" && !loops_.Changes(tensor.node);
     const bool passes = IsPassThrough(node) || node.op() == "Switch" || IsEnter(node) || IsExit(node) || merge;
@@ -69,11 +71,10 @@ int64_t TensorLists::ConstantOf(TensorRef tensor, int depth) const {
   return -1;
 }
 
-bool TensorLists::Counts(int fork) const {
+bool TensorLists::Counts(int fork, tensorflow::DataType type) const {
   LoopVariable variable;
-  if (!ReadLoopVariable(graph_, index_, loops_, fork, &variable)) return false;
-  return CountsIterations(graph_, index_, loops_, variable, tensorflow::DT_INT32) ||
-         CountsIterations(graph_, index_, loops_, variable, tensorflow::DT_INT64);
+  return ReadLoopVariable(graph_, index_, loops_, fork, &variable) &&
+         CountsIterations(graph_, index_, loops_, variable, type);
 }
 
 void TensorLists::FindTrips() {
@@ -93,11 +94,16 @@ std::vector<TensorLists::OpenLoop> TensorLists::OpenLoops() const {
   std::vector<OpenLoop> loops;
   for (int f = 1; f < index_.frames(); ++f) {
     if (!open_[f] || fills_[f] < 0) continue;
+    int counter = -1;  // one of 32 bits where there is one: the host has its value on every device
     for (const int i : loops_.NodesIn(f)) {
-      if (index_[i].frame != f || !index_[i].live || !Counts(i)) continue;
-      loops.push_back({graph_.node(index_.frame(f).loop_cond).name(), graph_.node(i).name(), fills_[f]});
+      if (index_[i].frame != f || !index_[i].live) continue;
+      if (counter < 0 && Counts(i, tensorflow::DT_INT64)) counter = i;
+      if (!Counts(i, tensorflow::DT_INT32)) continue;
+      counter = i;
       break;
     }
+    if (counter < 0) continue;
+    loops.push_back({graph_.node(index_.frame(f).loop_cond).name(), graph_.node(counter).name(), fills_[f]});
   }
   return loops;
 }

@@ -105,8 +105,8 @@ class TensorLists {
   void FindTrips();
   void FindBounds();
   void FindBound(int frame);
-  // Is it the Switch of a variable that counts its loop's iterations?
-  bool Counts(int fork) const;
+  // Is it the Switch of a variable of the type that counts its loop's iterations?
+  bool Counts(int fork, tensorflow::DataType type) const;
   int64_t ConstantOf(TensorRef tensor, int depth) const;
   Source SourceOf(TensorRef tensor) const;
   void AddElements();

@@ -263,9 +263,11 @@ std::vector<ShapeValues::OpenNode> TensorSizes::OpenNodes() const {
 }
 
 std::vector<std::string> TensorSizes::RecordedLines() const {
+  return values_ == nullptr ? std::vector<std::string>() : values_->RecordedLines();
+}
+
+std::vector<std::string> TensorSizes::RecordedLoops() const {
   std::vector<std::string> lines;
-  if (values_ == nullptr) return lines;
-  lines = values_->RecordedLines();
   for (const auto& node : item_.graph.node()) {
     const int64_t trips = node.op() == "LoopCond" ? RecordedTrips(node.name()) : -1;
     if (trips >= 0) lines.push_back(node.name() + " = " + Counted(trips, "iteration") + " (earlier steps)");

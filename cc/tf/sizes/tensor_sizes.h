@@ -74,9 +74,11 @@ class TensorSizes {
 
   // See ShapeValues.
   std::vector<ShapeValues::OpenNode> OpenNodes() const;
-  std::vector<std::string> RecordedLines() const;  // loops among them: "while/LoopCond = 12 iterations (earlier steps)"
+  std::vector<std::string> RecordedLines() const;
   std::vector<std::string> SeenLines() const;
 
+  // "while/LoopCond = 12 iterations (earlier steps)": of all loops that were recorded.
+  std::vector<std::string> RecordedLoops() const;
   // How often the loop has gone round, at most, in earlier steps; -1 where that was not recorded.
   int64_t RecordedTrips(const std::string& loop_cond) const;
 

@@ -190,6 +190,28 @@ TEST_F(LoopsTest, NothingWhereASumInTheBodyDependsOnWhoHoldsItsTerms) {
   EXPECT_TRUE(Cuts().empty());
 }
 
+TEST_F(LoopsTest, WhereNoListHoldsTheTermsOfASumOtherListsMayGo) {
+  for (const std::string term : {"a", "b", "c"}) b_.Float(term, "Neg", {"product"});
+  b_.Float("three", "AddN", {"a", "b", "c"}, {testing::Int("N", 3)});
+  *Node(&b_.item().graph, "squashed")->mutable_input(0) = "three";
+  const GraphDef graph = Recomputed();
+  const std::string product = CopyOf(graph, "product");
+  ASSERT_FALSE(product.empty());
+  EXPECT_TRUE(HasInput(graph, product, "y_pop:1"));
+  EXPECT_TRUE(HasInput(graph, "slope", "squashed_pop:1"));
+  EXPECT_TRUE(CopyOf(graph, "three").empty());
+  EXPECT_TRUE(Check(graph).ok()) << Check(graph);
+}
+
+TEST_F(LoopsTest, NothingWhereASumIsInALoopWithin) {
+  b_.Add("within_in", "Enter", {"product"},
+         {testing::Type("T", tensorflow::DT_FLOAT), testing::Text("frame_name", "within")});
+  b_.Float("within_sum", "AddN", {"within_in", "within_in", "within_in"}, {testing::Int("N", 3)});
+  b_.Add("within_exit", "Exit", {"within_sum"}, {testing::Type("T", tensorflow::DT_FLOAT)});
+  *Node(&b_.item().graph, "squashed")->mutable_input(0) = "within_exit";
+  EXPECT_TRUE(Cuts().empty());
+}
+
 TEST_F(LoopsTest, NothingWhereSuchASumTakesWhatLeavesTheLoop) {
   // The last state is in no list, or in one: that decides whether the sum may take it over.
   b_.Float("view", "Identity", {"y_exit"});

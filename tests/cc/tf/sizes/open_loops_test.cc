@@ -42,7 +42,7 @@ struct Known {
     known = lists.group(group).known;
     bytes = lists.group(group).bytes;
     open = lists.OpenLoops();
-    lines = sizes.RecordedLines();
+    lines = sizes.RecordedLoops();
   }
 
   int64_t forward;
