@@ -61,7 +61,7 @@ def counted_by_a_row(layers):
     def forward(y, end):
         def body(i, y):
             row = tf.slice(rows, tf.concat([i, [0]], 0), [1, WIDTH])
-            return i + [1], cell(y * row, layers)
+            return tf.add(i, 1), cell(y * row, layers)
 
         return tf.while_loop(lambda i, _: i[0] < end, body, (tf.constant([0]), y))[1]
 
