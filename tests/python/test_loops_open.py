@@ -55,7 +55,6 @@ def in_a_loop_of_training(layers):
 
 def counted_by_a_row(layers):
     """The program's counter has a dimension, and the body joins it with another number."""
-
     rows = tf.random.Generator.from_seed(9).normal([128, WIDTH])
 
     def forward(y, end):

@@ -143,8 +143,9 @@ void AddInputs(const NodeDef& node, const tensorflow::DataTypeVector& types, con
   }
 }
 
-void Fill(const std::string& function, const NodeDef& node, const tensorflow::DataTypeVector& types,
-          const std::vector<bool>& on_host, NodeDef* record) {
+// What all records have: of which node they are, and its results as inputs.
+void BeginRecord(const std::string& function, const NodeDef& node, const tensorflow::DataTypeVector& types,
+                 const std::vector<bool>& on_host, NodeDef* record) {
   record->set_name("lms/sizes/" + node.name());
   record->set_op(kSizeRecordOp);
   record->set_device(node.device());
@@ -169,7 +170,7 @@ bool MakeRecord(const std::string& function, const NodeDef& node, const OpenSize
   if (std::none_of(types.begin(), types.end(), HasSize)) return false;
   const std::vector<bool> on_host = OnHost(node, types.size());
   if (on_host.empty()) return false;
-  Fill(function, node, types, on_host, record);
+  BeginRecord(function, node, types, on_host, record);
   auto& attrs = *record->mutable_attr();
   attrs["sizes"].set_b(open != nullptr);
   attrs["least"].set_i(open == nullptr ? 0 : open->least);
@@ -193,7 +194,7 @@ void AddTripRecord(const std::string& function, const OpenLoop& loop, const Node
   const std::vector<bool> on_host = OnHost(end, 1);
   if (on_host.empty() || (device == "GPU" && !on_host[0])) return;
   NodeDef record;
-  Fill(function, end, {type->second.type()}, on_host, &record);
+  BeginRecord(function, end, {type->second.type()}, on_host, &record);
   auto& attrs = *record.mutable_attr();
   attrs["sizes"].set_b(false);
   attrs["least"].set_i(loop.least);
