@@ -6,14 +6,15 @@ import pathlib
 import sys
 
 STANDIN = pathlib.Path(__file__).resolve().parents[1] / "tests" / "standin"
-STANDIN_BYTES = 12 << 30  # where nothing is said; only what is used is taken of the machine
+DEFAULT_BYTES = 12 << 30  # where nothing is said: enough for most, and leaves a card room for others
 STANDIN_NAME = "stand-in for a GPU (kernels of the CPU)"
 
 
 def prepare(memory: int = 0) -> None:
-    """Before TensorFlow does anything: the device, with so many bytes at most (0: all it has)."""
+    """Before TensorFlow does anything: the device, with so many bytes at most (0: DEFAULT_BYTES)."""
     import tensorflow as tf
 
+    memory = memory or DEFAULT_BYTES
     gpus = tf.config.list_physical_devices("GPU")
     if not gpus:
         sys.path.insert(0, str(STANDIN))
@@ -21,12 +22,11 @@ def prepare(memory: int = 0) -> None:
 
         if not standin.available():
             raise SystemExit("TensorFlow sees no GPU, and the stand-in for one was not built")
-        standin.load(memory_mb=(memory or STANDIN_BYTES) / 2**20)
+        standin.load(memory_mb=memory / 2**20)
         return
     tf.config.set_visible_devices(gpus[:1], "GPU")
-    if memory:
-        limit = tf.config.LogicalDeviceConfiguration(memory_limit=memory / 2**20)
-        tf.config.set_logical_device_configuration(gpus[0], [limit])
+    limit = tf.config.LogicalDeviceConfiguration(memory_limit=memory / 2**20)
+    tf.config.set_logical_device_configuration(gpus[0], [limit])
 
 
 def is_standin() -> bool:

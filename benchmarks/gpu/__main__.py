@@ -56,6 +56,7 @@ PEAKS = (
 )
 QUICK_PEAKS = "^residual$"
 CHILD_SECONDS = 900
+LIBRARIES = 2 << 30  # bytes of a card that CUDA's libraries may take for a process
 ALL_MODELS = ",".join(name for name in REACHES if name != "cifar")
 
 
@@ -176,7 +177,9 @@ def tests(run: Run) -> dict[str, Any]:
     except ImportError:
         run.write("tests: not run, as there is no pytest")
         return {}
-    command = [sys.executable, "-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider", *files]
+    at_once = 0 if run.args.standin else _beside_each_other()
+    command = [sys.executable, "-m", "pytest", "-q", "-n", str(at_once), "-p", "no:cacheprovider"]
+    command += files
     card = {} if run.args.standin else {"LMS_TEST_CARD": "1"}
     ended = subprocess.run(
         command,
@@ -205,6 +208,8 @@ def peaks(run: Run) -> dict[str, Any]:
     regex = QUICK_PEAKS if run.args.quick else PEAKS
     command = [sys.executable, "-m", "zoo", "--gpu", "--models", regex, "--seconds", "300"]
     command += ["--place", str(place)]
+    if not run.args.standin:
+        command += ["--jobs", str(_beside_each_other())]
     try:
         subprocess.run(command, cwd=ROOT, timeout=max(60, run.left()), check=False)
     except subprocess.TimeoutExpired:
@@ -232,13 +237,18 @@ def far(run: Run) -> dict[str, Any]:
         given = {"model": model, "way": way, "size": size, "rounds": rounds, "memory": memory}
         return child("trial", CHILD_SECONDS, **given, small=args.small)
 
+    models = args.models.split(",")
+    most = max(reach.bytes_of(model, args) for model in models) + LIBRARIES
+    run.say("The largest sizes that stock trains ...")
+    at_once = _card_bytes() // most
+    sizes = reach.sizes_of(one, models, args, at_once, run.say)
     rows: list[dict[str, Any]] = []
-    for model in args.models.split(","):
+    for model in models:
         if run.left() < 0:
             run.write(f"reach: {model} was not begun, as the time was over")
             continue
         run.say(f"{model} within {reach.bytes_of(model, args) / 2**30:.3g} GiB ...")
-        rows += reach.rows_of(one, model, args, run.say)
+        rows += reach.rows_of(one, model, sizes[model], args, run.say)
     lines = [reach.cells(row, args.small) for row in rows]
     run.table("Beyond what stock TensorFlow trains", reach.COLUMNS, lines)
     return {"rows": rows}
@@ -247,6 +257,24 @@ def far(run: Run) -> dict[str, Any]:
 RUN: dict[str, Callable[[Run], dict[str, Any]]] = {
     "sanity": sanity, "tests": tests, "peaks": peaks, "reach": far,
 }  # fmt: skip
+
+
+def _card_bytes() -> int:
+    """What the card has, as its driver says; 0 where there is none."""
+    asked = ["nvidia-smi", "--query-gpu=memory.total", "--format=csv,noheader,nounits"]
+    try:
+        ended = subprocess.run(asked, capture_output=True, text=True, check=True)
+        return int(ended.stdout.split()[0]) << 20
+    except (OSError, subprocess.CalledProcessError, ValueError, IndexError):
+        return 0
+
+
+def _beside_each_other() -> int:
+    """Processes that find room on the card and on the processor; nothing of theirs is timed."""
+    import _gpu
+
+    room = _card_bytes() // (_gpu.DEFAULT_BYTES + LIBRARIES)
+    return max(1, min(room, (os.cpu_count() or 1) // 2))
 
 
 def has_card() -> bool:

@@ -7,6 +7,7 @@ where memory runs out, it is a "no". Steps are timed there, and at multiples of 
 from __future__ import annotations
 
 import argparse
+import concurrent.futures
 import functools
 import os
 import statistics
@@ -93,11 +94,28 @@ def environment() -> None:
     os.environ.setdefault("TF_GPU_HOST_MEM_LIMIT_IN_MB", str(memory >> 20))
 
 
-def rows_of(child: Child, model: str, args: argparse.Namespace, say: Callable) -> list[dict]:
-    """A row for stock at its largest, and one for each way and multiple of it."""
+def sizes_of(
+    child: Child, models: list[str], args: argparse.Namespace, at_once: int, say: Callable
+) -> dict[str, int]:
+    """The largest size that stock trains, of each model; 0 where not even one fits. So many models
+    are tried at once: nothing is timed here."""
+
+    def one(model: str) -> int:
+        scalable, memory = scalable_of(model, args.small), bytes_of(model, args)
+        tried = functools.partial(_tried, child, scalable, model, memory=memory, say=say)
+        return _largest_of_stock(scalable, memory, tried, QUICK_STEP if args.quick else STEP)
+
+    with concurrent.futures.ThreadPoolExecutor(max(1, at_once)) as pool:
+        return dict(zip(models, pool.map(one, models)))
+
+
+def rows_of(
+    child: Child, model: str, size: int, args: argparse.Namespace, say: Callable
+) -> list[dict]:
+    """A row for stock at its largest, found to be `size`, and one for each way and multiple of
+    it."""
     scalable, memory = scalable_of(model, args.small), bytes_of(model, args)
     tried = functools.partial(_tried, child, scalable, model, memory=memory, say=say)
-    size = _largest_of_stock(scalable, memory, tried, QUICK_STEP if args.quick else STEP)
     facts = {"model": model, "title": scalable.title, "memory": memory}
     stock = {**facts, "way": "stock", "size": 0, "fits": False}
     while size and not stock["fits"]:  # what fits now and then is not what stock trains
@@ -154,7 +172,7 @@ def _tried(
         trial["step_seconds"] = statistics.median(trial["seconds"])
         trial["per_unit"] = trial["step_seconds"] / scalable.amount(size)
     word = f"{trial['step_seconds']:.3f} s a step" if trial["fits"] else f"no: {trial['reason']}"
-    say(f"  {way} at {scalable.text(size)}: {word}")
+    say(f"  {model} by {way} at {scalable.text(size)}: {word}")
     return trial
 
 
