@@ -6,9 +6,13 @@ import os
 import tempfile
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-os.environ["CUDA_VISIBLE_DEVICES"] = ""
+_on_card = os.environ.get("LMS_TEST_CARD")  # ./run gpu: what gpu_child starts runs on a card
 for _name in [name for name in os.environ if name.startswith("LMS_")]:
     del os.environ[_name]
+if _on_card:
+    os.environ["LMS_TEST_CARD"] = _on_card
+else:
+    os.environ["CUDA_VISIBLE_DEVICES"] = ""
 # Whatever the user has measured on this machine has no part in the tests.
 _profiles = tempfile.TemporaryDirectory(prefix="lms-profiles-")
 os.environ["LMS_PROFILE_DIR"] = _profiles.name
@@ -16,6 +20,8 @@ os.environ["LMS_PROFILE_DIR"] = _profiles.name
 import pytest  # noqa: E402
 import tensorflow as tf  # noqa: E402
 
+if _on_card:  # this process leaves it to its children
+    tf.config.set_visible_devices([], "GPU")
 tf.config.threading.set_intra_op_parallelism_threads(1)
 tf.config.threading.set_inter_op_parallelism_threads(1)
 

@@ -39,7 +39,8 @@ def child(model, way, size, rounds, memory):
 
 def test_the_largest_of_stock_is_found_and_ways_are_timed_at_multiples():
     said = []
-    rows = reach.rows_of(child, "cifar", ARGS, said.append)
+    size = reach.sizes_of(child, ["cifar"], ARGS, 1, said.append)["cifar"]
+    rows = reach.rows_of(child, "cifar", size, ARGS, said.append)
     sizes = [(row["way"], row["size"]) for row in rows]
     assert sizes == [("stock", 45), ("swap", 180), ("mix", 180)]
     assert all(row["fits"] for row in rows)
@@ -52,7 +53,7 @@ def test_the_largest_of_stock_is_found_and_ways_are_timed_at_multiples():
 def test_a_row_says_what_does_not_fit():
     rows = reach.rows_of(
         lambda model, way, *rest: child(model, way, *rest) if way == "stock" else
-        {"fits": False, "reason": "out of memory", "seconds": []}, "cifar", ARGS, lambda line: None
+        {"fits": False, "reason": "out of memory", "seconds": []}, "cifar", 45, ARGS, lambda line: None
     )  # fmt: skip
     cells = reach.cells(rows[1], small=True)
     assert cells[1:5] == ["swap", "180", "", "out of memory"]

@@ -12,7 +12,7 @@ namespace {
 
 // Plans are made again, for a lower limit, when the verifier finds the new graph above the budget.
 constexpr int kMostAttempts = 5;
-// Of the work that there was: an automatic budget is tried for no longer than that much is left for the least.
+// Of the work that there was: a budget is tried for no longer than that much is left for the least.
 constexpr double kLeftForLeast = 1.0 / 3;
 // Between what holds and what does not so many plans are tried, until both are this near to each other.
 constexpr int kMostHalvings = 4;
@@ -41,12 +41,12 @@ bool Met(const BudgetGoal& goal, const MemoryProfile& profile) {
   return profile.peak_bytes <= goal.Allowed() && !(goal.automatic() && profile.lacking_bytes > 0);
 }
 
-// By how many bytes a plan falls short of an automatic budget.
+// By how many bytes a plan falls short of the budget.
 int64_t Shortage(const BudgetGoal& goal, const MemoryProfile& profile) {
   return std::max(profile.peak_bytes - goal.Allowed(), profile.lacking_bytes);
 }
 
-// Plans that were tried for an automatic budget, and do not hold.
+// Plans that were tried for a budget, and do not hold.
 struct Tried {
   std::optional<BudgetResult> nearest;
   int64_t lowest_limit = 0;  // that a plan was found for; 0: none was
@@ -114,7 +114,7 @@ bool Tighten(const DeviceContext& context, const DevicePlan& planned, Restraint*
   return restraint->Tighten(parts);
 }
 
-// Plans for this goal alone, from this attempt on. `tried`: null unless the budget is automatic and may be missed.
+// Plans for this goal alone, from this attempt on. `tried`: gets the plans that do not hold; may be null.
 BudgetResult TryPlans(const DeviceContext& context, const ReadStep& read, const BudgetGoal& goal, Attempt attempt,
                       int most_attempts, Candidates* candidates, std::vector<std::string>* warnings, Tried* tried) {
   const Options& options = context.options;
@@ -236,23 +236,25 @@ BudgetResult Between(const DeviceContext& context, const ReadStep& read, const B
   return best;
 }
 
-// The least where no plan held an automatic budget: what lies between it and what did not hold, if it does itself, or
-// what comes nearest.
+// The least where no plan held the budget: what lies between it and what did not hold, if it does itself. Else what
+// comes nearest, where the budget may be missed.
 BudgetResult FallBack(const DeviceContext& context, const ReadStep& read, const BudgetGoal& goal, int most_attempts,
-                      Tried tried, BudgetResult infeasible, Candidates* candidates,
+                      bool may_miss, Tried tried, BudgetResult infeasible, Candidates* candidates,
                       std::vector<std::string>* warnings) {
-  const auto short_of = [&tried](BudgetResult otherwise) {
-    if (!tried.nearest) return otherwise;
+  const auto short_of = [&] {
+    if (!may_miss || !tried.nearest) return std::move(infeasible);
     tried.nearest->short_of = true;
     return *std::move(tried.nearest);
   };
   BudgetResult least = TryPlans(context, read, goal.AsLeast(), Attempt(), most_attempts, candidates, warnings, nullptr);
-  if (least.outcome != BudgetOutcome::kRewritten) return short_of(std::move(infeasible));
+  if (least.outcome != BudgetOutcome::kRewritten) return short_of();
   const int64_t lowest = least.planned.result.peak_bytes;
   if (!Met(goal, least.rewritten.profile)) {
+    infeasible.least_peak = std::min(infeasible.least_peak, std::max(lowest, least.rewritten.profile.peak_bytes));
     tried.Add(goal, lowest, std::move(least));
-    return short_of(std::move(infeasible));
+    return short_of();
   }
+  least.budget_bytes = 0;
   if (tried.lowest_limit <= lowest) return least;
   return Between(context, read, goal, most_attempts, std::move(least), tried.lowest_limit, candidates, warnings);
 }
@@ -264,7 +266,6 @@ BudgetResult MeetBudget(const DeviceContext& context, const ReadStep& read, cons
   if (std::optional<BudgetResult> followed = FollowAnother(context, read, goal, *candidates))
     return *std::move(followed);
   const int most_attempts = MostRewrites(context.item, context.options.planner_seconds, kMostAttempts);
-  const bool may_miss = goal.automatic() && !context.options.strict;
   Tried tried;
   BudgetResult result;
   Attempt first;
@@ -273,13 +274,16 @@ BudgetResult MeetBudget(const DeviceContext& context, const ReadStep& read, cons
   if (!goal.least() && first.limit < LowerBoundBytes(candidates->imported.graph)) {
     result = End(BudgetOutcome::kInfeasible, first);
   } else {
-    result = TryPlans(context, read, goal, first, most_attempts, candidates, warnings, may_miss ? &tried : nullptr);
+    result = TryPlans(context, read, goal, first, most_attempts, candidates, warnings, goal.least() ? nullptr : &tried);
   }
-  if (result.outcome == BudgetOutcome::kRewritten && tried.nearest) {
+  if (result.outcome == BudgetOutcome::kRewritten && goal.automatic() && tried.nearest) {
     return Between(context, read, goal, most_attempts, std::move(result), tried.lowest_limit, candidates, warnings);
   }
-  if (result.outcome != BudgetOutcome::kInfeasible || !may_miss) return result;
-  return FallBack(context, read, goal, most_attempts, std::move(tried), std::move(result), candidates, warnings);
+  const bool may_miss = goal.automatic() && !context.options.strict;
+  // Where no plan was found for a budget that was named, there is none for less either.
+  if (result.outcome != BudgetOutcome::kInfeasible || !(may_miss || tried.nearest)) return result;
+  return FallBack(context, read, goal, most_attempts, may_miss, std::move(tried), std::move(result), candidates,
+                  warnings);
 }
 
 }  // namespace lms

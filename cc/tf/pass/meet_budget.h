@@ -42,9 +42,10 @@ struct BudgetResult {
 // What could not be placed in the order is no candidate any more; each kind of change that is given up, as a plan with
 // it failed, adds to *warnings.
 //
+// A plan may be found above the budget once it is verified. Where none of them holds, the least is looked for before
+// the budget is given up: where that holds, the plan of least added time between it and those that did not is taken.
 // An automatic budget is used as far as plans hold: once one does, higher limits are tried that are below those that
-// did not. Where the budget is automatic, and not strict, the least is looked for before it is given up: where that
-// holds, the plan of least added time between it and those that did not, and where it does not, what comes nearest.
+// did not. Where it is not strict, and the least does not hold either, what comes nearest is taken.
 BudgetResult MeetBudget(const DeviceContext& context, const ReadStep& read, const BudgetGoal& goal,
                         Candidates* candidates, std::vector<std::string>* warnings);
 
