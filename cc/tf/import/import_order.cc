@@ -121,7 +121,7 @@ absl::Status AddOps(ImportState* state) {
     }
     // A result becomes the function's own, no node that others could wait for.
     const bool result = op.type == "_Retval" || op.type == "_DeviceRetval";
-    if (DeviceType(state->Node(i).device()) == "CPU" && state->OnDevice(i) && !IsSwap(op.type)) {
+    if (state->OnDevice(i) && !IsSwap(op.type)) {
       // Notes are held with the result.
       const bool none = state->notes[i] || state->noted_by[i] >= 0;
       op.workspace_bytes = none ? 0 : state->sizes.Of(state->Node(i).name()).workspace_bytes;

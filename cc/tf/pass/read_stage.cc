@@ -36,6 +36,7 @@ absl::Status InferSizes(const DeviceContext& context, const GraphIndex& index) {
   StepFacts& facts = context.facts;
   if (facts.inferred) return absl::OkStatus();
   const auto watch = [&context](bool evaluating) { context.Enter(evaluating ? "shapes" : "sizes"); };
+  facts.sizes.UseDevices(context.cluster);
   absl::Status status = facts.sizes.Infer(context.deadline(), watch);
   if (status.ok()) status = facts.sizes.InferLists(index, context.deadline(), watch);
   facts.inferred = status.ok();

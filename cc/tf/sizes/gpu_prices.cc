@@ -3,16 +3,21 @@
 #include <algorithm>
 #include <cstdlib>
 #include <iterator>
+#include <vector>
 
 #include "cc/tf/graph/op_traits.h"
+#include "cc/tf/graph/small_tensor.h"
+#include "tensorflow/core/framework/tensor.h"
+#include "tensorflow/core/platform/tensor_float_32_utils.h"
 
 namespace lms {
 namespace {
 
 constexpr char kArchitecture[] = "architecture";
 
-// Assumed, not measured: launching a kernel and what the executor does for an op are some microseconds together.
-constexpr double kLaunchUs = 5;
+// What launching a kernel and what the executor does for an op take together: 6.2 us in a chain of 2,000 small ones (an
+// H100 with an Intel Xeon, 2.21).
+constexpr double kLaunchUs = 6;
 
 // Dense products of float16 with float32 sums, for each operation of the 64 lanes by which the estimator knows a
 // multiprocessor: from the peaks of the vendor's data sheets. Where cards of one capability differ, the least of them
@@ -25,10 +30,66 @@ constexpr TensorCores kTensorCores[] = {
     {7.0, 8},    // V100: 125 of 15.7 TFLOP/s; T4: 65 of 8.1
     {8.0, 16},   // A100: 312 of 19.5
     {8.6, 4},    // RTX 3090: 71 of 35.6, by 128 lanes
-    {9.0, 32},   // H100: 989.5 of 67, by 128 lanes; half of the clock's difference left out
+    {9.0, 32},   // H100: 989.5 of 67, by 128 lanes; half of the clock's difference left out. Measured: 719 to 751
     {10.0, 64},  // B200: 2250 of 75, by 128 lanes
     {12.0, 4},   // RTX 5090: 209.5 of 104.8, by 128 lanes
 };
+
+// From where on products of float32 are rounded to TensorFloat-32, which halves what float16 reaches (data sheets of
+// the same cards; an H100 was measured at 393 TFLOP/s, and at 52 without).
+constexpr double kTensorFloat32 = 8.0;
+
+// Kernels that reach a part of the bandwidth alone, or of what the estimator says: the sum over all of the kind in
+// steps of ResNet-50, 64 pictures of 224 pixels, on an H100, by TensorFlow's profiler (2.21; float32 with channels
+// first and mixed_float16 with channels last). What is not here was within 0.65 to 1.1.
+struct Dearer {
+  const char* op;
+  double first;  // channels first, or not said
+  double last;   // channels last
+};
+constexpr Dearer kDearer[] = {
+    {"Conv2D", 1.5, 1.5},
+    {"Conv2DBackpropInput", 1.5, 1.5},
+    {"Conv2DBackpropFilter", 1.5, 1.5},
+    {"BiasAddGrad", 2, 30},  // the latter adds up by atomic operations
+    {"Tile", 3, 3},
+    {"SquaredDifference", 2, 2},
+    {"MaxPoolGrad", 3, 5},
+    {"MaxPool", 2, 2},
+    {"Pad", 2.3, 2.3},
+    {"Slice", 1.8, 1.8},
+    {"Cast", 1.5, 1.5},
+};
+
+// By which axes are reduced: all that come last, as in a softmax; some between others; or the first ones, with the last
+// one kept. The last two were measured as above (means and sums of batch normalization), the first one was not.
+constexpr double kRows = 1.5, kBetween = 3.3, kColumns = 7;
+
+bool IsReduction(const std::string& op_type) {
+  return op_type == "Sum" || op_type == "Mean" || op_type == "Max" || op_type == "Min" || op_type == "Prod";
+}
+
+double DearerReduction(const tensorflow::OpInfo& op) {
+  tensorflow::Tensor axes;
+  if (op.inputs_size() < 2 || op.inputs(0).shape().unknown_rank() || !op.inputs(1).has_value()) return kRows;
+  if (!ReadSmallTensor(op.inputs(1).value(), 256, &axes)) return kRows;  // tensors have 254 dimensions at most
+  const int rank = op.inputs(0).shape().dim_size();
+  int last = rank - 1;  // that has more than one place
+  while (last > 0 && op.inputs(0).shape().dim(last).size() == 1) --last;
+  std::vector<bool> reduced(rank, false);
+  for (int64_t i = 0; i < axes.NumElements(); ++i) {
+    const bool wide = axes.dtype() == tensorflow::DT_INT64;
+    const int64_t axis = wide ? axes.flat<int64_t>()(i) : axes.flat<int32_t>()(i);
+    if (axis < -rank || axis >= rank) return kRows;
+    reduced[axis < 0 ? axis + rank : axis] = true;
+  }
+  if (rank > 0 && !reduced[last]) return kColumns;
+  bool between = false;  // is what is kept between what is reduced?
+  for (int i = 0; i < last; ++i) {
+    between |= reduced[i] && !reduced[i + 1] && op.inputs(0).shape().dim(i).size() != 1;
+  }
+  return between ? kBetween : kRows;
+}
 
 bool OnTensorCores(const std::string& op_type) {
   static const char* const types[] = {"MatMul",
@@ -64,11 +125,26 @@ int TensorCoreFactor(const tensorflow::DeviceProperties& device, const std::stri
   if (device.type() != "GPU" || device.environment().count(kRatesGiven) > 0 || !OnTensorCores(op_type)) return 1;
   const double capability = ComputeCapability(device);
   const bool half = dtype == tensorflow::DT_HALF || (dtype == tensorflow::DT_BFLOAT16 && capability >= 8);
+  const bool rounded =
+      dtype == tensorflow::DT_FLOAT && capability >= kTensorFloat32 && tensorflow::tensor_float_32_execution_enabled();
   int factor = 1;
   for (const TensorCores& cores : kTensorCores) {
-    if (half && capability >= cores.capability) factor = cores.factor;
+    if (capability < cores.capability) continue;
+    if (half) factor = cores.factor;
+    if (rounded) factor = cores.factor / 2;
   }
   return factor;
+}
+
+double DearerOnGpu(const tensorflow::DeviceProperties& device, const tensorflow::OpInfo& op) {
+  if (device.type() != "GPU") return 1;
+  if (IsReduction(op.op())) return DearerReduction(op);
+  const auto format = op.attr().find("data_format");
+  const bool last = format != op.attr().end() && format->second.s().rfind("NC", 0) != 0;
+  for (const Dearer& known : kDearer) {
+    if (op.op() == known.op) return last ? known.last : known.first;
+  }
+  return 1;
 }
 
 double LeastMicroseconds(const tensorflow::DeviceProperties& device, const tensorflow::NodeDef& node) {

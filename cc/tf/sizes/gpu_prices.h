@@ -1,5 +1,5 @@
-// What Grappler's estimator leaves out of a GPU's prices: that each kernel has to be launched, and that products and
-// convolutions of half precision run on tensor cores.
+// What Grappler's estimator leaves out of a GPU's prices: that each kernel has to be launched, that products and
+// convolutions run on tensor cores, and that TensorFlow's kernels for some ops are far from the card's bandwidth.
 //
 // Pure functions; nothing here changes the price of an op on another device.
 
@@ -10,6 +10,7 @@
 
 #include "tensorflow/core/framework/node_def.pb.h"
 #include "tensorflow/core/framework/types.pb.h"
+#include "tensorflow/core/grappler/costs/op_performance_data.pb.h"
 #include "tensorflow/core/protobuf/device_properties.pb.h"
 
 namespace lms {
@@ -24,9 +25,12 @@ double ComputeCapability(const tensorflow::DeviceProperties& device);
 tensorflow::DeviceProperties AsEstimated(tensorflow::DeviceProperties device);
 
 // How many times as many operations as the estimator counts on for it the GPU does in an op of this type on tensors of
-// this one; 1 for all but products and convolutions of float16 and bfloat16.
+// this one; 1 for all but products and convolutions of float16, bfloat16, and float32 as TensorFloat-32.
 int TensorCoreFactor(const tensorflow::DeviceProperties& device, const std::string& op_type,
                      tensorflow::DataType dtype);
+
+// How many times as long as by the bytes that it moves, or as the estimator says, the op's kernel takes on the GPU.
+double DearerOnGpu(const tensorflow::DeviceProperties& device, const tensorflow::OpInfo& op);
 
 // The least that the node takes on the device: the launch of a kernel where it is a GPU and the node may have one.
 double LeastMicroseconds(const tensorflow::DeviceProperties& device, const tensorflow::NodeDef& node);

@@ -147,7 +147,7 @@ class Costs {
   double MicrosecondsOf(const tensorflow::NodeDef& node,
                         const std::unordered_map<std::string, const tensorflow::NodeDef*>& nodes,
                         std::vector<OpInfo::TensorProperties> inputs, std::vector<OpInfo::TensorProperties> outputs,
-                        int64_t unknown_dim) const {
+                        int64_t copied_bytes, int64_t unknown_dim) const {
     const auto found = devices_.find(node.device());
     const tensorflow::DeviceProperties& device = found == devices_.end() ? cpu_ : found->second;
     const double by_bytes_us = static_cast<double>(AllBytesOf(inputs, unknown_dim) + AllBytesOf(outputs, unknown_dim)) /
@@ -173,8 +173,9 @@ class Costs {
     const grappler::Costs costs = estimator_.PredictCosts(context);
     const double predicted_us = static_cast<double>(costs.execution_time.count()) / 1e3;
     const bool usable = !costs.inaccurate && predicted_us > 0;
-    const double us =
-        (usable ? predicted_us : std::max(by_bytes_us, predicted_us)) * DearerThanEstimated(context.op_info.op());
+    double us = usable ? predicted_us : std::max(by_bytes_us, predicted_us);
+    us *= device.type() == "GPU" ? DearerOnGpu(device, context.op_info) : DearerThanEstimated(context.op_info.op());
+    us += 2 * static_cast<double>(copied_bytes) / UnknownOpBytesPerSecond(device) * 1e6;
     return std::max(us, LeastMicroseconds(device, node));
   }
 
@@ -311,8 +312,23 @@ std::vector<OpInfo::TensorProperties> TensorSizes::BoundInputsOf(const std::stri
   return Bound(values_->InputsOf(node), unknown_dim_);
 }
 
+void TensorSizes::UseDevices(grappler::Cluster* cluster) {
+  gpus_.clear();
+  if (cluster == nullptr) return;
+  for (const auto& [name, device] : cluster->GetDevices()) {
+    if (device.type() == "GPU") gpus_[name] = GpuKernels::Of(device);
+  }
+}
+
+GpuWorkspace TensorSizes::OnGpu(const tensorflow::NodeDef& node, const GpuKernels& gpu) const {
+  if (!HasGpuWorkspace(node)) return GpuWorkspace();
+  return WorkspaceOnGpu({&node, BoundInputsOf(node.name()), Bound(values_->OutputsOf(node.name()), unknown_dim_)}, gpu);
+}
+
 int64_t TensorSizes::WorkspaceOf(const tensorflow::NodeDef& node) const {
   const CallBody* body = BodyOf(node.name());
+  const auto gpu = gpus_.find(node.device());
+  if (gpu != gpus_.end()) return body == nullptr ? OnGpu(node, gpu->second).bytes : 0;
   if (body == nullptr) {
     if (!HasWorkspace(node)) return 0;
     const SizedOp op = {&node, BoundInputsOf(node.name()), Bound(values_->OutputsOf(node.name()), unknown_dim_)};
@@ -391,7 +407,9 @@ void TensorSizes::EstimateCosts(grappler::Cluster* cluster, const ProfilePrices*
     NodeFigures& figures = figures_[node.name()];
     const auto& inputs = values_->InputsOf(node.name());
     const auto& outputs = OutputsOf(node.name(), &made);
-    figures.cost_us = costs.MicrosecondsOf(node, nodes_, inputs, outputs, unknown_dim_);
+    const auto gpu = gpus_.find(node.device());
+    const int64_t copied = gpu == gpus_.end() ? 0 : OnGpu(node, gpu->second).copied;
+    figures.cost_us = costs.MicrosecondsOf(node, nodes_, inputs, outputs, copied, unknown_dim_);
     if (prices == nullptr) continue;
     figures.op_key = OpKey(node, Bound(inputs, unknown_dim_), Bound(outputs, unknown_dim_));
     const ProfilePrices::Price price = prices->Of(figures.op_key, figures.cost_us);

@@ -23,6 +23,7 @@
 #include "cc/core/profile/profile.h"
 #include "cc/tf/graph/graph_index.h"
 #include "cc/tf/sizes/dimensions.h"
+#include "cc/tf/sizes/gpu_workspace.h"
 #include "cc/tf/sizes/shape_values.h"
 #include "tensorflow/core/grappler/clusters/cluster.h"
 #include "tensorflow/core/grappler/costs/graph_properties.h"
@@ -38,7 +39,7 @@ struct TensorSize {
 
 struct NodeFigures {
   std::vector<TensorSize> outputs;
-  int64_t workspace_bytes = 0;  // on a CPU (workspace.h)
+  int64_t workspace_bytes = 0;  // of the kernel (workspace.h, gpu_workspace.h)
   int rows_of = -1;             // the input in whose storage the outputs lie (row_slices.h); -1: none
   double cost_us = 0;
   bool profiled = false;  // the cost was measured
@@ -56,6 +57,9 @@ class TensorSizes {
   // Where the sizes that the arguments were bound to contradict the graph, its own word counts: 32 assumed rows cannot
   // be reshaped to [-1, 7].
   explicit TensorSizes(const Dimensions* dimensions);  // which must outlive this
+
+  // Kernels are those of the devices of `cluster`, which may be null: then of this CPU. Before Infer.
+  void UseDevices(tensorflow::grappler::Cluster* cluster);
 
   // Is told when what the graph computes from shapes begins to be evaluated (true), and when that has ended.
   using Watch = std::function<void(bool)>;
@@ -113,12 +117,15 @@ class TensorSizes {
       const std::string& node, std::vector<tensorflow::OpInfo::TensorProperties>* made) const;
   std::vector<tensorflow::OpInfo::TensorProperties> BoundInputsOf(const std::string& node) const;
   int64_t WorkspaceOf(const tensorflow::NodeDef& node) const;
+  // Of what is placed on a GPU.
+  GpuWorkspace OnGpu(const tensorflow::NodeDef& node, const GpuKernels& gpu) const;
   absl::Status InferUnbound();
 
   const tensorflow::grappler::GrapplerItem& item_;
   const tensorflow::grappler::GrapplerItem& original_;
   const Dimensions* dimensions_ = nullptr;
   int64_t unknown_dim_;
+  std::unordered_map<std::string, GpuKernels> gpus_;  // by device
   const ShapeValues::Labels no_labels_;
   std::unique_ptr<tensorflow::grappler::GraphProperties> properties_;
   std::unique_ptr<ShapeValues> values_;                                // of the properties
