@@ -6,7 +6,7 @@ import pathlib
 import sys
 
 STANDIN = pathlib.Path(__file__).resolve().parents[1] / "tests" / "standin"
-DEFAULT_BYTES = 12 << 30  # where nothing is said: enough for most, and leaves a card room for others
+DEFAULT_BYTES = 8 << 30  # where nothing is said: enough for most, and leaves a card room for others
 STANDIN_NAME = "stand-in for a GPU (kernels of the CPU)"
 
 

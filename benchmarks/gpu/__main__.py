@@ -1,8 +1,8 @@
 """What lms does on a GPU, in one command.
 
 ./run gpu [--minutes 20] [--parts sanity,tests,peaks,reach] [--models resnet50,...]
-          [--ways swap,...] [--memory 16GiB] [--rounds 5] [--quick] [--small] [--out DIR]
-          [--to-scale pcie3|nvlink2]
+          [--ways swap,...] [--memory 16GiB] [--largest resnet50=180,...] [--rounds 5] [--quick]
+          [--small] [--out DIR] [--to-scale pcie3|nvlink2]
 
 Runs on the first GPU that TensorFlow sees, or, with small sizes, on the stand-in for one
 (tests/standin) where it sees none: a device of type "GPU" with the kernels of the CPU, on which
@@ -15,6 +15,7 @@ and lms. Parts:
   reach   the largest size that stock trains within --memory, and multiples of it by recomputation
           (recompute), swapping (swap) and both (mix): seconds a step, share of transfers hidden
 
+--largest: what stock trains at most, where that is known; it is not looked for then.
 --to-scale: the stand-in's link is as slow beside its arithmetic as a V100's (gpu/scale.py): ratios
 of times mean something then. Its parts are sanity and reach.
 
@@ -69,6 +70,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--models", default="", help=f"of reach: {', '.join(REACHES)}")
     parser.add_argument("--ways", type=reach.ways_of, default="recompute,swap,mix")
     parser.add_argument("--memory", type=size_of, default=0, help="of the device, for reach")
+    parser.add_argument("--largest", type=reach.largest_of, default={}, metavar="MODEL=SIZE,...")
     parser.add_argument("--rounds", type=int, default=5, help="steps that are timed")
     parser.add_argument("--quick", action="store_true", help="least of each part: some minutes")
     parser.add_argument("--small", action="store_true", help="small sizes on a card, too")
@@ -240,8 +242,11 @@ def far(run: Run) -> dict[str, Any]:
     models = args.models.split(",")
     most = max(reach.bytes_of(model, args) for model in models) + LIBRARIES
     run.say("The largest sizes that stock trains ...")
-    at_once = _card_bytes() // most
-    sizes = reach.sizes_of(one, models, args, at_once, run.say)
+    unknown = [model for model in models if model not in args.largest]
+    sizes = {
+        **args.largest,
+        **reach.sizes_of(one, unknown, args, _card_bytes() // most, run.say),
+    }
     rows: list[dict[str, Any]] = []
     for model in models:
         if run.left() < 0:

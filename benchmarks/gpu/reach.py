@@ -229,3 +229,16 @@ def ways_of(text: str) -> str:
     if unknown:
         raise argparse.ArgumentTypeError(f"unknown {', '.join(unknown)}; known: {', '.join(WAYS)}")
     return text
+
+
+def largest_of(text: str) -> dict[str, int]:
+    """Sizes by model, as the command line has them."""
+    try:
+        found = {model: int(size) for model, size in (part.split("=") for part in text.split(","))}
+    except ValueError:
+        raise argparse.ArgumentTypeError("MODEL=SIZE,...") from None
+    if unknown := set(found) - set(REACHES):
+        raise argparse.ArgumentTypeError(
+            f"unknown {', '.join(unknown)}; known: {', '.join(REACHES)}"
+        )
+    return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import subprocess
@@ -48,6 +49,13 @@ def test_the_largest_of_stock_is_found_and_ways_are_timed_at_multiples():
     assert rows[1]["hidden"] == pytest.approx(0.75)  # a quarter of the step is added by transfers
     assert "hidden" not in rows[2]  # what recomputation adds is not told apart
     assert len(said) == 8
+
+
+def test_sizes_that_are_known_are_read():
+    assert reach.largest_of("resnet50=180,unet3d=4") == {"resnet50": 180, "unet3d": 4}
+    for wrong in ("resnet50", "resnet50=many", "nobody=4"):
+        with pytest.raises(argparse.ArgumentTypeError):
+            reach.largest_of(wrong)
 
 
 def test_a_row_says_what_does_not_fit():
