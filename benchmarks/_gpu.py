@@ -11,7 +11,7 @@ STANDIN_NAME = "stand-in for a GPU (kernels of the CPU)"
 
 
 def prepare(memory: int = 0) -> None:
-    """Before TensorFlow does anything: the device, with so many bytes at most (0: DEFAULT_BYTES)."""
+    """Before TensorFlow does anything: the device, of so many bytes (0: DEFAULT_BYTES)."""
     import tensorflow as tf
 
     memory = memory or DEFAULT_BYTES

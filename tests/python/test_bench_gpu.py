@@ -59,10 +59,12 @@ def test_sizes_that_are_known_are_read():
 
 
 def test_a_row_says_what_does_not_fit():
-    rows = reach.rows_of(
-        lambda model, way, *rest: child(model, way, *rest) if way == "stock" else
-        {"fits": False, "reason": "out of memory", "seconds": []}, "cifar", 45, ARGS, lambda line: None
-    )  # fmt: skip
+    def only_stock(model, way, *rest):
+        if way == "stock":
+            return child(model, way, *rest)
+        return {"fits": False, "reason": "out of memory", "seconds": []}
+
+    rows = reach.rows_of(only_stock, "cifar", 45, ARGS, lambda line: None)
     cells = reach.cells(rows[1], small=True)
     assert cells[1:5] == ["swap", "180", "", "out of memory"]
     assert len(cells) == len(reach.COLUMNS)
