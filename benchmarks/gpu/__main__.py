@@ -1,6 +1,6 @@
 """What lms does on a GPU, in one command.
 
-./run gpu [--minutes 20] [--parts sanity,tests,peaks,reach] [--models resnet50,...]
+./run gpu [--minutes 20] [--parts sanity,kernels,tests,peaks,reach] [--models resnet50,...]
           [--ways swap,...] [--memory 16GiB] [--largest resnet50=180,...] [--rounds 5] [--quick]
           [--small] [--out DIR] [--to-scale pcie3|nvlink2]
 
@@ -10,6 +10,8 @@ bytes and bits mean something and seconds do not. Needs no network, only Python 
 and lms. Parts:
 
   sanity  a few programs against the CPU; how fast it computes and copies
+  kernels what convolutions allocate for themselves, and what the ops of a step of ResNet-50 take,
+          beside what lms predicts
   tests   tests/python/test_gpu*.py, test_swap_gpu*.py (with pytest)
   peaks   10 models at "60%", "min" and "auto": predicted and measured peaks, bits (./run zoo --gpu)
   reach   the largest size that stock trains within --memory, and multiples of it by recomputation
@@ -50,7 +52,7 @@ from gpu.problems import REACHES
 
 MAIN = str(pathlib.Path(__file__))
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-PARTS = ("sanity", "tests", "peaks", "reach")
+PARTS = ("sanity", "kernels", "tests", "peaks", "reach")
 PEAKS = (
     "^(residual|decoder|vit|segmentation|volumes|seq2seq|MobileNet|ResNet50|DenseNet121|"
     "EfficientNetB0)$"
@@ -103,6 +105,10 @@ def run_child(args: argparse.Namespace) -> None:
         from gpu import sanity
 
         found = {**sanity.measure(), "machine": _machine()}
+    elif args.child == "kernels":
+        from gpu import kernels
+
+        found = kernels.measure(args.small, args.quick)
     else:
         found = reach.child_trial(args)
     assert args.out is not None
@@ -166,6 +172,18 @@ def sanity(run: Run) -> dict[str, Any]:
     if link := run.args.to_scale:
         os.environ.update(scale.settings(link, found["operations_per_second"]))
         run.write(scale.in_words(link, found["operations_per_second"]))
+    return found
+
+
+def measure_kernels(run: Run) -> dict[str, Any]:
+    from gpu import kernels
+
+    found = child("kernels", CHILD_SECONDS, small=run.args.small, quick=run.args.quick)
+    for line in kernels.in_words(found):
+        run.write(line)
+    run.table("What convolutions allocate", kernels.BYTES, kernels.byte_rows(found))
+    if found["step"]["profiled"]:
+        run.table("What ops take", kernels.TIMES, kernels.time_rows(found))
     return found
 
 
@@ -260,7 +278,7 @@ def far(run: Run) -> dict[str, Any]:
 
 
 RUN: dict[str, Callable[[Run], dict[str, Any]]] = {
-    "sanity": sanity, "tests": tests, "peaks": peaks, "reach": far,
+    "sanity": sanity, "kernels": measure_kernels, "tests": tests, "peaks": peaks, "reach": far,
 }  # fmt: skip
 
 

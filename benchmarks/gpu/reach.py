@@ -45,7 +45,8 @@ def child_trial(args: argparse.Namespace) -> dict[str, Any]:
         problem = scalable_of(args.model, args.small).make(args.size)
         subject = FunctionTrainer(problem, {**options, "memory_budget": "auto"})
         step = functools.partial(subject.step, args.way != "stock")
-        for _ in range(WARM_UPS):
+        for call in range(WARM_UPS):
+            result["call"] = call + 1
             float(step())
         result["in_use"] = lms.memory.bytes_in_use()
         steps = [measured(step) for _ in range(max(1, args.rounds))]
@@ -54,7 +55,7 @@ def child_trial(args: argparse.Namespace) -> dict[str, Any]:
     except (tf.errors.OpError, MemoryError) as error:
         if not _out_of_memory(error):
             raise
-        result.update(fits=False, reason=f"out of memory: {type(error).__name__}")
+        result.update(fits=False, reason=f"out of memory in call {result['call']}: {_short(error)}")
     if args.way != "stock" and lms.reports():
         report = largest_report()
         result.update({name: getattr(report, name) for name in REPORTED})
@@ -63,6 +64,12 @@ def child_trial(args: argparse.Namespace) -> dict[str, Any]:
         moves = [one for one in report.decisions if one["kind"] in ("swap_out", "swap_in")]
         result["transfer_seconds"] = sum(one["transfer_us"] for one in moves) / 1e6
     return result
+
+
+def _short(error: Exception) -> str:
+    """What was asked for, where the message says so."""
+    lines = [line for line in str(error).splitlines() if "OOM" in line]
+    return (lines or [type(error).__name__])[0][:160]
 
 
 def _out_of_memory(error: Exception) -> bool:
