@@ -69,7 +69,13 @@ bool IsReduction(const std::string& op_type) {
   return op_type == "Sum" || op_type == "Mean" || op_type == "Max" || op_type == "Min" || op_type == "Prod";
 }
 
-double DearerReduction(const tensorflow::OpInfo& op) {
+// What has channels last now, and will have them first: TensorFlow's layout optimizer is left out of lms.plan.
+bool WillBeTurned(const tensorflow::DeviceProperties& device, const tensorflow::OpInfo& op) {
+  return device.environment().count(kRatesGiven) > 0 && op.inputs_size() > 0 && op.inputs(0).shape().dim_size() >= 4 &&
+         op.inputs(0).dtype() != tensorflow::DT_HALF;
+}
+
+double DearerReduction(const tensorflow::OpInfo& op, bool turned) {
   tensorflow::Tensor axes;
   if (op.inputs_size() < 2 || op.inputs(0).shape().unknown_rank() || !op.inputs(1).has_value()) return kRows;
   if (!ReadSmallTensor(op.inputs(1).value(), 256, &axes)) return kRows;  // tensors have 254 dimensions at most
@@ -83,7 +89,7 @@ double DearerReduction(const tensorflow::OpInfo& op) {
     if (axis < -rank || axis >= rank) return kRows;
     reduced[axis < 0 ? axis + rank : axis] = true;
   }
-  if (rank > 0 && !reduced[last]) return kColumns;
+  if (rank > 0 && !reduced[last]) return turned ? kBetween : kColumns;
   bool between = false;  // is what is kept between what is reduced?
   for (int i = 0; i < last; ++i) {
     between |= reduced[i] && !reduced[i + 1] && op.inputs(0).shape().dim(i).size() != 1;
@@ -138,9 +144,10 @@ int TensorCoreFactor(const tensorflow::DeviceProperties& device, const std::stri
 
 double DearerOnGpu(const tensorflow::DeviceProperties& device, const tensorflow::OpInfo& op) {
   if (device.type() != "GPU") return 1;
-  if (IsReduction(op.op())) return DearerReduction(op);
+  const bool turned = WillBeTurned(device, op);
+  if (IsReduction(op.op())) return DearerReduction(op, turned);
   const auto format = op.attr().find("data_format");
-  const bool last = format != op.attr().end() && format->second.s().rfind("NC", 0) != 0;
+  const bool last = !turned && format != op.attr().end() && format->second.s().rfind("NC", 0) != 0;
   for (const Dearer& known : kDearer) {
     if (op.op() == known.op) return last ? known.last : known.first;
   }

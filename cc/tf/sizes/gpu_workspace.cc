@@ -75,6 +75,7 @@ GpuKernels GpuKernels::Of(const tensorflow::DeviceProperties& device) {
   kernels.cudnn = device.type() == "GPU" && !tensorflow::DeviceFactory::IsPluggableDevice("GPU");
   kernels.capability = ComputeCapability(device);
   kernels.tf32 = tensorflow::tensor_float_32_execution_enabled();
+  kernels.layout_to_come = device.environment().count(kRatesGiven) > 0;
   return kernels;
 }
 
@@ -93,17 +94,19 @@ GpuWorkspace WorkspaceOnGpu(const SizedOp& op, const GpuKernels& kernels) {
   if (!kernels.cudnn || kind == Kind::kNone || op.inputs.size() < inputs || op.outputs.empty()) return workspace;
   const Convolution convolution(kind, op);
   if (!convolution.Known()) return workspace;
-  const bool channels_first = TextAttr(*op.node, "data_format").rfind("NC", 0) == 0;
+  const tensorflow::DataType dtype = convolution.input->dtype();
+  const bool first_here = TextAttr(*op.node, "data_format").rfind("NC", 0) == 0;
+  const bool channels_first = first_here || (kernels.layout_to_come && dtype != tensorflow::DT_HALF);
   const std::vector<int64_t> strides = IntsAttr(*op.node, "strides");
   const bool strided = std::any_of(strides.begin(), strides.end(), [](int64_t stride) { return stride > 1; });
   const bool one_place = OfOnePlace(*convolution.filter);
   if (one_place && !strided && !channels_first) return workspace;
 
   const int64_t input = BytesOf(*convolution.input);
-  const int64_t padded = PaddedBytes(convolution, channels_first, TextAttr(*op.node, "padding"), strides);
+  const int64_t padded = PaddedBytes(convolution, first_here, TextAttr(*op.node, "padding"), strides);
   const int64_t filter = BytesOf(*convolution.filter);
   workspace.bytes = filter + (padded > input ? padded : 0);
-  const bool tensor_cores = kernels.OnTensorCores(convolution.input->dtype());
+  const bool tensor_cores = kernels.OnTensorCores(dtype);
   // Without tensor cores cuDNN is given channels first, by copies of TensorFlow's.
   if (channels_first == tensor_cores && !one_place) workspace.copied = padded + BytesOf(*convolution.output) + filter;
   workspace.bytes += workspace.copied + (kind == Kind::kInputGradient ? input : 0);

@@ -28,6 +28,8 @@ struct GpuKernels {
   bool cudnn = false;     // that compute convolutions: not on devices that are plugged in
   double capability = 0;  // of the card, as a number
   bool tf32 = true;       // products of float32 may be rounded to TensorFloat-32
+  // TensorFlow's layout optimizer is still to come (lms.plan): what is not float16 will have channels first.
+  bool layout_to_come = false;
 
   static GpuKernels Of(const tensorflow::DeviceProperties& device);
   bool OnTensorCores(tensorflow::DataType type) const;

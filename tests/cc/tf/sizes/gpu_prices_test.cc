@@ -56,6 +56,16 @@ TEST(GpuPricesTest, ReductionsArePricedByWhatTheyKeep) {
   EXPECT_EQ(DearerOnGpu(cpu, Reduction({64, 56, 56, 256}, {0, 1, 2})), 1);
 }
 
+TEST(GpuPricesTest, APlanReckonsWithTheLayoutToCome) {
+  auto planned = Card("9.0");
+  (*planned.mutable_environment())[kRatesGiven] = "1";
+  tensorflow::OpInfo mean = Reduction({64, 56, 56, 256}, {0, 1, 2});
+  mean.mutable_inputs(0)->set_dtype(tensorflow::DT_FLOAT);
+  EXPECT_EQ(DearerOnGpu(planned, mean), DearerOnGpu(Card("9.0"), Reduction({64, 256, 56, 56}, {0, 2, 3})));
+  mean.mutable_inputs(0)->set_dtype(tensorflow::DT_HALF);
+  EXPECT_EQ(DearerOnGpu(planned, mean), DearerOnGpu(Card("9.0"), mean));
+}
+
 TEST(GpuPricesTest, TheGradientOfABiasIsDearWithChannelsLast) {
   tensorflow::OpInfo op;
   op.set_op("BiasAddGrad");

@@ -17,7 +17,9 @@ constexpr tensorflow::DataType kShort = tensorflow::DT_HALF;
 constexpr tensorflow::DataType kBrain = tensorflow::DT_BFLOAT16;
 constexpr int64_t kMega = 1000000;
 
-GpuKernels KernelsOf(double capability, bool tf32 = true) { return {/*cudnn=*/true, capability, tf32}; }
+GpuKernels KernelsOf(double capability, bool tf32 = true) {
+  return {/*cudnn=*/true, capability, tf32, /*layout_to_come=*/false};
+}
 
 // A convolution of square pictures, padded as "SAME".
 struct Shape {
@@ -102,7 +104,8 @@ TEST(GpuWorkspaceTest, ConvolutionsTakeWhatWasMeasured) {
       {"Conv2DBackpropInput", kSingle, "NHWC", kEarly, 51.5},
   };
   for (const Measured& one : all) {
-    const auto bytes = static_cast<double>(PictureOp(one.op, one.dtype, one.format, one.shape).On(KernelsOf(9.0)).bytes);
+    const auto bytes =
+        static_cast<double>(PictureOp(one.op, one.dtype, one.format, one.shape).On(KernelsOf(9.0)).bytes);
     EXPECT_LE(bytes, 1.01 * one.mega * kMega) << one.op << " " << one.format << " " << one.mega;
     EXPECT_GE(bytes, 0.77 * one.mega * kMega) << one.op << " " << one.format << " " << one.mega;
   }
@@ -126,6 +129,17 @@ TEST(GpuWorkspaceTest, CopiesDependOnTensorCores) {
   const PictureOp brain("Conv2D", kBrain, "NHWC", kEarly);
   EXPECT_EQ(brain.On(KernelsOf(8.0)).copied, 0);
   EXPECT_GT(brain.On(KernelsOf(7.5)).copied, 50 * kMega);
+}
+
+TEST(GpuWorkspaceTest, APlanReckonsWithTheLayoutToCome) {
+  GpuKernels planned = KernelsOf(9.0);
+  planned.layout_to_come = true;
+  const PictureOp first("Conv2D", kSingle, "NCHW", kStrided), last("Conv2D", kSingle, "NHWC", kStrided);
+  EXPECT_EQ(last.On(planned).bytes, first.On(KernelsOf(9.0)).bytes);
+  const PictureOp half("Conv2D", kShort, "NHWC", kStrided);
+  EXPECT_EQ(half.On(planned).bytes, half.On(KernelsOf(9.0)).bytes);
+  planned.capability = 7.0;
+  EXPECT_EQ(last.On(planned).copied, 0);
 }
 
 TEST(GpuWorkspaceTest, WhatIsNotKnownTakesNothing) {
