@@ -19,6 +19,7 @@ from typing import Any
 BUDGETS = ("60%", "min")
 STOCK_SECONDS = 40  # that its steps may take under a limit
 ENOUGH = (1.06, 1.15, 1.3)  # of its peak, for stock: what is tried
+LEAST_CARD = 1 << 30  # bytes of a card's limit: below that CUDA's libraries are most of it
 LIMIT_AT = 0.5  # of the way from the lowest peak of lms to the one of stock
 
 
@@ -68,13 +69,18 @@ def measure(name: str) -> dict[str, Any]:
 
 
 def limit_of(row: dict[str, Any]) -> int:
-    """Bytes of a device on which stock cannot train and lms can; 0 where lms gains nothing."""
+    """Bytes of a device on which stock cannot train and lms can; 0 where lms gains nothing, and
+    where a card would have too little for its own libraries."""
+    import _gpu
+
     least = row["budgets"]["min"]["rounds"][-1]
     if least["status"] != "rewritten":
         return 0
     lowest, stock = max(least["peaks"]), max(row["stock_peaks"])
     # The model itself must fit while it is built.
     limit = int(max(row["stock_in_use"] + lowest + LIMIT_AT * (stock - lowest), row["built_peak"]))
+    if not _gpu.is_standin() and limit < LEAST_CARD:
+        return 0
     return limit if lowest < stock and limit < row["stock_in_use"] + stock else 0
 
 

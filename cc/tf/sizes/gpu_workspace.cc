@@ -7,6 +7,7 @@
 
 #include "cc/tf/sizes/gpu_prices.h"
 #include "tensorflow/core/framework/device_factory.h"
+#include "tensorflow/core/framework/types.h"
 #include "tensorflow/core/platform/tensor_float_32_utils.h"
 
 namespace lms {
