@@ -114,7 +114,10 @@ def met(at: dict[str, Any]) -> bool:
 
 
 def bits(at: dict[str, Any]) -> str:
-    """ "equal", "stock differs" (where stock did not repeat itself either), or "DIFFERENT"."""
+    """ "equal", "stock differs" (where stock did not repeat itself either), "DIFFERENT", or "",
+    where nothing was computed that could be compared."""
+    if final(at)["status"] == "out of memory":
+        return ""
     if not at["differing"]:
         return "equal"
     return "DIFFERENT" if at["differing_alone"] else "stock differs"
@@ -144,6 +147,7 @@ def faults(row: dict[str, Any]) -> list[str]:
 def summary(rows: list[dict[str, Any]]) -> list[str]:
     """What all rows say together."""
     ats = [at for row in rows if "error" not in row for at in row["budgets"].values()]
+    compared = sum(bits(at) != "" for at in ats)
     equal = sum(bits(at) == "equal" for at in ats)
     unstable = sum(bits(at) == "stock differs" for at in ats)
     claims = [at for at in ats if claimed(at)]
@@ -154,7 +158,7 @@ def summary(rows: list[dict[str, Any]]) -> list[str]:
     crashed = sum("error" in row for row in rows)
     return [
         f"{len(rows)} models, {len(ats)} rows ({counted}){f', {crashed} crashed' * bool(crashed)}",
-        f"bits: {_share(equal, len(ats))} equal to stock's"
+        f"bits: {_share(equal, compared)} equal to stock's"
         + (f", {unstable} where stock does not repeat itself" if unstable else ""),
         f"budgets: {_share(kept, len(claims))} of those said to be met were met"
         + (f"; of {said} that were not, the report says so, having measured" if said else ""),

@@ -6,6 +6,7 @@
 #include "cc/core/graph/node_names.h"
 #include "cc/core/options/recorded_shapes.h"
 #include "cc/tf/graph/loops.h"
+#include "cc/tf/graph/node_types.h"
 #include "cc/tf/sizes/gpu_prices.h"
 #include "cc/tf/sizes/list_shapes.h"
 #include "cc/tf/sizes/op_key.h"
@@ -329,6 +330,7 @@ int64_t TensorSizes::WorkspaceOf(const tensorflow::NodeDef& node) const {
   const CallBody* body = BodyOf(node.name());
   const auto gpu = gpus_.find(node.device());
   if (gpu != gpus_.end()) return body == nullptr ? OnGpu(node, gpu->second).bytes : 0;
+  if (DeviceType(node.device()) != "CPU") return 0;
   if (body == nullptr) {
     if (!HasWorkspace(node)) return 0;
     const SizedOp op = {&node, BoundInputsOf(node.name()), Bound(values_->OutputsOf(node.name()), unknown_dim_)};
