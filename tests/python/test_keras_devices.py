@@ -68,8 +68,8 @@ def test_replicas_get_one_plan(results):
 
 
 def test_halves_on_two_devices(results):
-    """TensorFlow puts the whole backward pass on the first one, which reads the other's tensors: the
-    first is lowered, and of the other's nothing can be computed again."""
+    """TensorFlow puts the whole backward pass on the first one, which reads the other's tensors:
+    the first is lowered, and of the other's nothing can be computed again."""
     found = results["model_parallel"]
     keras_forms.assert_same(found)
     steps = [status for _, status, _ in found["all"] if status != "skipped"]
