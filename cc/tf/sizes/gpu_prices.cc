@@ -1,27 +1,25 @@
 #include "cc/tf/sizes/gpu_prices.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <iterator>
+#include <optional>
 #include <vector>
 
 #include "cc/tf/graph/op_traits.h"
-#include "cc/tf/graph/small_tensor.h"
-#include "tensorflow/core/framework/tensor.h"
-#include "tensorflow/core/platform/tensor_float_32_utils.h"
+#include "cc/tf/sizes/gpu_kernels.h"
+#include "cc/tf/sizes/sized_op.h"
 
 namespace lms {
 namespace {
-
-constexpr char kArchitecture[] = "architecture";
 
 // What launching a kernel and what the executor does for an op take together: 6.2 us in a chain of 2,000 small ones (an
 // H100 with an Intel Xeon, 2.21).
 constexpr double kLaunchUs = 6;
 
 // Dense products of float16 with float32 sums, for each operation of the 64 lanes by which the estimator knows a
-// multiprocessor: from the peaks of the vendor's data sheets. Where cards of one capability differ, the least of them
-// (8.6: RTX 3090, an A10 does twice as much; 8.9: RTX 4090; 12.0: RTX 5090).
+// multiprocessor: from the peaks of the vendor's data sheets. Float32 as TensorFloat-32 reaches half of it (the same
+// sheets; an H100 was measured at 393 TFLOP/s, and at 52 without). Where cards of one capability differ, the least of
+// them (8.6: RTX 3090, an A10 does twice as much; 8.9: RTX 4090; 12.0: RTX 5090).
 struct TensorCores {
   double capability;  // and above, up to the next
   int factor;
@@ -34,10 +32,6 @@ constexpr TensorCores kTensorCores[] = {
     {10.0, 64},  // B200: 2250 of 75, by 128 lanes
     {12.0, 4},   // RTX 5090: 209.5 of 104.8, by 128 lanes
 };
-
-// From where on products of float32 are rounded to TensorFloat-32, which halves what float16 reaches (data sheets of
-// the same cards; an H100 was measured at 393 TFLOP/s, and at 52 without).
-constexpr double kTensorFloat32 = 8.0;
 
 // Kernels that reach a part of the bandwidth alone, or of what the estimator says: the sum over all of the kind in
 // steps of ResNet-50, 64 pictures of 224 pixels, on an H100, by TensorFlow's profiler (2.21; float32 with channels
@@ -69,35 +63,16 @@ bool IsReduction(const std::string& op_type) {
   return op_type == "Sum" || op_type == "Mean" || op_type == "Max" || op_type == "Min" || op_type == "Prod";
 }
 
-// What has channels last now, and will have them first: TensorFlow's layout optimizer is left out of lms.plan.
-bool WillBeTurned(const tensorflow::DeviceProperties& device, const tensorflow::OpInfo& op) {
-  return device.environment().count(kRatesGiven) > 0 && op.inputs_size() > 0 && op.inputs(0).shape().dim_size() >= 4 &&
-         op.inputs(0).dtype() != tensorflow::DT_HALF;
+double DearerReduction(const GpuKernels& kernels, const tensorflow::OpInfo& op) {
+  if (op.inputs_size() < 2) return kRows;
+  const std::optional<std::vector<bool>> runs = ReductionRuns(op.inputs(0), op.inputs(1));
+  if (!runs || runs->empty()) return kRows;
+  const bool pictures = op.inputs(0).shape().dim_size() >= 4;
+  if (!runs->back()) return pictures && kernels.WillTurn(op.inputs(0).dtype()) ? kBetween : kColumns;
+  return runs->size() > 2 ? kBetween : kRows;
 }
 
-double DearerReduction(const tensorflow::OpInfo& op, bool turned) {
-  tensorflow::Tensor axes;
-  if (op.inputs_size() < 2 || op.inputs(0).shape().unknown_rank() || !op.inputs(1).has_value()) return kRows;
-  if (!ReadSmallTensor(op.inputs(1).value(), 256, &axes)) return kRows;  // tensors have 254 dimensions at most
-  const int rank = op.inputs(0).shape().dim_size();
-  int last = rank - 1;  // that has more than one place
-  while (last > 0 && op.inputs(0).shape().dim(last).size() == 1) --last;
-  std::vector<bool> reduced(rank, false);
-  for (int64_t i = 0; i < axes.NumElements(); ++i) {
-    const bool wide = axes.dtype() == tensorflow::DT_INT64;
-    const int64_t axis = wide ? axes.flat<int64_t>()(i) : axes.flat<int32_t>()(i);
-    if (axis < -rank || axis >= rank) return kRows;
-    reduced[axis < 0 ? axis + rank : axis] = true;
-  }
-  if (rank > 0 && !reduced[last]) return turned ? kBetween : kColumns;
-  bool between = false;  // is what is kept between what is reduced?
-  for (int i = 0; i < last; ++i) {
-    between |= reduced[i] && !reduced[i + 1] && op.inputs(0).shape().dim(i).size() != 1;
-  }
-  return between ? kBetween : kRows;
-}
-
-bool OnTensorCores(const std::string& op_type) {
+bool IsProduct(const std::string& op_type) {
   static const char* const types[] = {"MatMul",
                                       "BatchMatMul",
                                       "BatchMatMulV2",
@@ -114,39 +89,31 @@ bool OnTensorCores(const std::string& op_type) {
 
 }  // namespace
 
-double ComputeCapability(const tensorflow::DeviceProperties& device) {
-  const auto found = device.environment().find(kArchitecture);
-  return found == device.environment().end() ? 0 : std::strtod(found->second.c_str(), nullptr);
-}
-
 tensorflow::DeviceProperties AsEstimated(tensorflow::DeviceProperties device) {
   if (device.type() == "GPU" && ComputeCapability(device) >= 10) {
-    (*device.mutable_environment())[kArchitecture] = "9.0";  // the last that it knows, as it knows it: 64 lanes
+    (*device.mutable_environment())["architecture"] = "9.0";  // the last that it knows, as it knows it: 64 lanes
   }
   return device;
 }
 
 int TensorCoreFactor(const tensorflow::DeviceProperties& device, const std::string& op_type,
                      tensorflow::DataType dtype) {
-  if (device.type() != "GPU" || device.environment().count(kRatesGiven) > 0 || !OnTensorCores(op_type)) return 1;
-  const double capability = ComputeCapability(device);
-  const bool half = dtype == tensorflow::DT_HALF || (dtype == tensorflow::DT_BFLOAT16 && capability >= 8);
-  const bool rounded =
-      dtype == tensorflow::DT_FLOAT && capability >= kTensorFloat32 && tensorflow::tensor_float_32_execution_enabled();
+  if (device.type() != "GPU" || device.environment().count(kRatesGiven) > 0 || !IsProduct(op_type)) return 1;
+  const GpuKernels kernels = GpuKernels::Of(device);
+  if (!kernels.OnTensorCores(dtype)) return 1;
   int factor = 1;
   for (const TensorCores& cores : kTensorCores) {
-    if (capability < cores.capability) continue;
-    if (half) factor = cores.factor;
-    if (rounded) factor = cores.factor / 2;
+    if (kernels.capability >= cores.capability) factor = cores.factor;
   }
-  return factor;
+  return dtype == tensorflow::DT_FLOAT ? factor / 2 : factor;
 }
 
 double DearerOnGpu(const tensorflow::DeviceProperties& device, const tensorflow::OpInfo& op) {
   if (device.type() != "GPU") return 1;
-  const bool turned = WillBeTurned(device, op);
-  if (IsReduction(op.op())) return DearerReduction(op, turned);
+  const GpuKernels kernels = GpuKernels::Of(device);
+  if (IsReduction(op.op())) return DearerReduction(kernels, op);
   const auto format = op.attr().find("data_format");
+  const bool turned = op.inputs_size() > 0 && kernels.WillTurn(op.inputs(0).dtype());
   const bool last = !turned && format != op.attr().end() && format->second.s().rfind("NC", 0) != 0;
   for (const Dearer& known : kDearer) {
     if (op.op() == known.op) return last ? known.last : known.first;

@@ -15,12 +15,6 @@
 
 namespace lms {
 
-// An entry of a GPU's environment: its frequency and cores already say what it does of the type that counts (lms.plan).
-inline constexpr char kRatesGiven[] = "lms_rates";
-
-// The compute capability as a number, 10.0 above 8.9; 0 where the device does not say.
-double ComputeCapability(const tensorflow::DeviceProperties& device);
-
 // The device as the estimator understands it: it compares capabilities as texts, and takes "10.0" for one below "3".
 tensorflow::DeviceProperties AsEstimated(tensorflow::DeviceProperties device);
 

@@ -5,10 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "cc/tf/sizes/gpu_prices.h"
-#include "tensorflow/core/framework/device_factory.h"
 #include "tensorflow/core/framework/types.h"
-#include "tensorflow/core/platform/tensor_float_32_utils.h"
 
 namespace lms {
 namespace {
@@ -71,21 +68,6 @@ bool OfOnePlace(const TensorInfo& filter) {
 
 }  // namespace
 
-GpuKernels GpuKernels::Of(const tensorflow::DeviceProperties& device) {
-  GpuKernels kernels;
-  kernels.cudnn = device.type() == "GPU" && !tensorflow::DeviceFactory::IsPluggableDevice("GPU");
-  kernels.capability = ComputeCapability(device);
-  kernels.tf32 = tensorflow::tensor_float_32_execution_enabled();
-  kernels.layout_to_come = device.environment().count(kRatesGiven) > 0;
-  return kernels;
-}
-
-bool GpuKernels::OnTensorCores(tensorflow::DataType type) const {
-  if (type == tensorflow::DT_HALF) return capability >= 7;
-  if (type == tensorflow::DT_BFLOAT16) return capability >= 8;
-  return type == tensorflow::DT_FLOAT && tf32 && capability >= 8;
-}
-
 bool HasGpuWorkspace(const tensorflow::NodeDef& node) { return KindOf(node.op()) != Kind::kNone; }
 
 GpuWorkspace WorkspaceOnGpu(const SizedOp& op, const GpuKernels& kernels) {
@@ -97,7 +79,7 @@ GpuWorkspace WorkspaceOnGpu(const SizedOp& op, const GpuKernels& kernels) {
   if (!convolution.Known()) return workspace;
   const tensorflow::DataType dtype = convolution.input->dtype();
   const bool first_here = TextAttr(*op.node, "data_format").rfind("NC", 0) == 0;
-  const bool channels_first = first_here || (kernels.layout_to_come && dtype != tensorflow::DT_HALF);
+  const bool channels_first = first_here || kernels.WillTurn(dtype);
   const std::vector<int64_t> strides = IntsAttr(*op.node, "strides");
   const bool strided = std::any_of(strides.begin(), strides.end(), [](int64_t stride) { return stride > 1; });
   const bool one_place = OfOnePlace(*convolution.filter);

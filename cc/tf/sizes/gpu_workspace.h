@@ -18,22 +18,11 @@
 
 #include <cstdint>
 
+#include "cc/tf/sizes/gpu_kernels.h"
 #include "cc/tf/sizes/sized_op.h"
-#include "tensorflow/core/framework/types.pb.h"
-#include "tensorflow/core/protobuf/device_properties.pb.h"
+#include "tensorflow/core/framework/node_def.pb.h"
 
 namespace lms {
-
-struct GpuKernels {
-  bool cudnn = false;     // that compute convolutions: not on devices that are plugged in
-  double capability = 0;  // of the card, as a number
-  bool tf32 = true;       // products of float32 may be rounded to TensorFloat-32
-  // TensorFlow's layout optimizer is still to come (lms.plan): what is not float16 will have channels first.
-  bool layout_to_come = false;
-
-  static GpuKernels Of(const tensorflow::DeviceProperties& device);
-  bool OnTensorCores(tensorflow::DataType type) const;
-};
 
 struct GpuWorkspace {
   int64_t bytes = 0;   // held to the kernel's end

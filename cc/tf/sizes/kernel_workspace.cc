@@ -5,12 +5,11 @@
 #include <cstddef>
 #include <cstdlib>
 #include <iterator>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
-#include "cc/tf/graph/small_tensor.h"
-#include "tensorflow/core/framework/tensor.h"
 #include "tensorflow/core/framework/types.h"
 #include "tensorflow/core/platform/cpu_info.h"
 #include "tensorflow/core/util/util.h"
@@ -168,29 +167,9 @@ int64_t BatchNormGrad(const SizedOp& op, const CpuKernels& kernels) {
 
 // Kernels know up to three runs of axes, reduced and kept in turn. With more they reduce a transposed copy.
 int64_t Reduction(const SizedOp& op, const CpuKernels& /*kernels*/) {
-  if (!Has(op, 2, 1) || op.inputs[0].shape().unknown_rank() || !op.inputs[1].has_value()) return 0;
-  tensorflow::Tensor axes;
-  if (!ReadSmallTensor(op.inputs[1].value(), 256, &axes)) return 0;  // tensors have 254 dimensions at most
-  const int rank = op.inputs[0].shape().dim_size();
-  std::vector<bool> reduced(rank, false);
-  for (int64_t i = 0; i < axes.NumElements(); ++i) {
-    int64_t axis = 0;
-    if (axes.dtype() == tensorflow::DT_INT32) {
-      axis = axes.flat<int32_t>()(i);
-    } else if (axes.dtype() == tensorflow::DT_INT64) {
-      axis = axes.flat<int64_t>()(i);
-    }
-    if (axis < -rank || axis >= rank) return 0;
-    reduced[axis < 0 ? axis + rank : axis] = true;
-  }
-  int runs = 0;
-  bool last = false;
-  for (int i = 0; i < rank; ++i) {
-    if (op.inputs[0].shape().dim(i).size() == 1) continue;
-    if (runs == 0 || reduced[i] != last) ++runs;
-    last = reduced[i];
-  }
-  return runs > 3 ? BytesOf(op.inputs[0]) : 0;
+  if (!Has(op, 2, 1)) return 0;
+  const std::optional<std::vector<bool>> runs = ReductionRuns(op.inputs[0], op.inputs[1]);
+  return runs && runs->size() > 3 ? BytesOf(op.inputs[0]) : 0;
 }
 
 int64_t CopyOfInput(const SizedOp& op, const CpuKernels& /*kernels*/) {

@@ -4,6 +4,7 @@
 #define LMS_CC_TF_SIZES_SIZED_OP_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -34,6 +35,10 @@ int64_t BytesOf(const tensorflow::OpInfo::TensorProperties& tensor);
 // The attribute; "" and {} where there is none.
 std::string TextAttr(const tensorflow::NodeDef& node, const char* name);
 std::vector<int64_t> IntsAttr(const tensorflow::NodeDef& node, const char* name);
+
+// The axes in order, without those of one place, in runs of those that a reduction takes (true) and those that it
+// keeps; nothing where they are not known.
+std::optional<std::vector<bool>> ReductionRuns(const TensorInfo& input, const TensorInfo& axes);
 
 }  // namespace lms
 

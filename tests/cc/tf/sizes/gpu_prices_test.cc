@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "cc/tf/sizes/gpu_kernels.h"
 #include "tensorflow/core/framework/tensor.h"
 #include "tensorflow/core/platform/tensor_float_32_utils.h"
 #include "tests/cc/tf/graph_builder.h"
