@@ -10,6 +10,9 @@
 // depend on data. Compute waits for the stream and computes itself, with the outputs and temporaries in the arena. At
 // once (kAtOnce): kernels that never touch the device's memory.
 //
+// Without computing (STANDIN_COMPUTE=0) the first kind takes its outputs and does nothing, and rehearses only where
+// shapes do not say what its outputs are (outputs.h): a card's sizes in a second a step, with tensors that hold nothing.
+//
 // An error that shows in the stream is that of the next Compute. A kernel that allocates otherwise than in its
 // rehearsal ends the process and says which op it was.
 
@@ -46,8 +49,11 @@ class DeviceKernel : public tensorflow::OpKernel {
 
   static Mode ModeOf(const tensorflow::OpKernel& kernel);
   void ComputeInStream(tensorflow::OpKernelContext* context);
-  absl::Status Rehearse(tensorflow::OpKernelContext* context, const std::vector<bool>& sole,
-                        std::shared_ptr<const Outputs>* outputs);
+  std::vector<tensorflow::Tensor> Whole(tensorflow::OpKernelContext* context) const;
+  std::vector<tensorflow::Tensor> SmallInputs(tensorflow::OpKernelContext* context) const;
+  std::shared_ptr<const Outputs> WithoutComputing(tensorflow::OpKernelContext* context, const std::vector<bool>& sole);
+  absl::Status Rehearse(const std::vector<tensorflow::Tensor>& originals, const std::vector<bool>& sole,
+                        tensorflow::OpKernelContext* context, std::shared_ptr<const Outputs>* outputs);
 
   const Mode mode_;
   const std::shared_ptr<Host> host_;

@@ -27,6 +27,7 @@ Settings Read() {
   settings.latency_us = Number("STANDIN_LATENCY_US", 10);
   settings.jitter_us = Number("STANDIN_JITTER_US", 0);
   settings.run_ahead = Number("STANDIN_RUN_AHEAD", 1) != 0;
+  settings.compute = Number("STANDIN_COMPUTE", 1) != 0;
   settings.guard = Number("STANDIN_GUARD", 0) != 0;
   settings.described = Number("STANDIN_DESCRIBED", 1) != 0;
   settings.cores = static_cast<int>(Number("STANDIN_CORES", 80));

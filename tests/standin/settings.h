@@ -18,6 +18,7 @@ struct Settings {
   double jitter_us;        // STANDIN_JITTER_US, 0: at most so much later begins what a stream does, and kernels that
                            // wait for one; at random
   bool run_ahead;          // STANDIN_RUN_AHEAD, 1: kernels run on the device's compute stream, Compute returns before
+  bool compute;            // STANDIN_COMPUTE, 1: 0: kernels take memory and compute nothing; no large copy is made
   bool guard;              // STANDIN_GUARD, 0: whoever touches a device's memory from the host's side is killed
   bool described;          // STANDIN_DESCRIBED, 1: Grappler is told what device it is (the figures below)
   int cores;               // STANDIN_CORES, 80
