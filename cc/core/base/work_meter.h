@@ -21,6 +21,8 @@ class WorkMeter {
   explicit WorkMeter(int64_t most) : most_(most) {}
 
   void Add(int64_t steps) { done_ += steps; }
+  // There are so many left from now on, or as many as there were if that is more.
+  void TopUp(int64_t steps) { most_ = std::max(most_, done_ + steps); }
   int64_t done() const { return done_; }
   int64_t left() const { return std::max<int64_t>(0, most_ - done_); }
 

@@ -127,6 +127,30 @@ void SwapMeans::TakePlaces(int64_t limit, const std::vector<BufferId>* buffers, 
     state_.Commit();
     if (state_.bytes().Max() > limit || state_.cost_us() > cost_us - kEqualCostUs) state_.Undo();
   }
+  KeepPlaces();
+}
+
+// What took a place may have been the first to read what another swap brought back: where the rules say when that is to
+// come, it comes for its next reader then.
+void SwapMeans::KeepPlaces() {
+  if (PlaceIn(0) == kNone) return;
+  for (BufferId b = 0; b < static_cast<BufferId>(state_.graph().buffers.size()); ++b) {
+    const std::vector<PlanState::SwappedIn> swapped_in = state_.life(b).swapped_in;
+    for (const PlanState::SwappedIn& in : swapped_in) {
+      const auto& accesses = state_.life(b).accesses;
+      const auto use = std::find_if(accesses.begin(), accesses.end(),
+                                    [&in](const PlanState::Access& access) { return access.slot >= in.slot; });
+      const int opens = state_.LastNeededBefore(b, in.slot);
+      if (use == accesses.end() || opens < 0) continue;
+      const OpId before = OpOfSlot(use->slot);
+      if (OpOfSlot(in.slot) >= PlaceIn(before)) continue;
+      state_.Begin();
+      state_.Retain(b, OpOfSlot(in.slot));
+      const OpId by = rules_.wait_for_out ? FirstOut(opens) : kNone;
+      state_.Swap(b, state_.FindSwap(b, opens, before, by, PlaceIn(before)));
+      state_.Commit();
+    }
+  }
 }
 
 }  // namespace lms

@@ -27,6 +27,7 @@ class SwapMeans : public Means {
  private:
   bool RulesAllow(BufferId buffer, int opens, OpId before) const;
   OpId PlaceIn(OpId before) const;
+  void KeepPlaces();
   double Score(const EvictionRun& run, const Excess& excess, const Gap& gap, const PlanState::SwapWay& way) const;
 
   PlanState& state_;

@@ -5,6 +5,7 @@
 
 #include "cc/core/graph/repeats.h"
 #include "cc/core/search/checkpoint_chain.h"
+#include "cc/core/search/delay.h"
 
 namespace lms {
 namespace {
@@ -150,6 +151,7 @@ std::vector<PlannerResult> RunStarts(const std::vector<PlanStart>& starts, int64
     if (tried == Tried::kGivenUp) continue;
     if (tried == Tried::kUnder) {
       eviction.TakeBack();
+      if (DelayRecomputations(&state)) eviction.TakeBack();
       eviction.Exchange();
     }
     KeepBest(planning->Evaluate(state.ToPlan(), limit_bytes), &best);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "cc/core/search/checkpoint_chain.h"
+#include "cc/core/search/delay.h"
 #include "cc/core/search/gap_eviction.h"
 #include "cc/core/search/hinted_plan.h"
 #include "cc/core/search/local_search.h"
@@ -20,6 +21,7 @@ namespace {
 
 constexpr double kNearlyFree = 0.002;  // of the step: with plans that add no more, others need not be tried
 constexpr double kShareAlone = 0.15;   // of the work, for recomputation alone and for swapping alone
+constexpr int64_t kTakenBack = 8;      // of the work of a search: one of so many parts, for what is not needed any more
 constexpr uint64_t kSeed = 1;
 
 class Planner {
@@ -127,13 +129,22 @@ class Planner {
   PlannerResult Search(const Plan& from, int64_t limit_bytes, int64_t work, double enough_us) {
     PlanState state = planning_.Fresh();
     state.Load(from);
+    const int64_t begin = state.work();
+    const int64_t limit = limit_bytes - planning_.resident();
     LocalSearchLimits limits;
     limits.work = work;
     limits.enough_us = enough_us;
-    limits.interrupt = [&state, until = state.work() + work] { return state.work() >= until; };
+    limits.interrupt = [&state, until = begin + work] { return state.work() >= until; };
     limits.recompute = options_.recompute;
     limits.swap_rules = options_.swap_rules;
-    planning_.Count(ImproveLocally(&state, limit_bytes - planning_.resident(), kSeed, limits));
+    ImproveLocally(&state, limit, kSeed, limits);
+    if (state.bytes().Max() <= limit && DelayRecomputations(&state)) {
+      const auto late = [&state, until = state.work() + work / kTakenBack] { return state.work() >= until; };
+      GapEviction eviction(&state, limit, late, options_.swap_rules);
+      eviction.TakeBack();
+      eviction.Exchange();
+    }
+    planning_.Count(state.work() - begin);
     return planning_.Evaluate(state.ToPlan(), limit_bytes);
   }
 

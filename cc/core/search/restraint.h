@@ -24,6 +24,8 @@ class Restraint {
   // Another order is one only as long as edges hold it.
   bool MayOrder() const { return Allows(Change::kOrder) && Allows(Change::kEdges); }
 
+  void LeaveOut(Change kind) { left_out_[static_cast<int>(kind)] = true; }
+
   // Leaves out the first kind that a plan with `parts` failed with. False, and nothing is left out, where it has no
   // other kind beside those that must stay: without edges for its order a plan is what its recomputations are.
   bool Tighten(const Kinds& parts);

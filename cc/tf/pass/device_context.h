@@ -57,6 +57,7 @@ class PlanAccount {
     step_.Add(work);
     report_.planner_work += work;
   }
+  void TopUp(int64_t work) { step_.TopUp(work); }
   // What `plan` returns, with its time counted. Not to be nested.
   template <typename Function>
   auto Timed(const Function& plan) {

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "cc/core/simulate/lower_bound.h"
+#include "cc/tf/graph/graph_bounds.h"
 
 namespace lms {
 namespace {
@@ -217,6 +218,7 @@ BudgetResult Between(const DeviceContext& context, const ReadStep& read, const B
     Attempt between;
     between.number = most_attempts - 1;  // the last: its order is held
     between.limit = low + (too_high - low) / 2;
+    between.restraint = best.restraint;
     std::vector<std::string> given_up;
     BudgetResult result;
     try {
@@ -236,27 +238,86 @@ BudgetResult Between(const DeviceContext& context, const ReadStep& read, const B
   return best;
 }
 
-// The least where no plan held the budget: what lies between it and what did not hold, if it does itself. Else what
-// comes nearest, where the budget may be missed.
+// The least lacks room in one piece, not as a whole: plans for a little more leave other pieces. The first that holds
+// takes its place.
+void OtherPieces(const DeviceContext& context, const ReadStep& read, const BudgetGoal& goal, int most_attempts,
+                 int64_t too_high, BudgetResult* least, Candidates* candidates, std::vector<std::string>* warnings) {
+  const int64_t lowest = least->planned.result.peak_bytes;
+  for (int step = 1; step < kMostHalvings; ++step) {
+    Attempt attempt;
+    attempt.number = most_attempts - 1;  // the last: its order is held
+    attempt.limit = lowest + (too_high - lowest) * step / kMostHalvings;
+    attempt.restraint = least->restraint;
+    BudgetResult other = TryPlans(context, read, goal, attempt, most_attempts, candidates, warnings, nullptr);
+    if (other.outcome != BudgetOutcome::kRewritten) continue;
+    *least = std::move(other);
+    return;
+  }
+}
+
+// The least under this restraint, where no plan held the budget, or, if it does itself, what lies between it and what
+// did not hold.
+BudgetResult LeastOrBetween(const DeviceContext& context, const ReadStep& read, const BudgetGoal& goal,
+                            int most_attempts, const Restraint& restraint, int64_t too_high, Candidates* candidates,
+                            std::vector<std::string>* warnings) {
+  // As much work as if the least had been asked for: what is missed here runs out of memory, or is called infeasible.
+  const int64_t work = WorkForStep(context.options.planner_seconds);
+  context.account.TopUp(work);
+  Attempt attempt;
+  attempt.restraint = restraint;
+  BudgetResult least = TryPlans(context, read, goal.AsLeast(), attempt, most_attempts, candidates, warnings, nullptr);
+  if (least.outcome != BudgetOutcome::kRewritten || too_high <= least.planned.result.peak_bytes) return least;
+  context.account.TopUp(work / 2);
+  if (!Met(goal, least.rewritten.profile)) {
+    const bool in_pieces = goal.automatic() && least.rewritten.profile.peak_bytes <= goal.Allowed();
+    if (in_pieces) OtherPieces(context, read, goal, most_attempts, too_high, &least, candidates, warnings);
+    return least;
+  }
+  least.budget_bytes = 0;
+  return Between(context, read, goal, most_attempts, std::move(least), too_high, candidates, warnings);
+}
+
+// `best`, or a plan without swaps that holds the budget and adds less time. What is swapped comes back before it is
+// read, into the pieces that are free then: recomputation alone may find room where both together do not.
+BudgetResult OrWithoutSwaps(const DeviceContext& context, const ReadStep& read, const BudgetGoal& goal,
+                            int most_attempts, BudgetResult best, int64_t too_high, Candidates* candidates,
+                            std::vector<std::string>* warnings) {
+  if (!context.options.recompute || !candidates->swap.link.usable()) return best;
+  Restraint restraint = best.restraint;
+  restraint.LeaveOut(Change::kSwaps);
+  std::vector<std::string> given_up;
+  try {
+    BudgetResult alone =
+        LeastOrBetween(context, read, goal, most_attempts, restraint, too_high, candidates, &given_up);
+    if (alone.outcome != BudgetOutcome::kRewritten || !Met(goal, alone.rewritten.profile)) return best;
+    const bool holds = best.outcome == BudgetOutcome::kRewritten && Met(goal, best.rewritten.profile);
+    if (holds && alone.planned.result.cost_us >= best.planned.result.cost_us) return best;
+    warnings->insert(warnings->end(), given_up.begin(), given_up.end());
+    return alone;
+  } catch (const std::exception&) {
+    return best;
+  }
+}
+
+// Where no plan held the budget: what holds for less. Else what comes nearest, where the budget may be missed.
 BudgetResult FallBack(const DeviceContext& context, const ReadStep& read, const BudgetGoal& goal, int most_attempts,
                       bool may_miss, Tried tried, BudgetResult infeasible, Candidates* candidates,
                       std::vector<std::string>* warnings) {
-  const auto short_of = [&] {
-    if (!may_miss || !tried.nearest) return std::move(infeasible);
-    tried.nearest->short_of = true;
-    return *std::move(tried.nearest);
-  };
-  BudgetResult least = TryPlans(context, read, goal.AsLeast(), Attempt(), most_attempts, candidates, warnings, nullptr);
-  if (least.outcome != BudgetOutcome::kRewritten) return short_of();
-  const int64_t lowest = least.planned.result.peak_bytes;
-  if (!Met(goal, least.rewritten.profile)) {
-    infeasible.least_peak = std::min(infeasible.least_peak, std::max(lowest, least.rewritten.profile.peak_bytes));
-    tried.Add(goal, lowest, std::move(least));
-    return short_of();
+  const int64_t too_high = tried.lowest_limit;
+  BudgetResult best =
+      LeastOrBetween(context, read, goal, most_attempts, Restraint(), too_high, candidates, warnings);
+  if (tried.nearest) {
+    best = OrWithoutSwaps(context, read, goal, most_attempts, std::move(best), too_high, candidates, warnings);
   }
-  least.budget_bytes = 0;
-  if (tried.lowest_limit <= lowest) return least;
-  return Between(context, read, goal, most_attempts, std::move(least), tried.lowest_limit, candidates, warnings);
+  if (best.outcome == BudgetOutcome::kRewritten) {
+    if (Met(goal, best.rewritten.profile)) return best;
+    const int64_t lowest = best.planned.result.peak_bytes;
+    infeasible.least_peak = std::min(infeasible.least_peak, std::max(lowest, best.rewritten.profile.peak_bytes));
+    tried.Add(goal, lowest, std::move(best));
+  }
+  if (!may_miss || !tried.nearest) return infeasible;
+  tried.nearest->short_of = true;
+  return *std::move(tried.nearest);
 }
 
 }  // namespace
