@@ -18,6 +18,8 @@ constexpr double kLeftForLeast = 1.0 / 3;
 // Between what holds and what does not so many plans are tried, until both are this near to each other.
 constexpr int kMostHalvings = 4;
 constexpr double kCloseEnough = 0.03;
+// So many times the added time of the plan that came nearest is reason to look for another kind of plan.
+constexpr double kDear = 1.5;
 
 BudgetResult End(BudgetOutcome outcome, const Attempt& attempt, int64_t least_peak = 0) {
   BudgetResult result;
@@ -278,11 +280,14 @@ BudgetResult LeastOrBetween(const DeviceContext& context, const ReadStep& read, 
 }
 
 // `best`, or a plan without swaps that holds the budget and adds less time. What is swapped comes back before it is
-// read, into the pieces that are free then: recomputation alone may find room where both together do not.
+// read, into the pieces that are free then: recomputation alone may find room where both together do not. Looked for
+// where `best` does not hold, or adds far more than what was tried first, `tried_us`.
 BudgetResult OrWithoutSwaps(const DeviceContext& context, const ReadStep& read, const BudgetGoal& goal,
-                            int most_attempts, BudgetResult best, int64_t too_high, Candidates* candidates,
-                            std::vector<std::string>* warnings) {
+                            int most_attempts, BudgetResult best, int64_t too_high, double tried_us,
+                            Candidates* candidates, std::vector<std::string>* warnings) {
   if (!context.options.recompute || !candidates->swap.link.usable()) return best;
+  const bool holds = best.outcome == BudgetOutcome::kRewritten && Met(goal, best.rewritten.profile);
+  if (holds && best.planned.result.cost_us < kDear * tried_us) return best;
   Restraint restraint = best.restraint;
   restraint.LeaveOut(Change::kSwaps);
   std::vector<std::string> given_up;
@@ -290,7 +295,6 @@ BudgetResult OrWithoutSwaps(const DeviceContext& context, const ReadStep& read, 
     BudgetResult alone =
         LeastOrBetween(context, read, goal, most_attempts, restraint, too_high, candidates, &given_up);
     if (alone.outcome != BudgetOutcome::kRewritten || !Met(goal, alone.rewritten.profile)) return best;
-    const bool holds = best.outcome == BudgetOutcome::kRewritten && Met(goal, best.rewritten.profile);
     if (holds && alone.planned.result.cost_us >= best.planned.result.cost_us) return best;
     warnings->insert(warnings->end(), given_up.begin(), given_up.end());
     return alone;
@@ -307,7 +311,8 @@ BudgetResult FallBack(const DeviceContext& context, const ReadStep& read, const 
   BudgetResult best =
       LeastOrBetween(context, read, goal, most_attempts, Restraint(), too_high, candidates, warnings);
   if (tried.nearest) {
-    best = OrWithoutSwaps(context, read, goal, most_attempts, std::move(best), too_high, candidates, warnings);
+    const double tried_us = tried.nearest->planned.result.cost_us;
+    best = OrWithoutSwaps(context, read, goal, most_attempts, std::move(best), too_high, tried_us, candidates, warnings);
   }
   if (best.outcome == BudgetOutcome::kRewritten) {
     if (Met(goal, best.rewritten.profile)) return best;
