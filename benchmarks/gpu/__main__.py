@@ -14,6 +14,8 @@ and lms. Parts:
           beside what lms predicts
   tests   tests/python/test_gpu*.py, test_swap_gpu*.py (with pytest)
   peaks   10 models at "60%", "min" and "auto": predicted and measured peaks, bits (./run zoo --gpu)
+  sizes   11 programs of a card's size at "auto" and "min": predicted and measured peaks. It runs
+          only where --parts names it. On the stand-in nothing is computed there
   reach   the largest size that stock trains within --memory, and multiples of it by recomputation
           (recompute), swapping (swap) and both (mix): seconds a step, share of transfers hidden
 
@@ -53,6 +55,7 @@ from gpu.problems import REACHES
 MAIN = str(pathlib.Path(__file__))
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PARTS = ("sanity", "kernels", "tests", "peaks", "reach")
+ASKED_FOR = ("sizes",)  # parts that run only where they are named
 PEAKS = (
     "^(residual|decoder|vit|segmentation|volumes|seq2seq|MobileNet|ResNet50|DenseNet121|"
     "EfficientNetB0)$"
@@ -81,7 +84,7 @@ def arguments() -> argparse.Namespace:
     for name, kind in (("child", str), ("model", str), ("way", str), ("size", int)):
         parser.add_argument(f"--{name}", type=kind, default=kind(), help=argparse.SUPPRESS)
     args = parser.parse_args()
-    unknown = set(args.parts.split(",")) - set(PARTS)
+    unknown = set(args.parts.split(",")) - {*PARTS, *ASKED_FOR}
     unknown |= set(filter(None, args.models.split(","))) - set(REACHES)
     if unknown:
         parser.error(f"unknown: {', '.join(sorted(unknown))}")
@@ -109,6 +112,10 @@ def run_child(args: argparse.Namespace) -> None:
         from gpu import kernels
 
         found = kernels.measure(args.small, args.quick)
+    elif args.child == "sizes":
+        from gpu import sizes
+
+        found = sizes.child_program(args)
     else:
         found = reach.child_trial(args)
     assert args.out is not None
@@ -277,8 +284,33 @@ def far(run: Run) -> dict[str, Any]:
     return {"rows": rows}
 
 
+def measure_sizes(run: Run) -> dict[str, Any]:
+    from gpu import sizes
+
+    if run.args.standin:
+        os.environ["STANDIN_COMPUTE"] = "0"
+    rows: list[dict[str, Any]] = []
+    try:
+        for program, (gib, _) in sizes.PROGRAMS.items():
+            for budget in sizes.BUDGETS:
+                if run.left() < 0:
+                    run.write(f"sizes: {program} at {budget} was not begun, as the time was over")
+                    continue
+                values = {"model": program, "way": budget, "memory": gib << 30}
+                row = {"program": program, "gib": gib, "budget": budget}
+                row.update(child("sizes", CHILD_SECONDS, **values))
+                run.say("  " + ", ".join(filter(None, sizes.cells(row))))
+                rows.append(row)
+    finally:
+        os.environ.pop("STANDIN_COMPUTE", None)
+    run.table("Programs of a card's size", sizes.COLUMNS, [sizes.cells(row) for row in rows])
+    run.write(sizes.summary(rows))
+    return {"rows": rows}
+
+
 RUN: dict[str, Callable[[Run], dict[str, Any]]] = {
     "sanity": sanity, "kernels": measure_kernels, "tests": tests, "peaks": peaks, "reach": far,
+    "sizes": measure_sizes,
 }  # fmt: skip
 
 

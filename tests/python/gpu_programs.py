@@ -188,6 +188,45 @@ def stock() -> dict[str, Any]:
     return {"error": _error(tf, step), "peak": _peak(tf)}
 
 
+def images() -> dict[str, Any]:
+    """The peaks of steps of a network of images, stock's and at 60%, and its last loss."""
+    import lms
+    import tensorflow as tf
+
+    filters = [
+        tf.Variable(tf.random.stateless_normal([3, 3, 3 if i == 0 else 32, 32], [7, i]) / 17)
+        for i in range(6)
+    ]
+    scale, shift = tf.Variable(tf.ones(32)), tf.Variable(tf.zeros(32))
+    x = tf.random.stateless_normal([8, 48, 48, 3], [7, 99])
+
+    def train() -> Any:
+        with tf.GradientTape() as tape:
+            y = x
+            for i, kernel in enumerate(filters):
+                y = tf.nn.conv2d(tf.pad(y, [[0, 0], [1, 1], [1, 1], [0, 0]]), kernel, 1, "VALID")
+                y = tf.compat.v1.nn.fused_batch_norm(y, scale, shift)[0]
+                y = tf.nn.max_pool2d(tf.nn.relu(y), 2, 2, "SAME") if i == 2 else tf.nn.relu(y)
+            loss = tf.reduce_mean(tf.reshape(y, [8, -1]) ** 2)
+        variables = [*filters, scale, shift]
+        for variable, gradient in zip(variables, tape.gradient(loss, variables)):
+            variable.assign_sub(1e-3 * gradient)
+        return loss
+
+    def peaks(step: Callable) -> tuple[list[int], float]:
+        found = []
+        for _ in range(4):
+            before = _in_use(tf, GPU)
+            loss = float(step())
+            found.append(_peak(tf) - before)
+        return found[2:], loss
+
+    stock, loss = peaks(tf.function(train))
+    with lms.enabled(memory_budget="60%", swap=False):
+        ours, _ = peaks(tf.function(train))
+    return {"stock": stock, "ours": ours, "loss": loss}
+
+
 def _error(tf: Any, step: Callable) -> str:
     """What the step fails with; "" where it runs."""
     try:

@@ -23,6 +23,16 @@ def test_kernels_compute_what_the_cpus_do():
 
 
 @on_the_standin
+def test_without_computing_steps_take_the_same_memory():
+    computed = run("images", memory_mb=256, guard=0)
+    bytes_alone = run("images", memory_mb=256, guard=0, compute=0)
+    assert bytes_alone["stock"] == computed["stock"]
+    assert bytes_alone["ours"] == computed["ours"]
+    assert max(computed["ours"]) < 0.8 * max(computed["stock"])
+    assert bytes_alone["loss"] != computed["loss"]
+
+
+@on_the_standin
 def test_the_guard_ends_who_touches_device_memory():
     assert start("touch_from_the_host", memory_mb=64, guard=0)[0] == 0
     assert start("touch_from_the_host", memory_mb=64, guard=1)[0] < 0

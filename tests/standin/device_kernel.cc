@@ -431,8 +431,8 @@ std::shared_ptr<const Outputs> DeviceKernel::WithoutComputing(OpKernelContext* c
     output.shape = (*kinds)[i].shape;
     output.dtype = (*kinds)[i].dtype;
     if (output.kind != Output::Kind::kShared) continue;
-    const bool whole = output.offset == 0 && static_cast<int64_t>(context->input(output.input).TotalBytes()) ==
-                                                 (*kinds)[i].Bytes();
+    const bool whole =
+        output.offset == 0 && static_cast<int64_t>(context->input(output.input).TotalBytes()) == (*kinds)[i].Bytes();
     if (!whole) return nullptr;
   }
   return found;

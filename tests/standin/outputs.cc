@@ -57,8 +57,8 @@ std::optional<std::vector<Kind>> OutputKinds(const OpKernel& kernel, const OpKer
 
 Sharing SharingOf(const OpKernel& kernel, const OpKernelContext& context, const std::vector<Kind>& outputs) {
   const std::string& op = kernel.type_string();
-  static const auto* const views = new std::set<std::string>{
-      "Reshape", "ExpandDims", "Squeeze", "Identity", "StopGradient", "PreventGradient", "Snapshot", "Bitcast"};
+  static const auto* const views = new std::set<std::string>{"Reshape",      "ExpandDims",      "Squeeze",  "Identity",
+                                                             "StopGradient", "PreventGradient", "Snapshot", "Bitcast"};
   if (Is(op, *views) && kernel.num_outputs() == 1) return Sharing::kFirst;
   static const auto* const parts =
       new std::set<std::string>{"Slice", "StridedSlice", "Split", "SplitV", "Unpack", "IdentityN"};

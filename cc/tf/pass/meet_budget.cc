@@ -260,10 +260,8 @@ void OtherPieces(const DeviceContext& context, const ReadStep& read, const Budge
 // The least under this restraint, where no plan held the budget, or, if it does itself, what lies between it and what
 // did not hold.
 BudgetResult LeastOrBetween(const DeviceContext& context, const ReadStep& read, const BudgetGoal& goal,
-                            int most_attempts, const Restraint& restraint, int64_t too_high, Candidates* candidates,
-                            std::vector<std::string>* warnings) {
-  // As much work as if the least had been asked for: what is missed here runs out of memory, or is called infeasible.
-  const int64_t work = WorkForStep(context.options.planner_seconds);
+                            int most_attempts, const Restraint& restraint, int64_t too_high, int64_t work,
+                            Candidates* candidates, std::vector<std::string>* warnings) {
   context.account.TopUp(work);
   Attempt attempt;
   attempt.restraint = restraint;
@@ -292,8 +290,9 @@ BudgetResult OrWithoutSwaps(const DeviceContext& context, const ReadStep& read, 
   restraint.LeaveOut(Change::kSwaps);
   std::vector<std::string> given_up;
   try {
+    const int64_t work = WorkForStep(context.options.planner_seconds) / 2;
     BudgetResult alone =
-        LeastOrBetween(context, read, goal, most_attempts, restraint, too_high, candidates, &given_up);
+        LeastOrBetween(context, read, goal, most_attempts, restraint, too_high, work, candidates, &given_up);
     if (alone.outcome != BudgetOutcome::kRewritten || !Met(goal, alone.rewritten.profile)) return best;
     if (holds && alone.planned.result.cost_us >= best.planned.result.cost_us) return best;
     warnings->insert(warnings->end(), given_up.begin(), given_up.end());
@@ -308,11 +307,14 @@ BudgetResult FallBack(const DeviceContext& context, const ReadStep& read, const 
                       bool may_miss, Tried tried, BudgetResult infeasible, Candidates* candidates,
                       std::vector<std::string>* warnings) {
   const int64_t too_high = tried.lowest_limit;
+  // As much work as if the least had been asked for: what is missed here runs out of memory, or is called infeasible.
+  const int64_t work = WorkForStep(context.options.planner_seconds);
   BudgetResult best =
-      LeastOrBetween(context, read, goal, most_attempts, Restraint(), too_high, candidates, warnings);
+      LeastOrBetween(context, read, goal, most_attempts, Restraint(), too_high, work, candidates, warnings);
   if (tried.nearest) {
     const double tried_us = tried.nearest->planned.result.cost_us;
-    best = OrWithoutSwaps(context, read, goal, most_attempts, std::move(best), too_high, tried_us, candidates, warnings);
+    best =
+        OrWithoutSwaps(context, read, goal, most_attempts, std::move(best), too_high, tried_us, candidates, warnings);
   }
   if (best.outcome == BudgetOutcome::kRewritten) {
     if (Met(goal, best.rewritten.profile)) return best;

@@ -45,7 +45,8 @@ struct BudgetResult {
 // A plan may be found above the budget once it is verified. Where none of them holds, the least is looked for before
 // the budget is given up: where that holds, the plan of least added time between it and those that did not is taken.
 // An automatic budget is used as far as plans hold: once one does, higher limits are tried that are below those that
-// did not. Where it is not strict, and the least does not hold either, what comes nearest is taken.
+// did not. Where room is short in one piece alone, plans that leave other pieces are tried: above the least, and
+// without swaps. Where it is not strict, and none of these holds, what comes nearest is taken.
 BudgetResult MeetBudget(const DeviceContext& context, const ReadStep& read, const BudgetGoal& goal,
                         Candidates* candidates, std::vector<std::string>* warnings);
 
