@@ -158,14 +158,14 @@ def ways() -> dict[str, Any]:
     }
 
 
-def automatic() -> dict[str, Any]:
+def automatic(budget: str = "auto") -> dict[str, Any]:
     """By what the device has: a long step. Without swaps, whose number follows from what the link
     is measured to carry beside whatever else runs."""
     import lms
     import tensorflow as tf
 
     step, _, _ = _make(tf, **LONG)
-    lms.enable(memory_budget="auto", swap=False)
+    lms.enable(memory_budget=budget, swap=False)
     error = _error(tf, step)
     report = lms.report()
     return {
@@ -178,6 +178,11 @@ def automatic() -> dict[str, Any]:
         "after": report.peak_after_bytes,
         "warnings": report.warnings,
     }
+
+
+def more_than_the_device() -> dict[str, Any]:
+    """The same by a budget that the device does not have."""
+    return automatic("1GiB")
 
 
 def stock() -> dict[str, Any]:

@@ -94,6 +94,17 @@ def test_a_step_that_stock_cannot_run_fits_the_device():
 
 
 @on_the_standin
+def test_a_budget_above_the_device_is_what_the_device_has():
+    found = run("more_than_the_device", memory_mb=32)
+    assert found["error"] == ""
+    assert found["status"] == "rewritten"
+    assert found["after"] <= found["budget"] <= found["limit"]
+    assert "has 3" in " ".join(found["warnings"]) and "as by" in " ".join(found["warnings"])
+    # A step that fits stays as it is.
+    assert run("more_than_the_device", memory_mb=128)["status"] == "fits"
+
+
+@on_the_standin
 def test_where_the_device_is_too_small_the_lowest_plan_is_taken():
     found = run("automatic", memory_mb=15)
     assert found["status"] == "rewritten"

@@ -8,6 +8,9 @@
 //             the CPU it is what this process may still take (cgroup, RLIMIT_DATA, RLIMIT_AS, MemAvailable), or, where
 //             that is less, what its pool has left (cpu_pool.h), as on a GPU
 //   min       0: the planner looks for the least
+//
+// Of a GPU that has less than was named for a step that does not fit there, it is what the GPU has, as with auto
+// (measure_stage).
 
 #ifndef LMS_CC_TF_PASS_BUDGET_H_
 #define LMS_CC_TF_PASS_BUDGET_H_

@@ -1,7 +1,10 @@
 #include "cc/tf/pass/measure_stage.h"
 
+#include <optional>
 #include <set>
 
+#include "cc/core/base/bytes.h"
+#include "cc/tf/graph/node_types.h"
 #include "cc/tf/import/assumed_sizes.h"
 #include "cc/tf/predict/execution.h"
 
@@ -48,6 +51,16 @@ int64_t ConstantBytes(const tensorflow::GraphDef& graph, const ImportedGraph& im
   return bytes;
 }
 
+// What a GPU has, where that is less than the budget that was named, and the step does not fit there as it is.
+std::optional<ResolvedBudget> LessThanAsked(const Budget& asked, const ResolvedBudget& budget, const StepBytes& step,
+                                            const std::string& device, const tensorflow::grappler::Cluster* cluster) {
+  const bool named = asked.kind == Budget::Kind::kBytes || asked.kind == Budget::Kind::kPercent;
+  if (!named || !IsGpu(device)) return std::nullopt;
+  ResolvedBudget of_device = ResolveBudget(Budget(), step, device, cluster);
+  if (of_device.bytes >= budget.bytes || (step.worst <= of_device.bytes && step.lacking == 0)) return std::nullopt;
+  return of_device;
+}
+
 }  // namespace
 
 MeasuredStep MeasureStep(const DeviceContext& context, const ReadStep& read) {
@@ -72,6 +85,13 @@ AskedFor ResolveGoal(const DeviceContext& context, const ReadStep& read, const M
   const std::string& device = read.imported.device;
   const Budget& asked = BudgetOf(context.options, device);
   const ResolvedBudget budget = ResolveBudget(asked, step, device, context.cluster);
+  if (const std::optional<ResolvedBudget> of_device = LessThanAsked(asked, budget, step, device, context.cluster)) {
+    AskedFor found{BudgetGoal(context.options, Budget(), of_device->bytes, step), asked.ToString(), of_device->source,
+                   ""};
+    found.warning = "memory_budget=\"" + asked.ToString() + "\" is " + FormatBytes(budget.bytes) + ", and " + device +
+                    " has " + FormatBytes(of_device->bytes) + " for the step: it is planned for that, as by \"auto\"";
+    return found;
+  }
   AskedFor found{BudgetGoal(context.options, asked, budget.bytes, step), asked.ToString(), budget.source, ""};
   if (asked.kind == Budget::Kind::kAuto && IsUnlimited(budget.bytes)) {
     found.warning = "memory_budget=\"auto\": what memory " + device +
