@@ -14,7 +14,8 @@ from typing import Any
 
 from _models import Problem, application, gpt, transformer, unet3d
 
-STEPS = 6  # the first makes the plan, and what it keeps counts as resident later: it is not compared
+# The first makes the plan, and what it keeps counts as resident later: it is not compared.
+STEPS = 6
 BUDGETS = ("stock", "auto", "min")
 # By name: GiB of the device, and the program. At most of these sizes stock TensorFlow runs out.
 PROGRAMS: dict[str, tuple[int, Callable[[], Problem]]] = {
