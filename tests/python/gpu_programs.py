@@ -186,8 +186,8 @@ def automatic(budget: str = "auto") -> dict[str, Any]:
 
 
 def more_than_the_device() -> dict[str, Any]:
-    """The same by a budget that the device does not have."""
-    return automatic("1GiB")
+    """The same by a share of the step that is more than the device has."""
+    return automatic("90%")
 
 
 def stock() -> dict[str, Any]:

@@ -9,8 +9,8 @@
 //             that is less, what its pool has left (cpu_pool.h), as on a GPU
 //   min       0: the planner looks for the least
 //
-// Of a GPU that has less than was named for a step that does not fit there, it is what the GPU has, as with auto
-// (measure_stage).
+// Of a GPU that has less than a percentage comes to, for a step that does not fit there, it is what the GPU has, as
+// with auto (measure_stage).
 
 #ifndef LMS_CC_TF_PASS_BUDGET_H_
 #define LMS_CC_TF_PASS_BUDGET_H_

@@ -51,11 +51,11 @@ int64_t ConstantBytes(const tensorflow::GraphDef& graph, const ImportedGraph& im
   return bytes;
 }
 
-// What a GPU has, where that is less than the budget that was named, and the step does not fit there as it is.
+// What a GPU has, where that is less than the share of the step that was asked for, and the step does not fit there as
+// it is. Bytes that were named stay what they are.
 std::optional<ResolvedBudget> LessThanAsked(const Budget& asked, const ResolvedBudget& budget, const StepBytes& step,
                                             const std::string& device, const tensorflow::grappler::Cluster* cluster) {
-  const bool named = asked.kind == Budget::Kind::kBytes || asked.kind == Budget::Kind::kPercent;
-  if (!named || !IsGpu(device)) return std::nullopt;
+  if (asked.kind != Budget::Kind::kPercent || !IsGpu(device)) return std::nullopt;
   ResolvedBudget of_device = ResolveBudget(Budget(), step, device, cluster);
   if (of_device.bytes >= budget.bytes || (step.worst <= of_device.bytes && step.lacking == 0)) return std::nullopt;
   return of_device;
