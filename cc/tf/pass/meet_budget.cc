@@ -250,10 +250,16 @@ void OtherPieces(const DeviceContext& context, const ReadStep& read, const Budge
     attempt.number = most_attempts - 1;  // the last: its order is held
     attempt.limit = lowest + (too_high - lowest) * step / kMostHalvings;
     attempt.restraint = least->restraint;
-    BudgetResult other = TryPlans(context, read, goal, attempt, most_attempts, candidates, warnings, nullptr);
-    if (other.outcome != BudgetOutcome::kRewritten) continue;
-    *least = std::move(other);
-    return;
+    std::vector<std::string> given_up;
+    try {
+      BudgetResult other = TryPlans(context, read, goal, attempt, most_attempts, candidates, &given_up, nullptr);
+      if (other.outcome != BudgetOutcome::kRewritten) continue;
+      *least = std::move(other);
+      warnings->insert(warnings->end(), given_up.begin(), given_up.end());
+      return;
+    } catch (const std::exception&) {
+      return;  // there is a plan
+    }
   }
 }
 
