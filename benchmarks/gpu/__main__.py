@@ -298,7 +298,10 @@ def measure_sizes(run: Run) -> dict[str, Any]:
                     continue
                 values = {"model": program, "way": budget, "memory": gib << 30}
                 row = {"program": program, "gib": gib, "budget": budget}
-                row.update(child("sizes", CHILD_SECONDS, **values))
+                try:
+                    row.update(child("sizes", CHILD_SECONDS, **values))
+                except subprocess.SubprocessError as error:
+                    row.update(peaks=[], reason=why_not(error))
                 run.say("  " + ", ".join(filter(None, sizes.cells(row))))
                 rows.append(row)
     finally:

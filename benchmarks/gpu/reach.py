@@ -53,9 +53,11 @@ def child_trial(args: argparse.Namespace) -> dict[str, Any]:
         result["seconds"] = [one.wall for one in steps]
         result["activations"] = max(one.peak for one in steps)
     except (tf.errors.OpError, MemoryError) as error:
-        if not _out_of_memory(error):
+        if not out_of_memory(error):
             raise
-        result.update(fits=False, reason=f"out of memory in call {result['call']}: {_short(error)}")
+        result.update(
+            fits=False, reason=f"out of memory in call {result['call']}: {what_was_asked(error)}"
+        )
     if args.way != "stock" and lms.reports():
         report = largest_report()
         result.update({name: getattr(report, name) for name in REPORTED})
@@ -66,13 +68,13 @@ def child_trial(args: argparse.Namespace) -> dict[str, Any]:
     return result
 
 
-def _short(error: Exception) -> str:
+def what_was_asked(error: Exception) -> str:
     """What was asked for, where the message says so."""
     lines = [line for line in str(error).splitlines() if "OOM" in line]
     return (lines or [type(error).__name__])[0][:160]
 
 
-def _out_of_memory(error: Exception) -> bool:
+def out_of_memory(error: Exception) -> bool:
     import tensorflow as tf
 
     if isinstance(error, (tf.errors.ResourceExhaustedError, MemoryError)):

@@ -17,7 +17,7 @@ from _models import Problem, application, gpt, transformer, unet3d
 # The first makes the plan, and what it keeps counts as resident later: it is not compared.
 STEPS = 6
 BUDGETS = ("stock", "auto", "min")
-# By name: GiB of the device, and the program. At most of these sizes stock TensorFlow runs out.
+# By name: GiB of the device, and the program.
 PROGRAMS: dict[str, tuple[int, Callable[[], Problem]]] = {
     "ResNet50, 394": (8, lambda: application("ResNet50", 394, 224)),
     "ResNet50, 788": (16, lambda: application("ResNet50", 788, 224)),
@@ -44,7 +44,7 @@ def child_program(args: argparse.Namespace) -> dict[str, Any]:
     from _measure import largest_report, measured
     from _models import FunctionTrainer
 
-    from gpu.reach import _out_of_memory, _short
+    from gpu.reach import out_of_memory, what_was_asked
 
     stock = args.way == "stock"
     found: dict[str, Any] = {"peaks": [], "reason": ""}
@@ -55,9 +55,10 @@ def child_program(args: argparse.Namespace) -> dict[str, Any]:
         for _ in range(STEPS):
             found["peaks"].append(measured(step).peak)
     except (tf.errors.OpError, MemoryError) as error:
-        if not _out_of_memory(error):
+        if not out_of_memory(error):
             raise
-        found["reason"] = f"out of memory in call {len(found['peaks']) + 1}: {_short(error)}"
+        call = len(found["peaks"]) + 1
+        found["reason"] = f"out of memory in call {call}: {what_was_asked(error)}"
     if not stock:
         report = largest_report()
         found.update(status=report.status, planned=report.reason, warnings=list(report.warnings))
@@ -74,8 +75,8 @@ def peak(row: dict[str, Any]) -> int:
 
 def cells(row: dict[str, Any]) -> list[str]:
     first = [row["program"], str(row["gib"]), row["budget"], row.get("status", "")]
-    measured = f"{peak(row) / 1e9:.2f}" if not row["reason"] else "out of memory"
-    if row["budget"] == "stock":
+    measured = row["reason"].split(" in call")[0] or f"{peak(row) / 1e9:.2f}"
+    if "predicted" not in row:
         return [*first, "", "", measured, "", "", ""]
     ratio = "" if row["reason"] else f"{peak(row) / row['predicted']:.3f}"
     return [

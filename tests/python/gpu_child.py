@@ -42,9 +42,14 @@ needs_standin = pytest.mark.skipif(
 )
 
 
-def start(file: str, name: str, **settings: Any) -> tuple[int, str]:
-    """Exit status and output. On the stand-in in a fork: a card's driver wants a whole process."""
+def start(file: str, name: str, fresh: bool = False, **settings: Any) -> tuple[int, str]:
+    """Exit status and output. On the stand-in in a fork: a card's driver wants a whole process.
+    `fresh`: one there, too, for a program that sets what TensorFlow reads as it is imported."""
     arguments = [str(HERE / file), name, *(f"{key}={value}" for key, value in settings.items())]
+    if not ON_CARD and fresh:
+        from helpers import run_python  # imports TensorFlow, which programs do not want yet
+
+        return run_python(_PROGRAM.format(arguments))
     if not ON_CARD:
         return run_forked(_PROGRAM.format(arguments))
     child = subprocess.run(

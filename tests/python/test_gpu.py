@@ -17,7 +17,7 @@ run = functools.partial(gpu_child.run, "gpu_programs.py")
 
 @on_the_standin
 def test_kernels_compute_what_the_cpus_do():
-    found = run("kernels", memory_mb=64)
+    found = run("kernels", fresh=True, memory_mb=64)
     assert found["wrong"] == []
     assert found["count"] == 14
 

@@ -409,9 +409,9 @@ std::vector<Tensor> DeviceKernel::SmallInputs(OpKernelContext* context) const {
 
 // Null where only the whole tensors tell.
 std::shared_ptr<const Outputs> DeviceKernel::WithoutComputing(OpKernelContext* context, const std::vector<bool>& sole) {
-  const auto kinds = OutputKinds(*this, *context);
-  if (!kinds) return nullptr;
-  const Sharing sharing = SharingOf(*this, *context, *kinds);
+  const auto specs = OutputSpecs(*this, *context);
+  if (!specs) return nullptr;
+  const Sharing sharing = SharingOf(*this, *context, *specs);
   if (sharing == Sharing::kWhole) return nullptr;
   auto found = std::make_shared<Outputs>();
   if (sharing == Sharing::kSmall) {
@@ -428,11 +428,11 @@ std::shared_ptr<const Outputs> DeviceKernel::WithoutComputing(OpKernelContext* c
     } else if (sharing == Sharing::kNone) {
       output.kind = Output::Kind::kAllocated;
     }
-    output.shape = (*kinds)[i].shape;
-    output.dtype = (*kinds)[i].dtype;
+    output.shape = (*specs)[i].shape;
+    output.dtype = (*specs)[i].dtype;
     if (output.kind != Output::Kind::kShared) continue;
     const bool whole =
-        output.offset == 0 && static_cast<int64_t>(context->input(output.input).TotalBytes()) == (*kinds)[i].Bytes();
+        output.offset == 0 && static_cast<int64_t>(context->input(output.input).TotalBytes()) == (*specs)[i].Bytes();
     if (!whole) return nullptr;
   }
   return found;

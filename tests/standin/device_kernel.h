@@ -11,8 +11,8 @@
 // once (kAtOnce): kernels that never touch the device's memory.
 //
 // Without computing (STANDIN_COMPUTE=0) the first kind takes its outputs and does nothing, and rehearses only where
-// shapes do not say what its outputs are (outputs.h): a card's sizes in a second a step, with tensors that hold
-// nothing.
+// shapes do not say what its outputs are (outputs.h): a card's sizes at well under a second a step, with tensors that
+// hold nothing.
 //
 // An error that shows in the stream is that of the next Compute. A kernel that allocates otherwise than in its
 // rehearsal ends the process and says which op it was.

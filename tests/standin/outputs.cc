@@ -29,7 +29,7 @@ bool Is(const std::string& op, const std::set<std::string>& ops) { return ops.co
 
 }  // namespace
 
-std::optional<std::vector<Kind>> OutputKinds(const OpKernel& kernel, const OpKernelContext& context) {
+std::optional<std::vector<TensorSpec>> OutputSpecs(const OpKernel& kernel, const OpKernelContext& context) {
   const tensorflow::OpRegistrationData* op = nullptr;
   const bool known = tensorflow::OpRegistry::Global()->LookUp(kernel.type_string(), &op).ok();
   if (!known || op->shape_inference_fn == nullptr) return std::nullopt;
@@ -42,20 +42,20 @@ std::optional<std::vector<Kind>> OutputKinds(const OpKernel& kernel, const OpKer
   }
   InferenceContext inference(TF_GRAPH_DEF_VERSION, kernel.def(), op->op_def, shapes, values, {}, {});
   if (!inference.construction_status().ok() || !inference.Run(op->shape_inference_fn).ok()) return std::nullopt;
-  std::vector<Kind> kinds;
+  std::vector<TensorSpec> specs;
   for (int i = 0; i < kernel.num_outputs(); ++i) {
     const ShapeHandle shape = inference.output(i);
     if (!inference.FullyDefined(shape)) return std::nullopt;
-    Kind kind{kernel.output_type(i), {}};
+    TensorSpec spec{kernel.output_type(i), {}};
     for (int dim = 0; dim < inference.Rank(shape); ++dim) {
-      kind.shape.AddDim(inference.Value(inference.Dim(shape, dim)));
+      spec.shape.AddDim(inference.Value(inference.Dim(shape, dim)));
     }
-    kinds.push_back(kind);
+    specs.push_back(spec);
   }
-  return kinds;
+  return specs;
 }
 
-Sharing SharingOf(const OpKernel& kernel, const OpKernelContext& context, const std::vector<Kind>& outputs) {
+Sharing SharingOf(const OpKernel& kernel, const OpKernelContext& context, const std::vector<TensorSpec>& outputs) {
   const std::string& op = kernel.type_string();
   static const auto* const views = new std::set<std::string>{"Reshape",      "ExpandDims",      "Squeeze",  "Identity",
                                                              "StopGradient", "PreventGradient", "Snapshot", "Bitcast"};
@@ -63,7 +63,7 @@ Sharing SharingOf(const OpKernel& kernel, const OpKernelContext& context, const 
   static const auto* const parts =
       new std::set<std::string>{"Slice", "StridedSlice", "Split", "SplitV", "Unpack", "IdentityN"};
   if (Is(op, *parts)) return Sharing::kWhole;
-  const auto own = [&](const Kind& output) {
+  const auto own = [&](const TensorSpec& output) {
     for (int i = 0; i < kernel.num_inputs(); ++i) {
       if (OnDevice(kernel, i) && static_cast<int64_t>(InputOf(context, i).TotalBytes()) == output.Bytes()) return false;
     }

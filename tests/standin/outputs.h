@@ -15,7 +15,7 @@
 namespace standin {
 
 // A tensor's type and shape.
-struct Kind {
+struct TensorSpec {
   tensorflow::DataType dtype = tensorflow::DT_INVALID;
   tensorflow::TensorShape shape;
   int64_t Bytes() const { return shape.num_elements() * tensorflow::DataTypeSize(dtype); }
@@ -23,8 +23,8 @@ struct Kind {
 
 // The outputs by the op's shape function, from the shapes of inputs and what those in the host's memory hold; nothing
 // where it does not say it all.
-std::optional<std::vector<Kind>> OutputKinds(const tensorflow::OpKernel& kernel,
-                                             const tensorflow::OpKernelContext& context);
+std::optional<std::vector<TensorSpec>> OutputSpecs(const tensorflow::OpKernel& kernel,
+                                                   const tensorflow::OpKernelContext& context);
 
 enum class Sharing {
   kNone,   // every output has memory of its own
@@ -33,7 +33,7 @@ enum class Sharing {
   kWhole,  // only a rehearsal on the whole tensors tells
 };
 Sharing SharingOf(const tensorflow::OpKernel& kernel, const tensorflow::OpKernelContext& context,
-                  const std::vector<Kind>& outputs);
+                  const std::vector<TensorSpec>& outputs);
 
 // The shape with every dimension above 2 made 2.
 tensorflow::TensorShape Small(const tensorflow::TensorShape& shape);

@@ -30,6 +30,14 @@ double MemGraph::TotalCostUs() const {
   return cost_us;
 }
 
+bool MemGraph::InputsLast(OpId op, OpId before) const {
+  return std::all_of(ops[op].inputs.begin(), ops[op].inputs.end(), [&](BufferId input) {
+    const std::vector<OpId>& writers = buffers[input].overwritten_by;
+    return !buffers[input].no_more_readers &&
+           std::all_of(writers.begin(), writers.end(), [before](OpId writer) { return writer >= before; });
+  });
+}
+
 std::string MemGraph::Validate() const {
   std::vector<bool> made(buffers.size(), false);  // named as an output of its producer
   for (size_t i = 0; i < ops.size(); ++i) {

@@ -63,6 +63,8 @@ struct MemGraph {
   // Bytes of buffers present during the whole step.
   int64_t ResidentBytes() const;
   double TotalCostUs() const;
+  // May the op run again just before op `before`, for what its inputs are by then?
+  bool InputsLast(OpId op, OpId before) const;
 
   // "" when ids are in range, buffers and producers agree and no list holds a duplicate; otherwise what is wrong.
   std::string Validate() const;

@@ -371,13 +371,7 @@ void CheckpointChain::Apply(int level, PlanState* state) const {
   const auto run = [&](const std::vector<BufferId>& buffers, OpId before, bool first_sweep) {
     if (first_sweep) return;
     for (const BufferId b : buffers) {
-      const std::vector<BufferId>& inputs = graph_.ops[graph_.buffers[b].producer].inputs;
-      const bool allowed = std::all_of(inputs.begin(), inputs.end(), [&](BufferId input) {
-        const MemBuffer& buffer = graph_.buffers[input];
-        return !buffer.no_more_readers && std::all_of(buffer.overwritten_by.begin(), buffer.overwritten_by.end(),
-                                                      [before](OpId writer) { return writer >= before; });
-      });
-      if (allowed) state->Recompute(b, before);
+      if (graph_.InputsLast(graph_.buffers[b].producer, before)) state->Recompute(b, before);
     }
   };
   std::vector<Part> parts{{0, stages() - 1, level, true}};

@@ -4,30 +4,17 @@
 #include <vector>
 
 #include "cc/core/base/sort_unique.h"
+#include "cc/core/search/means.h"
 
 namespace lms {
 namespace {
 
-constexpr double kNoCostUs = 1e-6;
-
 // The op that reads the instance of this closure slot first, from slot `from` on; kNone: nothing does.
 OpId FirstReader(const PlanState& state, BufferId buffer, int slot, int from) {
-  const PlanState::Life& life = state.life(buffer);
-  const auto before = [](const PlanState::Access& access, int at) { return access.slot < at; };
-  const auto first = std::lower_bound(life.accesses.begin(), life.accesses.end(), from, before);
-  if (first == life.accesses.end()) return kNone;
-  const auto next = std::upper_bound(life.starts.begin(), life.starts.end(), slot);
-  return next != life.starts.end() && *next <= first->slot ? kNone : OpOfSlot(first->slot);
-}
-
-// Are all inputs what they were, just before `before`?
-bool InputsLast(const MemGraph& graph, OpId op, OpId before) {
-  const std::vector<BufferId>& inputs = graph.ops[op].inputs;
-  return std::all_of(inputs.begin(), inputs.end(), [&](BufferId input) {
-    const MemBuffer& buffer = graph.buffers[input];
-    return !buffer.no_more_readers && std::all_of(buffer.overwritten_by.begin(), buffer.overwritten_by.end(),
-                                                  [before](OpId writer) { return writer >= before; });
-  });
+  const int first = state.FirstReadFrom(buffer, from);
+  const std::vector<int>& starts = state.life(buffer).starts;
+  const auto next = std::upper_bound(starts.begin(), starts.end(), slot);
+  return first < 0 || (next != starts.end() && *next <= first) ? kNone : OpOfSlot(first);
 }
 
 // Does the step read something that has come back from where it was swapped to? When that is to be there was decided
@@ -50,7 +37,7 @@ OpId Latest(const PlanState& state, const PlanState::Step& step, OpId before) {
     latest = latest == kNone ? reader : std::min(latest, reader);
   }
   const bool stays = latest == kNone || ReadsSwappedIn(state, step.op, ClosureSlot(before)) ||
-                     !InputsLast(state.graph(), step.op, latest);
+                     !state.graph().InputsLast(step.op, latest);
   return stays ? before : latest;
 }
 
@@ -65,13 +52,11 @@ double AreaOf(const PlanState& state, const std::vector<PlanState::Step>& steps)
   SortUnique(&buffers);
   double area = 0;
   for (const BufferId b : buffers) {
-    const PlanState::Life& life = state.life(b);
+    const std::vector<int>& starts = state.life(b).starts;
     int64_t slots = 0;
-    for (size_t i = 0; i < life.starts.size(); ++i) {
-      const int next = i + 1 < life.starts.size() ? life.starts[i + 1] : state.slots();
-      const auto before = [](const PlanState::Access& access, int at) { return access.slot < at; };
-      const auto end = std::lower_bound(life.accesses.begin(), life.accesses.end(), next, before);
-      if (end != life.accesses.begin()) slots += std::max(0, (end - 1)->slot - life.starts[i]);
+    for (size_t i = 0; i < starts.size(); ++i) {
+      const int next = i + 1 < starts.size() ? starts[i + 1] : state.slots();
+      slots += state.AliveUntil(b, next - 1) - starts[i];
     }
     area += static_cast<double>(slots) * static_cast<double>(state.graph().buffers[b].bytes);
   }
@@ -117,7 +102,7 @@ bool DelayRecomputations(PlanState* state) {
     state->Begin();
     const bool any = DelaySteps(before, state);
     state->Commit();
-    const bool dearer = state->cost_us() > cost + kNoCostUs;
+    const bool dearer = state->cost_us() > cost + kEqualCostUs;
     const bool larger = AreaOf(*state, steps) >= area;
     if (!any || dearer || larger || state->bytes().Max(ClosureSlot(before), OpSlot(furthest)) > peak) {
       state->Undo();

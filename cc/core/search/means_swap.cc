@@ -109,10 +109,9 @@ void SwapMeans::TakePlaces(int64_t limit, const std::vector<BufferId>* buffers, 
     state_.AddWork(kSwapWork);
     if (!std::binary_search(life.starts.begin(), life.starts.end(), slot) || life.starts.front() == slot) continue;
     const int opens = state_.LastNeededBefore(c.buffer, slot);
-    const auto use = std::find_if(life.accesses.begin(), life.accesses.end(),
-                                  [slot](const PlanState::Access& access) { return access.slot >= slot; });
-    if (opens < 0 || use == life.accesses.end() || use->slot == state_.slots() - 1) continue;
-    const OpId before = OpOfSlot(use->slot);
+    const int use = state_.FirstReadFrom(c.buffer, slot);
+    if (opens < 0 || use < 0 || use == state_.slots() - 1) continue;
+    const OpId before = OpOfSlot(use);
     if (!RulesAllow(c.buffer, opens, before)) continue;
     const OpId by = rules_.wait_for_out ? FirstOut(opens) : kNone;
     const PlanState::SwapWay way = state_.FindSwap(c.buffer, opens, before, by, PlaceIn(before));
@@ -137,18 +136,18 @@ void SwapMeans::KeepPlaces() {
   for (BufferId b = 0; b < static_cast<BufferId>(state_.graph().buffers.size()); ++b) {
     const std::vector<PlanState::SwappedIn> swapped_in = state_.life(b).swapped_in;
     for (const PlanState::SwappedIn& in : swapped_in) {
-      const auto& accesses = state_.life(b).accesses;
-      const auto use = std::find_if(accesses.begin(), accesses.end(),
-                                    [&in](const PlanState::Access& access) { return access.slot >= in.slot; });
+      const int use = state_.FirstReadFrom(b, in.slot);
       const int opens = state_.LastNeededBefore(b, in.slot);
-      if (use == accesses.end() || opens < 0) continue;
-      const OpId before = OpOfSlot(use->slot);
-      if (OpOfSlot(in.slot) >= PlaceIn(before)) continue;
+      if (use < 0 || opens < 0 || OpOfSlot(in.slot) >= PlaceIn(OpOfSlot(use))) continue;
       state_.Begin();
       state_.Retain(b, OpOfSlot(in.slot));
       const OpId by = rules_.wait_for_out ? FirstOut(opens) : kNone;
-      state_.Swap(b, state_.FindSwap(b, opens, before, by, PlaceIn(before)));
+      const PlanState::SwapWay way = state_.FindSwap(b, opens, OpOfSlot(use), by, PlaceIn(OpOfSlot(use)));
+      state_.AddWork(WorkOf(way));
+      const bool possible = way.by == kNone || way.by < way.at;
+      if (possible) state_.Swap(b, way);
       state_.Commit();
+      if (!possible) state_.Undo();
     }
   }
 }

@@ -116,6 +116,11 @@ int PlanState::AliveUntil(BufferId buffer, int slot) const {
   return graph_->buffers[buffer].resident ? slot : std::min(slot, EndOf(buffer, slot));
 }
 
+int PlanState::FirstReadFrom(BufferId buffer, int slot) const {
+  const auto access = FirstAccess(&lives_[buffer].accesses, slot);
+  return access == lives_[buffer].accesses.end() ? -1 : access->slot;
+}
+
 int PlanState::LastNeededBefore(BufferId buffer, int slot) const {
   const Life& life = lives_[buffer];
   const auto access = FirstAccess(&life.accesses, slot);

@@ -109,6 +109,9 @@ class PlanState {
   const SwappedIn* SwappedInAt(BufferId buffer, int slot) const;
   double CostOfSwap(BufferId buffer, const SwappedIn& in) const;
 
+  // The first slot from `slot` on in which the buffer is read; -1 if there is none.
+  int FirstReadFrom(BufferId buffer, int slot) const;
+
   // The last slot before `slot` in which the buffer is computed or read; -1 if there is none.
   int LastNeededBefore(BufferId buffer, int slot) const;
 

@@ -85,12 +85,10 @@ AskedFor ResolveGoal(const DeviceContext& context, const ReadStep& read, const M
   const std::string& device = read.imported.device;
   const Budget& asked = BudgetOf(context.options, device);
   const ResolvedBudget budget = ResolveBudget(asked, step, device, context.cluster);
-  if (const std::optional<ResolvedBudget> of_device = LessThanAsked(asked, budget, step, device, context.cluster)) {
-    AskedFor found{BudgetGoal(context.options, Budget(), of_device->bytes, step), asked.ToString(), of_device->source,
-                   ""};
-    found.warning = "memory_budget=\"" + asked.ToString() + "\" is " + FormatBytes(budget.bytes) + ", and " + device +
-                    " has " + FormatBytes(of_device->bytes) + " for the step: it is planned for that, as by \"auto\"";
-    return found;
+  if (const auto of_device = LessThanAsked(asked, budget, step, device, context.cluster)) {
+    return {BudgetGoal(context.options, Budget(), of_device->bytes, step), asked.ToString(), of_device->source,
+            "memory_budget=\"" + asked.ToString() + "\" is " + FormatBytes(budget.bytes) + ", and " + device + " has " +
+                FormatBytes(of_device->bytes) + " for the step: it is planned for that, as by \"auto\""};
   }
   AskedFor found{BudgetGoal(context.options, asked, budget.bytes, step), asked.ToString(), budget.source, ""};
   if (asked.kind == Budget::Kind::kAuto && IsUnlimited(budget.bytes)) {
