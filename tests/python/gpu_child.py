@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from forked import run_forked
+from forked import SERVER, run_forked
 from patience import HANGS
 
 HERE = Path(__file__).resolve().parent
@@ -49,7 +49,7 @@ def start(file: str, name: str, fresh: bool = False, **settings: Any) -> tuple[i
     if not ON_CARD and fresh:
         from helpers import run_python  # imports TensorFlow, which programs do not want yet
 
-        return run_python(_PROGRAM.format(arguments))
+        return run_python(_PROGRAM.format(arguments), PYTHONPATH=SERVER["PYTHONPATH"])
     if not ON_CARD:
         return run_forked(_PROGRAM.format(arguments))
     child = subprocess.run(
