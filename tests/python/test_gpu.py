@@ -152,7 +152,7 @@ def test_a_failing_copy_fails_the_step_alone():
 @pytest.mark.parametrize("devices", [2, pytest.param(4, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("program", ["mirrored_fit", "mirrored_loop"])
 def test_replicas_have_the_same_plans_and_weights_as_stock(program, devices):
-    found = run(program, memory_mb=128, devices=devices)
+    found = gpu_child.run("gpu_replicas.py", program, memory_mb=128, devices=devices)
     assert len(found["devices"]) == devices
     assert found["lms"] == found["stock"]
     first = {}  # by device: before what steps took was measured
