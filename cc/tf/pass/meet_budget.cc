@@ -13,8 +13,14 @@ namespace {
 
 // Plans are made again, for a lower limit, when the verifier finds the new graph above the budget.
 constexpr int kMostAttempts = 5;
-// Of the work that there was: a budget is tried for no longer than that much is left for the least.
-constexpr double kLeftForLeast = 1.0 / 3;
+// With less left of the work that there was, no further plan is tried, once there have been so many: the last of them
+// with as much of it as kOnceMore. Who looks for the least instead takes longer, and finds what is dearer in each step.
+constexpr double kLeftToTry = 1.0 / 3;
+constexpr double kOnceMore = 1.0 / 2;
+constexpr int kTriedAtLeast = 3;
+// A new graph takes more than its plan. The next plan is aimed as much lower as this one has taken, and by this share
+// more for each plan that has failed: plans for less take more above it.
+constexpr double kAimLower = 0.2;
 // Between what holds and what does not so many plans are tried, until both are this near to each other.
 constexpr int kMostHalvings = 4;
 constexpr double kCloseEnough = 0.03;
@@ -128,10 +134,14 @@ BudgetResult TryPlans(const DeviceContext& context, const ReadStep& read, const 
   const double work = static_cast<double>(context.account.left());
   int untimed_plans = 0;       // that could not be applied, as nothing told when to run an op again
   int64_t least_verified = 0;  // peak of the best rewritten graph that was still over the budget; 0: there was none
+  int over = 0;                // plans whose graphs were above what is allowed
   std::optional<Strategy> once_more;  // the last plan, with its order held
   for (; attempt.number < most_attempts; ++attempt.number) {
-    const bool worked = static_cast<double>(context.account.left()) < kLeftForLeast * work;
-    if (tried != nullptr && worked && !once_more) break;
+    const bool worked = static_cast<double>(context.account.left()) < kLeftToTry * work;
+    if (tried != nullptr && worked && !once_more) {
+      if (attempt.number >= kTriedAtLeast) break;
+      context.account.TopUp(static_cast<int64_t>(kOnceMore * work));
+    }
     if (once_more) context.Enter("plan");
     const Strategy strategy =
         once_more ? *std::exchange(once_more, std::nullopt) : PlanStep(context, goal, *candidates, attempt);
@@ -200,7 +210,11 @@ BudgetResult TryPlans(const DeviceContext& context, const ReadStep& read, const 
       const int64_t budget = goal.BudgetFor(std::max(result.peak_bytes, peak), candidates->Hinted());
       tried->Add(goal, attempt.limit, Accepted(std::move(planned), std::move(rewritten), attempt.restraint, budget));
     }
-    if (!loose) attempt.limit -= std::max<int64_t>(above, attempt.limit / 200);
+    if (!loose) {
+      const double excess = (1 + kAimLower * ++over) * static_cast<double>(peak - result.peak_bytes);
+      attempt.limit -= std::max<int64_t>(above, attempt.limit / 200);
+      attempt.limit = std::min(attempt.limit, goal.Allowed() - static_cast<int64_t>(excess));
+    }
     least_verified = least_verified == 0 ? peak : std::min(least_verified, peak);
   }
   // Plans were found, but none held when the new graph was simulated afresh. Where the least was asked for, that is
