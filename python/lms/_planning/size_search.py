@@ -36,8 +36,9 @@ class Trial:
         return self.status not in UNPLANNED
 
 
-# How much larger the next size is at least, while all that were tried fit.
-_GROWTH = (1.25, 1.5, 2.0, 4.0)
+# How much larger the next size is at least, while all that were tried fit. Where there is a line
+# it is followed as it is, twice.
+_GROWTH = (1.0, 1.0, 1.5, 2.0, 4.0)
 # How much larger it may be, where there is a line to go by.
 _STRIDE = 16.0
 # By so many guesses that did not halve what is left a line is followed before the middle is tried.
@@ -84,6 +85,7 @@ class Search:
         size = self._rounded(max(first, self.least, 8))
         ratio = math.inf  # between the ends
         lines = 0  # guesses in a row that did not halve what is left
+        climbs = 0  # by a line, to a size above all that were tried
         while size not in trials:
             trial = trials[size] = try_size(size)
             if trial.fits:
@@ -93,7 +95,9 @@ class Search:
             else:
                 high = trial
             if high is None:
-                size = self._above(trial, trials, budget)
+                line = self._line(trials, budget)
+                size = self._above(trial, trials, line, climbs)
+                climbs += line is not None
                 continue
             bottom = low.size if low else self._rounded(self.least) - self.multiple
             if high.size - bottom <= self._close(bottom):
@@ -116,18 +120,20 @@ class Search:
     def _close(self, size: int) -> float:
         return max(self.multiple, size * self.precision)
 
-    def _above(self, low: Trial, trials: Mapping[int, Trial], budget: int) -> int:
-        growth = _GROWTH[min(len(trials), len(_GROWTH)) - 1]
-        line = self._line(trials, budget)
+    def _above(
+        self, low: Trial, trials: Mapping[int, Trial], line: float | None, climbs: int
+    ) -> int:
+        """A size above all that were tried: a little above where the line leads, so that the
+        answer lies between two of them."""
         if line is None:
             # Of a first size nothing is known; a rewritten step's peak lies below the budget
             # whatever the size: it foretells nothing.
-            far = 4.0 if low.status != "rewritten" and len(trials) == 1 else growth
-            guess = low.size * max(far, 1.5)
+            first = low.status != "rewritten" and len(trials) == 1
+            guess = low.size * (4.0 if first else _GROWTH[min(len(trials) + 1, len(_GROWTH) - 1)])
         else:
-            # A little above, so that the answer lies between two sizes that were tried.
             beyond = max(line * (1 + self.precision), line + self.multiple)
-            guess = min(max(beyond, low.size * growth), low.size * _STRIDE)
+            least = low.size * _GROWTH[min(climbs, len(_GROWTH) - 1)]
+            guess = min(max(beyond, least), low.size * _STRIDE)
         return self._rounded(max(guess, low.size + self.multiple))
 
     def _between(self, low: int, high: int, guess: float | None) -> int:
