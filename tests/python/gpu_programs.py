@@ -186,6 +186,10 @@ def more_than_the_device() -> dict[str, Any]:
     return automatic("90%")
 
 
+def more_bytes_than_the_device() -> dict[str, Any]:
+    return automatic("1GiB")
+
+
 def stock() -> dict[str, Any]:
     """The same step by stock TensorFlow."""
     import tensorflow as tf

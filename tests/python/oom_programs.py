@@ -35,14 +35,26 @@ def _note(call: Callable) -> str:
     return "no error"
 
 
+def _crowd(left: int) -> Any:
+    """Takes all of the device's memory but `left` MiB, for as long as what is returned is there:
+    no plan that was made before knows of it."""
+    import tensorflow as tf
+
+    # By the MiB: of a larger chunk TensorFlow hands out what is left, up to 128 MiB, as well.
+    count = (gpu_child.standin.arena_bytes() >> 20) - left
+    return [tf.zeros([1 << 20], tf.uint8) for _ in range(count)]
+
+
 def told() -> dict[str, Any]:
-    """In an arena of 40 MiB: the note, and whether the budget that it names trains there."""
+    """When all but 40 MiB are taken: the note, and whether the budget that it names trains then."""
     import lms
     import tensorflow as tf
 
     step, weights, _ = _make(tf, **LONG)
-    before = _state(weights)
     with lms.enabled("1GiB"):
+        step()
+        before = _state(weights)
+        crowd = _crowd(40)
         note = _note(step)
     found: dict[str, Any] = {"note": note, "unchanged": _state(weights) == before}
     budget = re.search(r"memory_budget=([^)]+)\)", note)
@@ -50,11 +62,12 @@ def told() -> dict[str, Any]:
         with lms.enabled(budget[1].strip('"')):
             found["losses"] = [float(step()) for _ in range(3)]
         found["measured"] = lms.report().measured_peak_bytes
+    del crowd
     return found
 
 
 def others() -> dict[str, str]:
-    """In an arena of 40 MiB: steps that may not be run again, or with words on it."""
+    """When all but 40 MiB are taken: steps that may not be run again, or with words on it."""
     import lms
     import tensorflow as tf
 
@@ -81,17 +94,24 @@ def others() -> dict[str, str]:
 
     found = {}
     with lms.enabled("1GiB", on_oom="replan"):
+        changes_first()
+        takes_a_batch(data)
+        crowd = _crowd(40)
         found["changes_first"] = _note(changes_first)
         lines = Lines()
         takes_a_batch(data)
         found["takes_a_batch"] = " ".join(lines.lines)
+        del crowd
     with lms.enabled("1GiB"):
+        forward_only(tf.zeros([1024, 256]))
+        crowd = _crowd(40)
         found["forward_only"] = _note(lambda: forward_only(tf.zeros([1024, 256])))
     return found
 
 
-def run_again() -> dict[str, Any]:
-    """A step with averages of batches, dropout and counters, which change before it fails."""
+def run_again(left: int = 0) -> dict[str, Any]:
+    """A step with averages of batches, dropout and counters, which change before it fails. After
+    the first call all but `left` MiB are taken (0: nothing is)."""
     import keras
     import lms
     import tensorflow as tf
@@ -116,14 +136,21 @@ def run_again() -> dict[str, Any]:
 
     lines = Lines()
     with lms.enabled("1GiB", on_oom="replan"):
-        losses = [float(step()).hex() for _ in range(3)]
+        losses = [float(step()).hex()]
+        crowd = _crowd(left) if left else None
+        losses += [float(step()).hex() for _ in range(3)]
         status = lms.report().status
+        del crowd
     return {
         "losses": losses,
         "state": _state([*model.variables, *optimizer.variables]),
         "lines": lines.lines,
         "status": status,
     }
+
+
+def run_again_with_less() -> dict[str, Any]:
+    return run_again(left=28)
 
 
 if __name__ == "__main__":

@@ -94,13 +94,14 @@ def test_a_step_that_stock_cannot_run_fits_the_device():
 
 
 @on_the_standin
-def test_a_share_above_the_device_is_what_the_device_has():
-    found = run("more_than_the_device", memory_mb=32)
+@pytest.mark.parametrize("program", ["more_than_the_device", "more_bytes_than_the_device"])
+def test_a_budget_above_the_device_is_what_the_device_has(program):
+    found = run(program, memory_mb=32)
     assert found["error"] == ""
     assert found["status"] == "rewritten"
     assert found["after"] <= found["budget"] <= found["limit"]
     assert "has 3" in " ".join(found["warnings"]) and "as by" in " ".join(found["warnings"])
-    assert "as by" not in " ".join(run("more_than_the_device", memory_mb=128)["warnings"])
+    assert "as by" not in " ".join(run(program, memory_mb=128)["warnings"])
 
 
 @on_the_standin

@@ -51,11 +51,12 @@ int64_t ConstantBytes(const tensorflow::GraphDef& graph, const ImportedGraph& im
   return bytes;
 }
 
-// What a GPU has, where that is less than the share of the step that was asked for, and the step does not fit there as
-// it is. Bytes that were named stay what they are.
+// What a GPU has, where that is less than what was asked for, in bytes or as a share of the step, and the step does not
+// fit there as it is: its limit is nearer.
 std::optional<ResolvedBudget> LessThanAsked(const Budget& asked, const ResolvedBudget& budget, const StepBytes& step,
                                             const std::string& device, const tensorflow::grappler::Cluster* cluster) {
-  if (asked.kind != Budget::Kind::kPercent || !IsGpu(device)) return std::nullopt;
+  const bool amount = asked.kind == Budget::Kind::kPercent || asked.kind == Budget::Kind::kBytes;
+  if (!amount || !IsGpu(device)) return std::nullopt;
   ResolvedBudget of_device = ResolveBudget(Budget(), step, device, cluster);
   if (of_device.bytes >= budget.bytes || (step.worst <= of_device.bytes && step.lacking == 0)) return std::nullopt;
   return of_device;
@@ -87,7 +88,7 @@ AskedFor ResolveGoal(const DeviceContext& context, const ReadStep& read, const M
   const ResolvedBudget budget = ResolveBudget(asked, step, device, context.cluster);
   if (const auto of_device = LessThanAsked(asked, budget, step, device, context.cluster)) {
     return {BudgetGoal(context.options, Budget(), of_device->bytes, step), asked.ToString(), of_device->source,
-            "memory_budget=\"" + asked.ToString() + "\" is " + FormatBytes(budget.bytes) + ", and " + device + " has " +
+            "memory_budget=" + asked.ToString() + " is " + FormatBytes(budget.bytes) + ", and " + device + " has " +
                 FormatBytes(of_device->bytes) + " for the step: it is planned for that, as by \"auto\""};
   }
   AskedFor found{BudgetGoal(context.options, asked, budget.bytes, step), asked.ToString(), budget.source, ""};

@@ -221,7 +221,7 @@ class Step:
     def lower(self, device: str, there: int) -> str:
         """After a call that ran out of memory: the next one is planned for less. "", or why not.
 
-        device: on which it did. there: the bytes that were in use there at most, 0: not known.
+        device: on which it did. there: the bytes that it had there at most, 0: not known.
         """
         plan = _native.latest_plan(self.function)
         part = part_on(plan, device)

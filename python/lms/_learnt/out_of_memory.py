@@ -26,6 +26,8 @@ _SIZES = {"half": 2, "bfloat16": 2, "float": 4, "double": 8, "int32": 4, "int64"
 # rest.
 _SHARES = (0.97, 0.93, 0.9, 0.85, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3)
 _PLANNING_SECONDS = 2.0
+# Of the step's peak: what is in use beside it and is less counts as nothing.
+_OTHERS = 0.02
 _PAGE = "docs/out-of-memory.md"
 
 _lock = threading.Lock()
@@ -71,7 +73,10 @@ def explained(text: str, function: str, again: str = "") -> str:
             "activations. print(lms.explain()) says more."
         )
     else:
-        parts += [_state(plan), _advised(plan, used)]
+        others = _of_others(device, plan)
+        if others:
+            parts[0] = f"{parts[0][:-1]}, {format_bytes(others)} of them not by this step."
+        parts += [_state(plan), _advised(plan, max(0, used - others))]
     return " ".join(filter(None, [*parts, again, f"More: {_PAGE}"]))
 
 
@@ -81,6 +86,18 @@ def _most_in_use(device: str) -> int:
         return memory.peak_bytes(device)
     except (RuntimeError, ValueError):
         return 0
+
+
+def _of_others(device: str, plan: Mapping[str, Any] | None) -> int:
+    """Bytes that are in use now, after the call, beyond what the step finds there by its plan; 0
+    also where that is less than a share that no plan is that near to, or is not known."""
+    if plan is None:
+        return 0
+    try:
+        held = memory.bytes_in_use(device) - int(plan["resident_bytes"])
+    except (RuntimeError, ValueError):
+        return 0
+    return held if held > _OTHERS * int(plan["peak_after_bytes"]) else 0
 
 
 def _state(plan: Mapping[str, Any]) -> str:
@@ -95,12 +112,12 @@ def _state(plan: Mapping[str, Any]) -> str:
     )
 
 
-def _advised(plan: Mapping[str, Any], used: int) -> str:
-    """Which budget would train, and what it would cost."""
+def _advised(plan: Mapping[str, Any], there: int) -> str:
+    """Which budget would train in what was there, and what it would cost."""
     with _lock:
         told = _advice.get(plan["sequence"])
     if told is None:
-        told = _found(plan, used)
+        told = _found(plan, there)
         with _lock:
             if len(_advice) >= _MOST_KEPT:
                 _advice.clear()
@@ -108,10 +125,10 @@ def _advised(plan: Mapping[str, Any], used: int) -> str:
     return told
 
 
-def _found(plan: Mapping[str, Any], used: int) -> str:
+def _found(plan: Mapping[str, Any], there: int) -> str:
     predicted = int(plan["peak_after_bytes"])
     # What was in use is what there is; where the step was to take less, holes took the rest.
-    there = min(used, predicted) if used > plan["resident_bytes"] else predicted
+    there = min(there, predicted) if there > plan["resident_bytes"] else predicted
     budgets = [int(there * share) for share in _SHARES]
     budgets = [budget for budget in budgets if budget > plan["resident_bytes"]]
     tried = (
@@ -152,7 +169,9 @@ def planned_lower(text: str, step: Step | None, alone: bool) -> tuple[bool, str]
     if asked is None or step is None:
         return False, ""
     device = asked[2]
-    why_not = step.lower(device, _most_in_use(device))
+    plan = part_on(_native.latest_plan(step.function), device)
+    there = _most_in_use(device) - _of_others(device, plan)
+    why_not = step.lower(device, max(0, there))
     if why_not:
         return False, f"lms does not run the step again: {why_not}."
     why_not, element = ("other calls ran beside it", False)
