@@ -106,6 +106,7 @@ def others() -> dict[str, str]:
         forward_only(tf.zeros([1024, 256]))
         crowd = _crowd(40)
         found["forward_only"] = _note(lambda: forward_only(tf.zeros([1024, 256])))
+        del crowd
     return found
 
 
