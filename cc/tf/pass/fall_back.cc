@@ -1,0 +1,146 @@
+#include "cc/tf/pass/fall_back.h"
+
+#include <algorithm>
+#include <exception>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cc/tf/graph/graph_bounds.h"
+
+namespace lms {
+namespace {
+
+// Between what holds and what does not so many plans are tried, until both are this near to each other.
+constexpr int kMostHalvings = 4;
+constexpr double kCloseEnough = 0.03;
+// So many times the added time of the plan that came nearest is reason to look for another kind of plan.
+constexpr double kDear = 1.5;
+
+// A plan for this limit, where there is one already that may be taken: what fails on the way costs nothing but its
+// time.
+struct Another {
+  BudgetResult result;
+  std::vector<std::string> given_up;
+  bool thrown = false;
+
+  bool holds() const { return result.outcome == BudgetOutcome::kRewritten; }
+  void Take(const Planning& planning, BudgetResult* best) {
+    *best = std::move(result);
+    planning.warnings->insert(planning.warnings->end(), given_up.begin(), given_up.end());
+  }
+};
+
+Another TryAnother(const Planning& planning, int64_t limit, const Restraint& restraint) {
+  Attempt attempt;
+  attempt.number = planning.most_attempts - 1;  // the last: its order is held
+  attempt.limit = limit;
+  attempt.restraint = restraint;
+  Another another;
+  try {
+    another.result = TryPlans(planning.Into(&another.given_up), attempt, nullptr);
+  } catch (const std::exception&) {
+    another.thrown = true;
+  }
+  return another;
+}
+
+// The least lacks room in one piece, not as a whole: plans for a little more leave other pieces. The first that holds
+// takes its place.
+void OtherPieces(const Planning& planning, int64_t too_high, BudgetResult* least) {
+  const int64_t lowest = least->planned.result.peak_bytes;
+  for (int step = 1; step < kMostHalvings; ++step) {
+    const int64_t limit = lowest + (too_high - lowest) * step / kMostHalvings;
+    Another other = TryAnother(planning, limit, least->restraint);
+    if (other.holds()) other.Take(planning, least);
+    if (other.holds() || other.thrown) return;
+  }
+}
+
+// The least under this restraint, where no plan held the budget, or, if it does itself, what lies between it and what
+// did not hold.
+BudgetResult LeastOrBetween(const Planning& planning, const Restraint& restraint, int64_t too_high, int64_t work) {
+  const BudgetGoal& goal = planning.goal;
+  planning.context.account.TopUp(work);
+  const BudgetGoal as_least = goal.AsLeast();
+  Attempt attempt;
+  attempt.restraint = restraint;
+  BudgetResult least = TryPlans(planning.For(as_least), attempt, nullptr);
+  if (least.outcome != BudgetOutcome::kRewritten || too_high <= least.planned.result.peak_bytes) return least;
+  planning.context.account.TopUp(work / 2);
+  if (Met(goal, least.rewritten.profile)) {
+    least.budget_bytes = 0;
+    return Between(planning, std::move(least), too_high);
+  }
+  const bool in_pieces = goal.automatic() && least.rewritten.profile.peak_bytes <= goal.Allowed();
+  if (in_pieces) OtherPieces(planning, too_high, &least);
+  return least;
+}
+
+// `best`, or a plan without swaps that holds the budget and adds less time. What is swapped comes back before it is
+// read, into the pieces that are free then: recomputation alone may find room where both together do not. Looked for
+// where `best` does not hold, or adds far more than what was tried first, `tried_us`.
+BudgetResult OrWithoutSwaps(const Planning& planning, BudgetResult best, int64_t too_high, double tried_us) {
+  const DeviceContext& context = planning.context;
+  if (!context.options.recompute || !planning.candidates->swap.link.usable()) return best;
+  const bool holds = best.outcome == BudgetOutcome::kRewritten && Met(planning.goal, best.rewritten.profile);
+  if (holds && best.planned.result.cost_us < kDear * tried_us) return best;
+  Restraint restraint = best.restraint;
+  restraint.LeaveOut(Change::kSwaps);
+  std::vector<std::string> given_up;
+  try {
+    const int64_t work = WorkForStep(context.options.planner_seconds) / 2;
+    BudgetResult alone = LeastOrBetween(planning.Into(&given_up), restraint, too_high, work);
+    if (alone.outcome != BudgetOutcome::kRewritten || !Met(planning.goal, alone.rewritten.profile)) return best;
+    if (holds && alone.planned.result.cost_us >= best.planned.result.cost_us) return best;
+    planning.warnings->insert(planning.warnings->end(), given_up.begin(), given_up.end());
+    return alone;
+  } catch (const std::exception&) {
+    return best;
+  }
+}
+
+}  // namespace
+
+BudgetResult Between(const Planning& planning, BudgetResult best, int64_t too_high) {
+  const PlanAccount& account = planning.context.account;
+  const double work = static_cast<double>(account.left());
+  int64_t low = best.planned.result.peak_bytes;
+  for (int step = 0; step < std::min(kMostHalvings, planning.most_attempts - 1); ++step) {
+    if (static_cast<double>(too_high - low) < kCloseEnough * static_cast<double>(too_high)) break;
+    if (step > 0 && static_cast<double>(account.left()) < work / 2) break;
+    const int64_t limit = low + (too_high - low) / 2;
+    Another between = TryAnother(planning, limit, best.restraint);
+    if (between.thrown) break;
+    if (!between.holds()) {
+      too_high = limit;
+      continue;
+    }
+    low = limit;
+    if (between.result.planned.result.cost_us < best.planned.result.cost_us) between.Take(planning, &best);
+  }
+  return best;
+}
+
+BudgetResult FallBack(const Planning& planning, bool may_miss, Tried tried, BudgetResult infeasible) {
+  const int64_t too_high = tried.lowest_limit;
+  // As much work as if the least had been asked for: what is missed here runs out of memory, or is called infeasible.
+  const int64_t work = WorkForStep(planning.context.options.planner_seconds);
+  BudgetResult best = LeastOrBetween(planning, Restraint(), too_high, work);
+  if (tried.nearest) {
+    const double tried_us = tried.nearest->planned.result.cost_us;
+    best = OrWithoutSwaps(planning, std::move(best), too_high, tried_us);
+  }
+  if (best.outcome == BudgetOutcome::kRewritten) {
+    if (Met(planning.goal, best.rewritten.profile)) return best;
+    const int64_t lowest = best.planned.result.peak_bytes;
+    infeasible.least_peak = std::min(infeasible.least_peak, std::max(lowest, best.rewritten.profile.peak_bytes));
+    tried.Add(planning.goal, lowest, std::move(best));
+  }
+  if (!may_miss || !tried.nearest) return infeasible;
+  tried.nearest->short_of = true;
+  return *std::move(tried.nearest);
+}
+
+}  // namespace lms

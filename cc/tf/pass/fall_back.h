@@ -1,0 +1,22 @@
+// What follows where no plan holds the budget: plans for less, or of another kind.
+
+#ifndef LMS_CC_TF_PASS_FALL_BACK_H_
+#define LMS_CC_TF_PASS_FALL_BACK_H_
+
+#include <cstdint>
+
+#include "cc/tf/pass/try_plans.h"
+
+namespace lms {
+
+// `best` holds, what was tried for `too_high` did not: the plan of least added time in between, by halving.
+BudgetResult Between(const Planning& planning, BudgetResult best, int64_t too_high);
+
+// What holds for less: the least, with as much work as if it had been asked for, then what lies between it and what did
+// not hold. Where room is short in one piece alone, plans that leave other pieces: above the least, and without swaps.
+// Where none of these holds: what comes nearest, if `may_miss`, else `infeasible`.
+BudgetResult FallBack(const Planning& planning, bool may_miss, Tried tried, BudgetResult infeasible);
+
+}  // namespace lms
+
+#endif  // LMS_CC_TF_PASS_FALL_BACK_H_
