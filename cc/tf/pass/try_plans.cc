@@ -11,6 +11,7 @@ namespace {
 
 // With less left of the work that there was, no further plan is tried, once there have been so many: the last of them
 // with as much of it as kOnceMore. Who looks for the least instead takes longer, and finds what is dearer in each step.
+// Where room is short in one piece alone, a lower limit mends less than plans of another kind do (fall_back.h).
 constexpr double kLeftToTry = 1.0 / 3;
 constexpr double kOnceMore = 1.0 / 2;
 constexpr int kTriedAtLeast = 3;
@@ -95,12 +96,13 @@ BudgetResult TryPlans(const Planning& planning, Attempt attempt, Tried* tried) {
   const double work = static_cast<double>(context.account.left());
   int untimed_plans = 0;       // that could not be applied, as nothing told when to run an op again
   int64_t least_verified = 0;  // peak of the best rewritten graph that was still over the budget; 0: there was none
+  bool in_pieces = false;      // the last plan lacked room in one piece, not as a whole
   int over = 0;                // plans whose graphs were above what is allowed
   std::optional<Strategy> once_more;  // the last plan, with its order held
   for (; attempt.number < planning.most_attempts; ++attempt.number) {
     const bool worked = static_cast<double>(context.account.left()) < kLeftToTry * work;
     if (tried != nullptr && worked && !once_more) {
-      if (attempt.number >= kTriedAtLeast) break;
+      if (attempt.number >= kTriedAtLeast || in_pieces) break;
       context.account.TopUp(static_cast<int64_t>(kOnceMore * work));
     }
     if (once_more) context.Enter("plan");
@@ -165,6 +167,7 @@ BudgetResult TryPlans(const Planning& planning, Attempt attempt, Tried* tried) {
     const bool loose = planned.order_limit == attempt.limit;
     if (loose) once_more = strategy;
     int64_t above = peak - goal.Allowed();
+    in_pieces = above <= 0;
     // What is free is in pieces: what they would be with a few bytes less nobody knows.
     if (goal.automatic() && lacking > 0) above = std::max(above, (attempt.limit - goal.step().resident) / 12);
     if (tried != nullptr) {
