@@ -50,10 +50,14 @@ def kernels_need_more(status: str, predicted: int, stock_peak: int) -> bool:
     return not ONEDNN and status == "infeasible" and 0.9 <= predicted / stock_peak <= 1.1
 
 
-def has_instructions(*names: str) -> bool:
-    """Has this machine's processor any of these (flags of /proc/cpuinfo)?"""
+def onednn_has_bfloat16() -> bool:
+    """Has oneDNN kernels for bfloat16 here? It may be off, or kept from instructions that it needs."""
+    named = [os.environ.get(f"{name}_MAX_CPU_ISA", "") for name in ("ONEDNN", "DNNL")]
+    most = next(filter(None, named), "DEFAULT").upper()
+    may = any(text in most for text in ("DEFAULT", "ALL", "BF16", "FP16", "AMX", "AVX2_VNNI_2"))
     flags = re.search(r"^flags\s*:(.*)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
-    return flags is not None and not set(names).isdisjoint(flags[1].split())
+    there = {"avx512_bf16", "amx_bf16", "avx_ne_convert"} & set(flags[1].split() if flags else [])
+    return ONEDNN and may and bool(there)
 
 
 def train_chain(weights: list, x: tf.Tensor) -> tf.Tensor:

@@ -4,7 +4,7 @@ import keras
 import keras_forms
 import numpy as np
 import pytest
-from helpers import has_instructions
+from helpers import onednn_has_bfloat16
 from keras_forms import BATCH, WIDTH, dense, fit
 
 optimizers = keras.optimizers
@@ -116,8 +116,7 @@ def test_optimizers(results, name):
 @pytest.mark.parametrize("name", MIXED)
 def test_mixed_precision(results, name):
     """On a CPU kernels in half precision hold buffers of their own, which are no part of a plan."""
-    natively = has_instructions("avx512_bf16", "amx_bf16", "avx_ne_convert")
-    if name == "bfloat16" and not natively and results[name]["status"] == "infeasible":
+    if name == "bfloat16" and not onednn_has_bfloat16() and results[name]["status"] == "infeasible":
         keras_forms.assert_same(results[name])  # what they hold alone is above the budget
         return
     keras_forms.assert_rewritten(results[name], within=None)
