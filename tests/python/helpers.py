@@ -51,7 +51,7 @@ def kernels_need_more(status: str, predicted: int, stock_peak: int) -> bool:
 
 
 def onednn_has_bfloat16() -> bool:
-    """Has oneDNN kernels for bfloat16 here? It may be off, or kept from instructions that it needs."""
+    """Has oneDNN kernels for bfloat16 here? It may be off, or kept from instructions for them."""
     named = [os.environ.get(f"{name}_MAX_CPU_ISA", "") for name in ("ONEDNN", "DNNL")]
     most = next(filter(None, named), "DEFAULT").upper()
     may = any(text in most for text in ("DEFAULT", "ALL", "BF16", "FP16", "AMX", "AVX2_VNNI_2"))
