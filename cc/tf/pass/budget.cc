@@ -35,7 +35,7 @@ ResolvedBudget OfCpu(const StepBytes& step, tensorflow::Allocator* allocator) {
   const std::optional<CpuPool> pool = CpuPoolOf(allocator);
   const MemoryAvailable available = AvailableMemory(pool ? pool->idle_bytes : 0);
   const bool overflows = available.bytes > kUnbounded - step.resident;
-  const ResolvedBudget left{overflows ? kUnbounded : available.bytes + step.resident, available.bound};
+  ResolvedBudget left{overflows ? kUnbounded : available.bytes + step.resident, available.bound};
   if (!pool || !pool->limited) return left;
   const int64_t of_pool = OfArena(step, pool->limit_bytes, pool->in_use_bytes);
   return of_pool < left.bytes ? ResolvedBudget{of_pool, "the limit of the CPU's pool, " + pool->setting} : left;

@@ -24,7 +24,7 @@ tensorflow::DeviceProperties PropertiesOf(const std::string& device, const grapp
 int Threads(int configured, int cores) {
   if (configured > 0) return configured;
   const char* text = std::getenv("TF_NUM_INTRAOP_THREADS");
-  const int asked = text == nullptr ? 0 : std::atoi(text);
+  const int asked = text == nullptr ? 0 : static_cast<int>(std::strtol(text, nullptr, 10));
   return asked > 0 ? asked : cores;
 }
 

@@ -15,6 +15,7 @@ namespace {
 constexpr double kLeftToTry = 1.0 / 3;
 constexpr double kOnceMore = 1.0 / 2;
 constexpr int kTriedAtLeast = 3;
+constexpr int kMostUntimed = 5;  // plans that cannot be applied as they are, before a kind of change is given up
 // A new graph takes more than its plan. The next plan is aimed as much lower as this one has taken, and by this share
 // more for each plan that has failed: plans for less take more above it.
 constexpr double kAimLower = 0.2;
@@ -132,7 +133,7 @@ BudgetResult TryPlans(const Planning& planning, Attempt attempt, Tried* tried) {
     }
     RewrittenStep rewritten = RewriteAndVerify(context, read, *candidates, planned, attempt.restraint);
     if (!rewritten.status.ok()) {
-      if (!rewritten.result.untimed.empty() && ++untimed_plans <= kMostAttempts) {
+      if (!rewritten.result.untimed.empty() && ++untimed_plans <= kMostUntimed) {
         KeepUntimed(planned, rewritten.result, candidates);
       } else if (Tighten(context, planned, &attempt.restraint)) {
         planning.warnings->push_back("a plan was given up (" + context.stages.stage() + ": " +
