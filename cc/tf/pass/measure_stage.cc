@@ -87,8 +87,9 @@ AskedFor ResolveGoal(const DeviceContext& context, const ReadStep& read, const M
   const Budget& asked = BudgetOf(context.options, device);
   const ResolvedBudget budget = ResolveBudget(asked, step, device, context.cluster);
   if (const auto of_device = LessThanAsked(asked, budget, step, device, context.cluster)) {
+    const std::string share = asked.kind == Budget::Kind::kPercent ? "=\"" + asked.ToString() + "\"" : "";
     return {BudgetGoal(context.options, Budget(), of_device->bytes, step), asked.ToString(), of_device->source,
-            "memory_budget=" + asked.ToString() + " is " + FormatBytes(budget.bytes) + ", and " + device + " has " +
+            "memory_budget" + share + " is " + FormatBytes(budget.bytes) + ", and " + device + " has " +
                 FormatBytes(of_device->bytes) + " for the step: it is planned for that, as by \"auto\""};
   }
   AskedFor found{BudgetGoal(context.options, asked, budget.bytes, step), asked.ToString(), budget.source, ""};
