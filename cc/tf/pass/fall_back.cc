@@ -53,8 +53,10 @@ void OtherPieces(const Planning& planning, int64_t too_high, BudgetResult* least
   for (int step = 1; step < kMostHalvings; ++step) {
     const int64_t limit = lowest + (too_high - lowest) * step / kMostHalvings;
     Another other = TryAnother(planning, limit, least->restraint);
-    if (other.holds()) other.Take(planning, least);
-    if (other.holds() || other.thrown) return;
+    if (other.thrown) return;
+    if (!other.holds()) continue;
+    other.Take(planning, least);
+    return;
   }
 }
 

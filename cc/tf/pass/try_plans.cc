@@ -9,11 +9,11 @@
 namespace lms {
 namespace {
 
-// With less left of the work that there was, no further plan is tried, once there have been so many: the last of them
-// with as much of it as kOnceMore. Who looks for the least instead takes longer, and finds what is dearer in each step.
+// With less left of the work that there was, no further plan is tried, once there have been so many: each of them gets
+// as much as kForAnother of it. Who looks for the least instead takes longer, and finds what is dearer in each step.
 // Where room is short in one piece alone, a lower limit mends less than plans of another kind do (fall_back.h).
 constexpr double kLeftToTry = 1.0 / 3;
-constexpr double kOnceMore = 1.0 / 2;
+constexpr double kForAnother = 1.0 / 2;
 constexpr int kTriedAtLeast = 3;
 constexpr int kMostUntimed = 5;  // plans that cannot be applied as they are, before a kind of change is given up
 // A new graph takes more than its plan. The next plan is aimed as much lower as this one has taken, and by this share
@@ -23,6 +23,16 @@ constexpr double kAimLower = 0.2;
 // By how many bytes a plan falls short of the budget.
 int64_t Shortage(const BudgetGoal& goal, const MemoryProfile& profile) {
   return std::max(profile.peak_bytes - goal.Allowed(), profile.lacking_bytes);
+}
+
+// The limit for the next plan, after `over` whose graphs took more than is allowed: the last, planned to take `planned`
+// under `limit`, takes `found`.
+int64_t AimLower(const BudgetGoal& goal, int64_t limit, int64_t planned, const MemoryProfile& found, int over) {
+  int64_t above = found.peak_bytes - goal.Allowed();
+  // What is free is in pieces: what they would be with a few bytes less nobody knows.
+  if (goal.automatic() && found.lacking_bytes > 0) above = std::max(above, (limit - goal.step().resident) / 12);
+  const double excess = (1 + kAimLower * over) * static_cast<double>(found.peak_bytes - planned);
+  return std::min(limit - std::max(above, limit / 200), goal.Allowed() - static_cast<int64_t>(excess));
 }
 
 // What could not be placed in the order stays where it is in the next plan.
@@ -104,7 +114,7 @@ BudgetResult TryPlans(const Planning& planning, Attempt attempt, Tried* tried) {
     const bool worked = static_cast<double>(context.account.left()) < kLeftToTry * work;
     if (tried != nullptr && worked && !once_more) {
       if (attempt.number >= kTriedAtLeast || in_pieces) break;
-      context.account.TopUp(static_cast<int64_t>(kOnceMore * work));
+      context.account.TopUp(static_cast<int64_t>(kForAnother * work));
     }
     if (once_more) context.Enter("plan");
     const Strategy strategy =
@@ -162,23 +172,16 @@ BudgetResult TryPlans(const Planning& planning, Attempt attempt, Tried* tried) {
       return Accepted(std::move(planned), std::move(rewritten), attempt.restraint, budget);
     }
     if (Met(goal, rewritten.profile)) return Accepted(std::move(planned), std::move(rewritten), attempt.restraint, 0);
-    const int64_t lacking = rewritten.profile.lacking_bytes;
-    // The executor's order will not be quite the plan's: aim lower by as much as this was above, once the order is
-    // held all along.
+    // The executor's order will not be quite the plan's: once the order is held all along, aim lower by as much as this
+    // was above.
     const bool loose = planned.order_limit == attempt.limit;
+    const int64_t limit = attempt.limit;
     if (loose) once_more = strategy;
-    int64_t above = peak - goal.Allowed();
-    in_pieces = above <= 0;
-    // What is free is in pieces: what they would be with a few bytes less nobody knows.
-    if (goal.automatic() && lacking > 0) above = std::max(above, (attempt.limit - goal.step().resident) / 12);
+    if (!loose) attempt.limit = AimLower(goal, limit, result.peak_bytes, rewritten.profile, ++over);
+    in_pieces = peak <= goal.Allowed();
     if (tried != nullptr) {
       const int64_t budget = goal.BudgetFor(std::max(result.peak_bytes, peak), candidates->Hinted());
-      tried->Add(goal, attempt.limit, Accepted(std::move(planned), std::move(rewritten), attempt.restraint, budget));
-    }
-    if (!loose) {
-      const double excess = (1 + kAimLower * ++over) * static_cast<double>(peak - result.peak_bytes);
-      attempt.limit -= std::max<int64_t>(above, attempt.limit / 200);
-      attempt.limit = std::min(attempt.limit, goal.Allowed() - static_cast<int64_t>(excess));
+      tried->Add(goal, limit, Accepted(std::move(planned), std::move(rewritten), attempt.restraint, budget));
     }
     least_verified = least_verified == 0 ? peak : std::min(least_verified, peak);
   }

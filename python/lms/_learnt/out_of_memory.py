@@ -76,7 +76,7 @@ def explained(text: str, function: str, again: str = "") -> str:
         others = _of_others(device, plan)
         if others:
             parts[0] = f"{parts[0][:-1]}, {format_bytes(others)} of them not by this step."
-        parts += [_state(plan), _advised(plan, max(0, used - others))]
+        parts += [_state(plan), _advised(plan, _had(device, plan))]
     return " ".join(filter(None, [*parts, again, f"More: {_PAGE}"]))
 
 
@@ -98,6 +98,11 @@ def _of_others(device: str, plan: Mapping[str, Any] | None) -> int:
     except (RuntimeError, ValueError):
         return 0
     return held if held > _OTHERS * int(plan["peak_after_bytes"]) else 0
+
+
+def _had(device: str, plan: Mapping[str, Any] | None) -> int:
+    """Bytes that the step had there at the most; 0: not known."""
+    return max(0, _most_in_use(device) - _of_others(device, plan))
 
 
 def _state(plan: Mapping[str, Any]) -> str:
@@ -170,8 +175,7 @@ def planned_lower(text: str, step: Step | None, alone: bool) -> tuple[bool, str]
         return False, ""
     device = asked[2]
     plan = part_on(_native.latest_plan(step.function), device)
-    there = _most_in_use(device) - _of_others(device, plan)
-    why_not = step.lower(device, max(0, there))
+    why_not = step.lower(device, _had(device, plan))
     if why_not:
         return False, f"lms does not run the step again: {why_not}."
     why_not, element = ("other calls ran beside it", False)

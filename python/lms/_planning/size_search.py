@@ -37,8 +37,8 @@ class Trial:
 
 
 # How much larger the next size is at least, while all that were tried fit. Where there is a line
-# it is followed as it is, twice.
-_GROWTH = (1.0, 1.0, 1.5, 2.0, 4.0)
+# it is followed as it is, as often as this says 1.
+_GROWTH = (1.0, 1.0, 1.0, 1.5, 2.0, 4.0)
 # How much larger it may be, where there is a line to go by.
 _STRIDE = 16.0
 # By so many guesses that did not halve what is left a line is followed before the middle is tried.
@@ -85,7 +85,6 @@ class Search:
         size = self._rounded(max(first, self.least, 8))
         ratio = math.inf  # between the ends
         lines = 0  # guesses in a row that did not halve what is left
-        climbs = 0  # by a line, to a size above all that were tried
         while size not in trials:
             trial = trials[size] = try_size(size)
             if trial.fits:
@@ -95,9 +94,7 @@ class Search:
             else:
                 high = trial
             if high is None:
-                line = self._line(trials, budget)
-                size = self._above(trial, trials, line, climbs)
-                climbs += line is not None
+                size = self._above(trial, trials, budget)
                 continue
             bottom = low.size if low else self._rounded(self.least) - self.multiple
             if high.size - bottom <= self._close(bottom):
@@ -120,19 +117,19 @@ class Search:
     def _close(self, size: int) -> float:
         return max(self.multiple, size * self.precision)
 
-    def _above(
-        self, low: Trial, trials: Mapping[int, Trial], line: float | None, climbs: int
-    ) -> int:
+    def _above(self, low: Trial, trials: Mapping[int, Trial], budget: int) -> int:
         """A size above all that were tried: a little above where the line leads, so that the
         answer lies between two of them."""
+        line = self._line(trials, budget)
+        tried = len(trials) - 1
         if line is None:
             # Of a first size nothing is known; a rewritten step's peak lies below the budget
             # whatever the size: it foretells nothing.
-            first = low.status != "rewritten" and len(trials) == 1
-            guess = low.size * (4.0 if first else _GROWTH[min(len(trials) + 1, len(_GROWTH) - 1)])
+            far = low.status != "rewritten" and tried == 0
+            guess = low.size * (4.0 if far else _GROWTH[min(tried + 3, len(_GROWTH) - 1)])
         else:
             beyond = max(line * (1 + self.precision), line + self.multiple)
-            least = low.size * _GROWTH[min(climbs, len(_GROWTH) - 1)]
+            least = low.size * _GROWTH[min(tried, len(_GROWTH) - 1)]
             guess = min(max(beyond, least), low.size * _STRIDE)
         return self._rounded(max(guess, low.size + self.multiple))
 
