@@ -1,7 +1,7 @@
 """Environments for commands that install lms: TensorFlow versions, Pythons, and a log of commands.
 
-To add a TensorFlow version, add its latest patch release to SUPPORTED: ./run matrix, wheels and
-packaging take it from there.
+To add a TensorFlow version, add a line to RELEASES: ./run matrix, wheels and packaging take it from
+there.
 """
 
 from __future__ import annotations
@@ -12,14 +12,30 @@ import subprocess
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-SUPPORTED = ("2.16.2", "2.17.1", "2.18.1", "2.19.1", "2.20.0", "2.21.0")
+# Of each minor version the latest patch release, and the Keras that pip gave beside x.y.0.
+RELEASES = {
+    "2.16.2": "3.0.5",
+    "2.17.1": "3.4.1",
+    "2.18.1": "3.6.0",
+    "2.19.1": "3.9.0",
+    "2.20.0": "3.11.2",
+    "2.21.0": "3.13.2",
+}
+SUPPORTED = tuple(RELEASES)
 PYTHONS = ("3.9", "3.10", "3.11", "3.12", "3.13")
 # The newest TensorFlow minor version that has wheels for a Python, where that is not the newest.
 NEWEST_FOR = {"3.9": "2.20"}
 
 
 class Failure(Exception):
-    """A step that did not work; the message is short, the log has the rest."""
+    """A step that did not work; the message is short, the log has the rest.
+
+    output: what the step printed.
+    """
+
+    def __init__(self, message: str, output: str = "") -> None:
+        super().__init__(message)
+        self.output = output
 
 
 class Log:
@@ -49,7 +65,8 @@ class Log:
         with self.file.open("a") as log:
             log.write(f"\n==> {step}: {' '.join(map(str, command))}\n{result.stdout}")
         if result.returncode:
-            raise Failure(f"{step} failed: see {self.file.relative_to(ROOT)}")
+            where = self.file.relative_to(ROOT)
+            raise Failure(f"{step} failed: see {where}", result.stdout)
         return result.stdout
 
 

@@ -1,21 +1,42 @@
-"""Builds and smoke-tests the package with several TensorFlow versions, each in its own environment.
+"""Builds and tests the package with several TensorFlow versions, each in its own environment.
 
-Use `./run matrix [X.Y.Z ...]`. Everything is kept under build/matrix/<minor version>/: the virtual
-environment (made once), the CMake build directory and log.txt. The table shows which of install,
-build and tests/smoke.py worked; the exit status is 1 when a step failed for a listed version.
+  ./run matrix [X.Y.Z ...]     those versions (default: all that are supported, and 2.15.1)
+      --full                   the quick test set as well: with the Keras of the version's time all
+                               of it and tf_keras, with the newest Keras the tests of Keras
+
+Everything is kept under build/matrix/<minor version>/: the virtual environment (made once), the
+CMake build directory and log.txt. The table shows which of install, build and tests/smoke.py
+worked, and how many tests passed; the exit status is 1 where something failed.
 """
 
 from __future__ import annotations
 
+import argparse
+import dataclasses
 import json
+import os
+import re
 import shutil
 import sys
 import time
 
-from environments import ROOT, SUPPORTED, Failure, Log, minor_of, print_table
+from environments import RELEASES, ROOT, SUPPORTED, Failure, Log, minor_of, print_table
 
 VERSIONS = ("2.15.1", *SUPPORTED)  # the first: with Keras 2, tried and not promised
 BUILD_TOOLS = ("cmake>=3.22", "ninja", "pybind11>=2.11", "setuptools>=77", "wheel", "rich>=12")
+TEST_TOOLS = ("pytest>=7", "pytest-xdist>=3.8", "matplotlib>=3.5")
+# What meets TensorFlow and Keras most: their private names, every form of program, sessions.
+# Not those that go through the layers of the newest Keras one by one.
+KERAS_TESTS = (
+    *("keras", "keras_callback", "keras_data", "keras_export", "keras_xla", "hints_keras"),
+    *("sizes_keras", "sizes_dataset", "private_names"),
+)
+QUICK_TESTS = (
+    *(*KERAS_TESTS, "keras_2", "enable", "report", "explain", "no_report", "memory", "verify"),
+    *("forms_branches", "forms_effects", "forms_functions", "forms_gradients", "forms_loops"),
+    *("forms_sessions", "forms_tensors", "session", "sizes_session", "rewrite_flow"),
+    *("rewrite_passes", "swap", "sums", "loop_segments", "mirrored", "random_state"),
+)
 
 FACTS = """
 import json, platform
@@ -44,8 +65,7 @@ class Environment:
             return
         shutil.rmtree(self.directory / "venv", ignore_errors=True)
         self.call("making the environment", sys.executable, "-m", "venv", "venv")
-        packages = (f"tensorflow-cpu=={self.tensorflow}", *BUILD_TOOLS)
-        self.call("installing TensorFlow", self.python, "-m", "pip", "install", "-q", *packages)
+        self._pip("installing TensorFlow", f"tensorflow-cpu=={self.tensorflow}", *BUILD_TOOLS)
         stamp.write_text(wanted)
 
     def build(self) -> None:
@@ -65,34 +85,112 @@ class Environment:
         output = self.call("smoke test", self.python, ROOT / "tests" / "smoke.py")
         return output.strip().splitlines()[-1]
 
+    def install_test_tools(self) -> None:
+        self._pip("installing pytest", *TEST_TOOLS)
+        # Without its dependencies: it asks for the package tensorflow, also beside tensorflow-cpu.
+        self._pip("installing tf_keras", "--no-deps", f"tf-keras=={minor_of(self.tensorflow)}.*")
 
-def try_version(tensorflow: str) -> tuple[bool, list[str]]:
-    """Everything for one version: whether all of it worked, and its line of the table."""
+    def install_keras(self, version: str) -> None:
+        """`version`: of Keras 3; "": the newest."""
+        what = ("-U", "keras") if not version else (f"keras=={version}",)
+        self._pip(f"installing {' '.join(what)}", *what)
+
+    def test(self, names: tuple[str, ...]) -> str:
+        """How many passed; raises Failure where one did not, with that in its message."""
+        files = [ROOT / "tests" / "python" / f"test_{name}.py" for name in names]
+        processes = len(os.sched_getaffinity(0))
+        try:
+            output = self.call(
+                "testing",
+                *(self.python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "not slow"),
+                *("-n", processes, "--dist", "loadfile", "-c", ROOT / "pyproject.toml", *files),
+            )
+        except Failure as failure:
+            counted = _counted(failure.output)
+            raise Failure(f"{counted}; {failure}" if counted else str(failure)) from None
+        return _counted(output)
+
+    def _pip(self, step: str, *what: str) -> None:
+        self.call(step, self.python, "-m", "pip", "install", "-q", *what)
+
+
+def _counted(output: str) -> str:
+    """pytest's last line, without how long it took."""
+    lines = [line for line in output.splitlines() if re.search(r"\d (passed|failed|error)", line)]
+    return re.sub(r" in [\d.]+s.*", "", lines[-1]).strip("= ") if lines else ""
+
+
+@dataclasses.dataclass
+class Row:
+    """A line of the table: one TensorFlow with one Keras."""
+
+    tensorflow: str
+    python: str = ""
+    keras: str = ""
+    compiler: str = ""
+    built: str = ""
+    smoke: str = ""
+    tests: str = ""
+    works: bool = False
+
+    TITLES = ("TensorFlow", "Python", "Keras", "compiler", "built in, s", "smoke test")
+
+    def cells(self, full: bool) -> list[str]:
+        first = [self.tensorflow, self.python, self.keras, self.compiler, self.built, self.smoke]
+        return [*first, self.tests] if full else first
+
+
+def try_version(tensorflow: str, full: bool) -> list[Row]:
+    """Everything for one version: its lines of the table."""
     environment = Environment(tensorflow)
-    facts: dict[str, str] = {}
-    built, seconds, smoke = "no", "", ""
-    works = False
+    full = full and tensorflow in RELEASES
+    kinds = [RELEASES[tensorflow], ""] if full else [None]
+    rows = [Row(tensorflow) for _ in kinds]
     try:
         environment.install()
         start = time.monotonic()
         environment.build()
-        built, seconds = "yes", f"{time.monotonic() - start:.0f}"
-        facts = environment.facts()
-        smoke = environment.smoke()
-        works = True
+        rows[0].built = f"{time.monotonic() - start:.0f}"
+        if full:
+            environment.install_test_tools()
     except Failure as failure:
-        smoke = str(failure)
-    names = ("python", "keras", "compiler")
-    return works, [tensorflow, *(facts.get(name, "") for name in names), built, seconds, smoke]
+        rows[0].smoke = str(failure)
+        return rows[:1]
+    for row, keras in zip(rows, kinds):
+        try:
+            if keras is not None:
+                environment.install_keras(keras)
+            facts = environment.facts()
+            row.python, row.keras, row.compiler = (
+                facts.get(name, "") for name in ("python", "keras", "compiler")
+            )
+            row.smoke = environment.smoke()
+        except Failure as failure:
+            row.smoke = str(failure)
+            continue
+        try:
+            if keras is not None:
+                row.tests = environment.test(QUICK_TESTS if keras else KERAS_TESTS)
+            row.works = True
+        except Failure as failure:
+            row.tests = str(failure)
+    return rows
 
 
 def main() -> int:
-    versions = sys.argv[1:] or VERSIONS
-    print(f"==> {len(versions)} TensorFlow versions, logs in build/matrix/*/log.txt", flush=True)
-    results = [try_version(version) for version in versions]
-    titles = ["TensorFlow", "Python", "Keras", "compiler", "built", "seconds", "smoke test"]
-    print_table([titles, *(row for _, row in results)])
-    return 0 if all(works for works, _ in results) else 1
+    parser = argparse.ArgumentParser(
+        prog="./run matrix", description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )  # fmt: skip
+    parser.add_argument("versions", nargs="*", default=VERSIONS, metavar="X.Y.Z")
+    parser.add_argument("--full", action="store_true", help="the quick test set as well")
+    args = parser.parse_args()
+    count = len(args.versions)
+    print(f"==> {count} TensorFlow versions, logs in build/matrix/*/log.txt", flush=True)
+    rows = [row for version in args.versions for row in try_version(version, args.full)]
+    titles = [*Row.TITLES, "quick tests"] if args.full else list(Row.TITLES)
+    print_table([titles, *(row.cells(args.full) for row in rows)])
+    return 0 if all(row.works for row in rows) else 1
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ imported, nor for how a process begins or ends (exit handlers do not run).
 
 from __future__ import annotations
 
+import importlib.util
 import multiprocessing
 import multiprocessing.forkserver
 import os
@@ -21,7 +22,9 @@ from unittest import mock
 from patience import HANGS
 
 HERE = Path(__file__).resolve().parent
-SOURCES = HERE.parents[1] / "python"
+_lms = importlib.util.find_spec("lms")
+assert _lms is not None and _lms.origin is not None
+SOURCES = Path(_lms.origin).parents[1]  # the checkout's, or where the package is installed
 # TF_CPP_MIN_LOG_LEVEL is read once, as TensorFlow is imported.
 SERVER = {"TF_CPP_MIN_LOG_LEVEL": "3", "PYTHONPATH": f"{SOURCES}{os.pathsep}{HERE}"}
 _starting = threading.Lock()

@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import gc
 import importlib
+import inspect
 import json
 import sys
 import traceback
@@ -97,6 +98,14 @@ def watch_calls() -> None:
     context.Context.call_function = call_function
 
 
+def start_anew() -> None:
+    """Keras with no name taken, and a seed."""
+    # Of early versions of Keras 3 collecting garbage cannot be asked for, or not.
+    told = inspect.signature(keras.utils.clear_session).parameters
+    keras.utils.clear_session(**{name: False for name in told if name == "free_memory"})
+    keras.utils.set_random_seed(4)
+
+
 def _measured(form: Callable[[], Iterable]) -> tuple[list[np.ndarray], int]:
     """What the form returns, and the highest peak of its functions.
 
@@ -104,8 +113,7 @@ def _measured(form: Callable[[], Iterable]) -> tuple[list[np.ndarray], int]:
     counts there. In one thread nothing else differs between them.
     """
     _rises.clear()
-    keras.utils.clear_session(free_memory=False)
-    keras.utils.set_random_seed(4)
+    start_anew()
     values = [np.asarray(value) for value in form()]
     return values, max((min(rises[1:]) for rises in _rises.values() if len(rises) > 1), default=0)
 

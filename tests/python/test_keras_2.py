@@ -49,6 +49,7 @@ def test_fit_with_arrays(no_warning):
     lms.enable("60%")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
+        warnings.filterwarnings("ignore", "non-integer arguments to randrange", DeprecationWarning)
         history = make_model().fit(x, y, batch_size=512, epochs=2, verbose=0).history["loss"]
     assert history == stock
     assert lms.report().status == "rewritten"

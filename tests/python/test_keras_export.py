@@ -13,14 +13,14 @@ import tensorflow as tf
 from forked import run_forked
 from google.protobuf import text_format
 from helpers import make_step, reports_on, run_python
+from keras_forms import start_anew
 from tensorflow.core.protobuf.saved_model_pb2 import SavedModel
 
 ROWS = 1024
 
 
 def make_model():
-    keras.utils.clear_session(free_memory=False)
-    keras.utils.set_random_seed(4)
+    start_anew()
     model = keras.Sequential([keras.Input((8,))])
     for _ in range(3):
         model.add(keras.layers.Dense(64, "tanh"))
@@ -59,7 +59,7 @@ class Module(tf.Module):
 
 
 def save(model, module, directory):
-    model.export(str(directory / "export"), verbose=False)
+    model.export(str(directory / "export"))
     model.save(directory / "model.keras")
     tf.saved_model.save(module, str(directory / "module"))
 

@@ -3,7 +3,8 @@
 Relies on this, in either Keras: what `fit` is given goes to a data adapter, which hands out the
 dataset in `get_tf_dataset()` (Keras 2: `get_dataset()`), and whose `batch_size` (a property, in
 Keras 2 a method) has the rows of a batch. The adapters of generators and sequences look at first
-batches: Keras 3 in `get_tensor_spec(batches)`, Keras 2 in `self._standardize_batch(batch)`.
+batches: Keras 3 in `get_tensor_spec(batches)`, Keras 2 in `self._standardize_batch(batch)`. Keras
+3.0 keeps that of a generator in `_first_batch`.
 """
 
 from __future__ import annotations
@@ -77,6 +78,9 @@ def _tag(dataset: Any, adapter: Any) -> None:
         adapter._lms_peeked = _local.peeked
         _local.peeked = None
     shapes, source = getattr(adapter, "_lms_peeked", None), "first batches of the Keras input"
+    first = getattr(adapter, "_first_batch", None)
+    if shapes is None and first is not None:
+        shapes = _largest([first])
     if shapes is None:
         size, source = _largest_batch(adapter), "Keras batch_size"
         if size is None:

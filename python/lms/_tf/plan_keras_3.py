@@ -193,7 +193,10 @@ def build(model: Any, batch: tuple[Any, ...], plain: bool) -> None:
         if model._compile_metrics is not None and not model._compile_metrics.built:
             infer(model.compute_metrics, x, y, results, sample_weight=None)
         if model._compile_loss is not None and not model._compile_loss.built:
-            infer(model._compute_loss, x, y, results, sample_weight=None, training=False)
+            # Keras before 3.4 does not tell the method whether it trains.
+            told = {"training": False} if hasattr(model, "_compute_loss") else {}
+            compute_loss = getattr(model, "_compute_loss", model.compute_loss)
+            infer(compute_loss, x, y, results, sample_weight=None, **told)
     symbolic_build = model._symbolic_build
     if "data_batch" in inspect.signature(symbolic_build).parameters:
         symbolic_build(data_batch=batch)
