@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 
+import keras
 import lms
 import numpy as np
 import pytest
@@ -494,3 +495,14 @@ def test_variables_that_nobody_runs_have_no_first_value():
     assert kinds_of(model) == {"VarHandleOp", "ReadVariableOp"}
     # Outside they are made as ever.
     assert model().layers[0].kernel.numpy().any()
+
+
+def test_a_model_of_an_early_keras_3(monkeypatch):
+    """Before 3.4 the method that computes the loss is not told whether it trains."""
+    model = keras.Sequential(
+        [keras.Input((8,)), keras.layers.Dense(64, "tanh"), keras.layers.Dense(1)]
+    )
+    model.compile("sgd", "mse")
+    monkeypatch.delattr(keras.src.trainers.trainer.Trainer, "_compute_loss")
+    _tf_plan_keras_3.build(model, (tf.TensorSpec((32, 8)), tf.TensorSpec((32, 1))), plain=True)
+    assert model._compile_loss.built

@@ -1,5 +1,6 @@
 """Dimensions of what Keras hands to its steps: model.fit() needs no hint."""
 
+import types
 import warnings
 
 import keras
@@ -7,6 +8,7 @@ import lms
 import numpy as np
 import pytest
 import tensorflow as tf
+from lms._tf import keras_data as _keras_data
 
 
 def make_model(width=64, layers=6):
@@ -107,6 +109,15 @@ def test_generators_and_py_datasets(no_warning):
     found = {text for report in lms.reports() for text in report.sizes}
     assert "iterator[0]:0 = 100 (first batches of the Keras input)" in found
     assert "iterator[0]:0 = 60 (first batches of the Keras input)" in found
+
+
+def test_the_generators_of_keras_3_0():
+    """Their adapter keeps the first batch: nothing else there has its size."""
+    x, y = data(100)
+    adapter = types.SimpleNamespace(_first_batch=(x, y), batch_size=None)
+    dataset = tf.data.Dataset.from_tensors((x, y))
+    _keras_data._tag(dataset, adapter)
+    assert dataset._lms_sizes == ([[100, 64], [100, 64]], "first batches of the Keras input")
 
 
 def test_two_fits_with_other_batch_sizes(no_warning):
