@@ -66,6 +66,29 @@ def told() -> dict[str, Any]:
     return found
 
 
+def session() -> dict[str, Any]:
+    """A v1 session, when all but 40 MiB are taken: its note."""
+    import lms
+    import tensorflow as tf
+
+    v1 = tf.compat.v1
+    with tf.Graph().as_default() as graph:
+        y = tf.random.stateless_normal([1024, 256], [7, 99])
+        for weight in _weights(tf, **LONG):
+            y = tf.tanh(tf.matmul(y, weight))
+        loss = tf.reduce_sum(y * y)
+        train = v1.train.GradientDescentOptimizer(1e-4).minimize(loss)
+        begin = v1.global_variables_initializer()
+    with lms.enabled("1GiB"):
+        session = v1.Session(graph=graph)
+        session.run(begin)
+        session.run([train, loss])
+        crowd = _crowd(40)
+        note = _note(lambda: session.run([train, loss]))
+        del crowd
+    return {"note": note}
+
+
 def others() -> dict[str, str]:
     """When all but 40 MiB are taken: steps that may not be run again, or with words on it."""
     import lms

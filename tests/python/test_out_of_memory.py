@@ -20,7 +20,7 @@ from lms._learnt import out_of_memory
 FILE = "oom_programs.py"
 ARENA_MB = 200
 # Each allocation that finds no room is waited for some ten seconds by TensorFlow: all at once.
-PROGRAMS = ("told", "run_again", "run_again_with_less")
+PROGRAMS = ("told", "run_again", "run_again_with_less", "session")
 
 
 @pytest.fixture(scope="module")
@@ -53,6 +53,14 @@ def test_the_budget_that_it_names_trains(found):
     assert "This budget is predicted to train" in told["note"]
     assert len(told["losses"]) == 3
     assert told["measured"] <= 40 << 20
+
+
+@needs_standin
+def test_a_v1_session_is_told_the_same(found):
+    note = found["session"]["note"]
+    assert "out of memory on GPU:0. TensorFlow asked for 1 MiB" in note
+    assert "lms has left the step as it is, because it is predicted to take" in note
+    assert "This budget is predicted to train: lms.enable(memory_budget=" in note
 
 
 @needs_standin

@@ -3,6 +3,7 @@
 import lms
 import pytest
 import tensorflow as tf
+from lms._tf import sessions as _sessions
 from patience import HANGS
 from tensorflow.core.protobuf import rewriter_config_pb2
 
@@ -186,3 +187,21 @@ def test_ops_that_wait_for_each_other_are_not_ordered():
         session.run(fetches, {x: [[0.5] * 256] * 256})
     (report,) = lms.reports()
     assert report.status == "skipped" and "may wait for another op" in report.reason
+
+
+def test_reports_name_steps_as_the_note_on_an_error_does():
+    """Which is made of what was run alone: four of something are three and dots."""
+    lms.enable("1GiB")
+    with tf.Graph().as_default(), v1.Session() as session:
+        weights = [v1.get_variable(name, [64, 64]) for name in "dacb"]
+        y = tf.random.stateless_normal([512, 64], [1, 2])
+        for weight in weights:
+            y = tf.tanh(tf.matmul(y, weight))
+        loss = tf.reduce_mean(y * y)
+        update = v1.train.GradientDescentOptimizer(0.1).minimize(loss)
+        slopes = tf.gradients(loss, weights)
+        session.run(v1.global_variables_initializer())
+        for fetches, targets in ((slopes, []), ([loss], [update])):
+            lms.clear_reports()
+            session.run([*fetches, *targets])
+            assert lms.reports()[-1].function == _sessions._step_name(fetches, targets)

@@ -239,7 +239,7 @@ void LmsOptimizer::NoteProblem(const char* what) {
   }
 }
 
-// Of a session's step: TensorFlow calls each "tf_graph".
+// Of a session's step: TensorFlow calls each "tf_graph". (_tf/sessions.py makes the same name.)
 std::string LmsOptimizer::NameOf(const grappler::GrapplerItem& item) const {
   constexpr size_t kShown = 3;
   if (session_.empty() || item.fetch.empty()) return item.id;

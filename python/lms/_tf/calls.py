@@ -34,6 +34,7 @@ from lms._tf import link as _tf_link
 from lms._tf.arguments import batch_bytes, open_sizes, update_sizes
 from lms._tf.entry import Entry, Told
 from lms._tf.hints import hints_text
+from lms._tf.oom_note import add_note
 from lms._tf.patch import Patch, log, warn
 from lms._tf.private import private_module
 from lms._tf.sessions import SESSION_PATCH
@@ -163,11 +164,7 @@ def _run_again(
         if again:
             log.warning("lms: %s", words)
             return True
-        text = _out_of_memory.explained(error.message, name.decode(), words)
-        if text and hasattr(error, "add_note"):  # from Python 3.11 on it stands below the error
-            error.add_note(text)
-        elif text:
-            warn(text)
+        add_note(error, name.decode(), words)
     return False
 
 

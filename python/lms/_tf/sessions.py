@@ -10,9 +10,9 @@ configuration is fixed long before (cc/core/options/session_sizes.h).
 
 Relies on this: `session.BaseSession.__init__` takes the ConfigProto. A graph's nodes are assigned
 to devices in `_extend_graph()`, before each run. `_session` is TensorFlow's own session. What is
-fed is given to `_do_run()`, as arrays by references. In a graph, iterators over a DatasetV1 are
-made by its methods `_make_one_shot_iterator` and `_make_initializable_iterator`, or are given it
-in `Iterator.make_initializer`.
+fed is given to `_do_run()`, as arrays by references; a run's errors leave it, too. In a graph,
+iterators over a DatasetV1 are made by its methods `_make_one_shot_iterator` and
+`_make_initializable_iterator`, or are given it in `Iterator.make_initializer`.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from lms._base.failure import fail_if_injected, shielded
 from lms._tf.data import dataset_shapes
 from lms._tf.entry import Told, entry_of
 from lms._tf.hints import layers_text
+from lms._tf.oom_note import add_note
 from lms._tf.patch import Patch, lock, log, warn
 from lms._tf.private import private_module
 from lms._tf.state import active
@@ -128,9 +129,23 @@ def _wrap_do_run(original: Any) -> Any:
                 if step in self._lms_steps and grown:
                     _warn_of_sizes(self, grown)
                 self._lms_steps.add(step)
-        return original(self, handle, target_list, fetch_list, feed_dict, *rest)
+        try:
+            return original(self, handle, target_list, fetch_list, feed_dict, *rest)
+        except tf.errors.ResourceExhaustedError as error:
+            if hasattr(self, "_lms_name"):
+                with shielded("out of memory"):
+                    fail_if_injected("out of memory")
+                    add_note(error, _step_name(fetch_list, target_list))
+            raise
 
     return do_run
+
+
+def _step_name(fetches: Any, targets: Any) -> str:
+    """What reports call this step: as LmsOptimizer::NameOf() has it, of names that TensorFlow has
+    sorted by then."""
+    names = [*sorted(tensor.name for tensor in fetches), *sorted(op.name for op in targets)]
+    return f"session.run({', '.join(names[:3] + ['...'] * (len(names) > 3))})"
 
 
 def _note_sizes(session: Any, feeds: Any) -> dict[str, tuple[int, int]]:
