@@ -1,6 +1,6 @@
 """Builds and tests the package with several TensorFlow versions, each in its own environment.
 
-  ./run matrix [X.Y.Z ...]     those versions (default: all that are supported, and 2.15.1)
+  ./run matrix [X.Y.Z ...]     those versions (default: all that are supported)
       --full                   the quick test set as well: with the Keras of the version's time all
                                of it and tf_keras, with the newest Keras the tests of Keras
 
@@ -22,7 +22,6 @@ import time
 
 from environments import RELEASES, ROOT, SUPPORTED, Failure, Log, minor_of, print_table
 
-VERSIONS = ("2.15.1", *SUPPORTED)  # the first: with Keras 2, tried and not promised
 BUILD_TOOLS = ("cmake>=3.22", "ninja", "pybind11>=2.11", "setuptools>=77", "wheel", "rich>=12")
 TEST_TOOLS = ("pytest>=7", "pytest-xdist>=3.8", "matplotlib>=3.5")
 # What meets TensorFlow and Keras most: their private names, every form of program, sessions.
@@ -143,8 +142,8 @@ class Row:
 def try_version(tensorflow: str, full: bool) -> list[Row]:
     """Everything for one version: its lines of the table."""
     environment = Environment(tensorflow)
-    full = full and tensorflow in RELEASES
-    kinds = [RELEASES[tensorflow], ""] if full else [None]
+    known = [RELEASES[tensorflow]] if tensorflow in RELEASES else []
+    kinds = [*known, ""] if full else [None]
     rows = [Row(tensorflow) for _ in kinds]
     try:
         environment.install()
@@ -170,7 +169,7 @@ def try_version(tensorflow: str, full: bool) -> list[Row]:
             continue
         try:
             if keras is not None:
-                row.tests = environment.test(QUICK_TESTS if keras else KERAS_TESTS)
+                row.tests = environment.test(QUICK_TESTS if row is rows[0] else KERAS_TESTS)
             row.works = True
         except Failure as failure:
             row.tests = str(failure)
@@ -182,7 +181,7 @@ def main() -> int:
         prog="./run matrix", description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )  # fmt: skip
-    parser.add_argument("versions", nargs="*", default=VERSIONS, metavar="X.Y.Z")
+    parser.add_argument("versions", nargs="*", default=SUPPORTED, metavar="X.Y.Z")
     parser.add_argument("--full", action="store_true", help="the quick test set as well")
     args = parser.parse_args()
     count = len(args.versions)

@@ -15,13 +15,9 @@ from typing import Any
 
 from lms._base.failure import fail_if_injected, shielded
 from lms._tf.imports import when_imported
-from lms._tf.keras_data import KERAS_3, adapter_patches, keras_2
+from lms._tf.keras_data import KERAS_2, KERAS_3, adapter_patches
 from lms._tf.patch import Patch, lock, warn
 from lms._tf.state import process_entry
-
-# Keras 2 is in either: as a package of its own, and as the Keras of TensorFlow 2.15.
-KERAS_2 = ("tf_keras.src.engine", "keras.src.engine")
-
 
 # Models whose jit_compile came from "auto", with the answer that they were given; and those
 # that asked for XLA themselves.
@@ -80,11 +76,11 @@ def _keras_3() -> list[Patch]:
     ]
 
 
-def _keras_2(package: str) -> list[Patch]:
-    model = getattr(sys.modules.get(f"{package}.training"), "Model", None)
+def _keras_2() -> list[Patch]:
+    model = getattr(sys.modules.get(f"{KERAS_2.package}.training"), "Model", None)
     if model is None:
         return []
-    return [Patch(model, "compile", _wrap_compile), *adapter_patches(keras_2(package))]
+    return [Patch(model, "compile", _wrap_compile), *adapter_patches(KERAS_2)]
 
 
 def _watch(name: str, find: Callable[[], list[Patch]]) -> None:
@@ -100,8 +96,7 @@ def _watch(name: str, find: Callable[[], list[Patch]]) -> None:
 def watch_keras() -> None:
     """Starts to note what models leave to Keras and to their data, of each Keras that there is."""
     _watch("keras.src", _keras_3)
-    for package in KERAS_2:
-        _watch(package, functools.partial(_keras_2, package))
+    _watch(KERAS_2.package, _keras_2)
 
 
 def _remake(model: Any, name: str) -> None:
@@ -138,14 +133,9 @@ def update_models() -> None:
 
 
 def when_keras_2(action: Callable[[Any], None]) -> None:
-    """Calls `action` with the class Model of each Keras 2, once that is imported."""
-    for package in KERAS_2:
-        name = f"{package}.training"
-
-        def found(name: str = name) -> None:
-            action(sys.modules[name].Model)
-
-        when_imported(name, found)
+    """Calls `action` with the class Model of Keras 2, once that is imported."""
+    name = f"{KERAS_2.package}.training"
+    when_imported(name, lambda: action(sys.modules[name].Model))
 
 
 when_keras_2(lambda model: watch_keras())  # it may be imported at any time, while lms is on as well

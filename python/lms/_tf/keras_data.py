@@ -45,11 +45,16 @@ KERAS_3 = Adapters(
 )
 
 
-def keras_2(package: str) -> Adapters:
-    """Those of Keras 2 in `package`, "tf_keras.src.engine" for one."""
-    names = ("TensorLike", "Generator", "CompositeTensor", "ListsOfScalars")
-    classes = tuple(("data_adapter", f"{name}DataAdapter") for name in names)
-    return Adapters(package, classes, "get_dataset")
+KERAS_2 = Adapters(
+    "tf_keras.src.engine",
+    (
+        ("data_adapter", "TensorLikeDataAdapter"),
+        ("data_adapter", "GeneratorDataAdapter"),
+        ("data_adapter", "CompositeTensorDataAdapter"),
+        ("data_adapter", "ListsOfScalarsDataAdapter"),
+    ),
+    "get_dataset",
+)
 
 
 class _Local(threading.local):

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from lms._tf.keras import KERAS_2
+from lms._tf.keras_data import KERAS_2
 from lms._tf.private import private_module
 
 _func_graph = private_module("tensorflow.python.framework.func_graph")
@@ -30,11 +30,7 @@ PREFIX = "tf_keras."
 
 def model_class() -> Any:
     """The class that all its models are of; None where it is not imported."""
-    for package in KERAS_2:
-        module: Any = sys.modules.get(f"{package}.training")
-        if hasattr(module, "Model"):
-            return module.Model
-    return None
+    return getattr(sys.modules.get(f"{KERAS_2.package}.training"), "Model", None)
 
 
 def _without_value(next_creator: Any, **told: Any) -> Any:

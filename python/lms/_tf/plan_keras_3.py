@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from lms._tf.keras import KERAS_2
+from lms._tf.keras_data import KERAS_2
 from lms._tf.patch import Patch
 from lms._tf.private import private_module
 
@@ -108,10 +108,9 @@ _choosing: dict[str, Patch] = {}
 
 def _keras_2_patches() -> list[Patch]:
     """A Keras 2 that is imported chooses by the graph which classes its models are of."""
-    for package in KERAS_2:
-        name = package.replace(".engine", ".utils.version_utils")
-        if name in sys.modules and name not in _choosing:
-            _choosing[name] = Patch(sys.modules[name], "should_use_v2", _wrap_should_use_v2)
+    name = KERAS_2.package.replace(".engine", ".utils.version_utils")
+    if name in sys.modules and name not in _choosing:
+        _choosing[name] = Patch(sys.modules[name], "should_use_v2", _wrap_should_use_v2)
     return list(_choosing.values())
 
 
