@@ -36,7 +36,7 @@ LONG_FILES = (
     *("test_bench_gpu", "test_private_names", "test_docs", "test_fuzz", "test_loading"),
     *("test_tutorial", "test_gpu", "test_gpu_robustness", "test_out_of_memory", "test_distributed"),
     *("test_max_size", "test_zoo", "test_keras_training", "test_cpu_pool", "test_loops"),
-    *("test_gpu_streams", "test_swap_steps", "test_keras_2", "test_concurrency"),
+    *("test_gpu_streams", "test_swap_steps", "test_keras_2", "test_concurrency", "test_docs_site"),
 )
 
 
