@@ -165,6 +165,11 @@ def test_what_was_before_is_in_force_after_an_error(before, kind):
 
 @pytest.mark.parametrize("form", ["one", "nested", "list"])
 def test_however_it_is_given(form):
+    if form == "nested":
+        try:
+            keras.callbacks.CallbackList([[keras.callbacks.Callback()]])
+        except AttributeError:  # 3.6
+            pytest.skip("this Keras itself takes no list of callbacks within another")
     budget, look = lms.keras.MemoryBudget("60%", verbose=0), Look()
     callbacks = {
         "one": budget,
