@@ -260,13 +260,14 @@ def test_the_largest_batch():
     # 2,650 rows may fit in one plan and not in the next, so how many do is no fixed number.
     assert all(size.with_lms > 1.5 * size.without_lms > 0 for size in (found, same))
     # At one size both take about as much, stock and at the least. Not just as much: of 20 instances
-    # each, those of Keras 2 took 4.29 to 5.34 MB, stock, and those of Keras 3 4.21 to 4.74.
+    # each, those of Keras 2 took 4.29 to 5.34 MB, stock, and those of Keras 3 4.21 to 4.74. So what
+    # most orders take is compared: the highest of them is 4.29 MB in a plan of 3.26, now and then.
     plans = [
         lms.plan(model, 2048, device=small, memory_budget="min", planner_seconds=0.2)
         for model in (make_model, lambda: make_model(keras))
     ]
     assert [plan.status for plan in plans] == ["rewritten"] * 2
-    for peak in ("peak_before_bytes", "peak_after_bytes"):
+    for peak in ("usual_peak_before_bytes", "usual_peak_after_bytes"):
         assert abs(getattr(plans[0], peak) / getattr(plans[1], peak) - 1) < 0.2, peak
     # So are the bytes of a row.
     rows = [
