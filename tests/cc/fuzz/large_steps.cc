@@ -11,6 +11,20 @@ namespace lms::fuzz {
 using lms::testing::GraphBuilder;
 using lms::testing::Int;
 
+namespace {
+
+FuzzCase Finished(GraphBuilder* graph, const std::string& why, Random* random) {
+  FuzzCase fuzz_case;
+  fuzz_case.item = std::move(graph->item());
+  fuzz_case.item.graph.mutable_versions()->set_producer(TF_GRAPH_DEF_VERSION);
+  fuzz_case.valid = true;
+  fuzz_case.why = why;
+  AddOptions(random, &fuzz_case);
+  return fuzz_case;
+}
+
+}  // namespace
+
 FuzzCase LongChain(Random* random, int nodes) {
   GraphBuilder b;
   b.Feed("x", {8, 8});
@@ -24,13 +38,7 @@ FuzzCase LongChain(Random* random, int nodes) {
     last = name;
   }
   b.Fetch(last);
-  FuzzCase fuzz_case;
-  fuzz_case.item = std::move(b.item());
-  fuzz_case.item.graph.mutable_versions()->set_producer(TF_GRAPH_DEF_VERSION);
-  fuzz_case.valid = true;
-  fuzz_case.why = "a chain of " + std::to_string(nodes);
-  AddOptions(random, &fuzz_case);
-  return fuzz_case;
+  return Finished(&b, "a chain of " + std::to_string(nodes), random);
 }
 
 FuzzCase WideSum(Random* random, int inputs) {
@@ -49,13 +57,7 @@ FuzzCase WideSum(Random* random, int inputs) {
   }
   b.Float("sum", "AddN", terms, {Int("N", control ? 1 : inputs)});
   b.Fetch("sum");
-  FuzzCase fuzz_case;
-  fuzz_case.item = std::move(b.item());
-  fuzz_case.item.graph.mutable_versions()->set_producer(TF_GRAPH_DEF_VERSION);
-  fuzz_case.valid = true;
-  fuzz_case.why = "a sum of " + std::to_string(inputs);
-  AddOptions(random, &fuzz_case);
-  return fuzz_case;
+  return Finished(&b, "a sum of " + std::to_string(inputs), random);
 }
 
 }  // namespace lms::fuzz

@@ -36,38 +36,27 @@ void Carry(StepBuilder* step, const std::string& frame, const std::string& name,
   step->graph.Add(name + "_exit", "Exit", {name + "_switch"}, {Type("T", type)});
 }
 
-// Without a body: a counter, its bound and the predicate.
-std::string Counter(StepBuilder* step) {
-  const std::string frame = step->New("loop");
+// A loop without a body: a counter, its bound and the predicate. `trigger`: of the constants, in a loop around it.
+void AddCounter(StepBuilder* step, const std::string& frame, int rounds, const std::string& trigger = "") {
   const std::string i = frame + "_i";
-  step->Scalar(frame + "_zero", 0);
-  step->Scalar(frame + "_one", 1);
-  step->Scalar(frame + "_rounds", step->random.Below(5));
+  for (const auto& [name, number] : {std::pair<const char*, int>{"_zero", 0}, {"_one", 1}, {"_rounds", rounds}}) {
+    step->Scalar(frame + name, number);
+    auto* graph = &step->graph.item().graph;
+    if (!trigger.empty()) graph->mutable_node(graph->node_size() - 1)->add_input(trigger);
+  }
   Enter(step, frame, frame + "_one_in", frame + "_one", DT_INT32, true);
   Enter(step, frame, frame + "_rounds_in", frame + "_rounds", DT_INT32, true);
   Carry(step, frame, i, frame + "_zero", i + "_add", DT_INT32);
   step->graph.Add(i + "_less", "Less", {i + "_merge", frame + "_rounds_in"}, {Type("T", DT_INT32)});
   step->graph.Add(frame + "_cond", "LoopCond", {i + "_less"});
   step->graph.Add(i + "_add", "AddV2", {i + "_switch:1", frame + "_one_in"}, {Type("T", DT_INT32)});
-  return frame;
 }
 
 // Rewires the loop's carried value through a loop of its own.
 void Nested(StepBuilder* step, const std::string& value, const std::string& y) {
   const std::string inner = step->New("inner");
-  const std::string i = inner + "_i";
   // Constants within the outer loop hang on its iteration.
-  const std::string trigger = "^" + StepBuilder::NodeOf(value);
-  for (const auto& [name, number] : {std::pair<const char*, int>{"_zero", 0}, {"_one", 1}, {"_rounds", 2}}) {
-    step->Scalar(inner + name, number);
-    step->graph.item().graph.mutable_node(step->graph.item().graph.node_size() - 1)->add_input(trigger);
-  }
-  Enter(step, inner, inner + "_one_in", inner + "_one", DT_INT32, true);
-  Enter(step, inner, inner + "_rounds_in", inner + "_rounds", DT_INT32, true);
-  Carry(step, inner, i, inner + "_zero", i + "_add", DT_INT32);
-  step->graph.Add(i + "_less", "Less", {i + "_merge", inner + "_rounds_in"}, {Type("T", DT_INT32)});
-  step->graph.Add(inner + "_cond", "LoopCond", {i + "_less"});
-  step->graph.Add(i + "_add", "AddV2", {i + "_switch:1", inner + "_one_in"}, {Type("T", DT_INT32)});
+  AddCounter(step, inner, 2, "^" + StepBuilder::NodeOf(value));
   step->graph.Float(inner + "_body", "Sigmoid", {inner + "_y_switch:1"});
   Carry(step, inner, inner + "_y", value, inner + "_body", DT_FLOAT);
   for (auto& node : *step->graph.item().graph.mutable_node()) {
@@ -78,7 +67,8 @@ void Nested(StepBuilder* step, const std::string& value, const std::string& y) {
 }  // namespace
 
 void AddLoop(StepBuilder* step) {
-  const std::string frame = Counter(step);
+  const std::string frame = step->New("loop");
+  AddCounter(step, frame, step->random.Below(5));
   const std::string y = frame + "_y";
   const bool weight = step->random.OneIn(2);
   if (weight) Enter(step, frame, frame + "_weight", step->Weight(), DT_FLOAT, true);

@@ -6,6 +6,7 @@
 
 #include "tensorflow/core/framework/function.h"
 #include "tests/cc/fuzz/step_control_flow.h"
+#include "tests/cc/tf/function_node.h"
 #include "tests/cc/tf/graph_builder.h"
 
 namespace lms::fuzz {
@@ -13,6 +14,7 @@ namespace {
 
 using lms::testing::Bool;
 using lms::testing::Float32;
+using lms::testing::FunctionNode;
 using lms::testing::Int;
 using lms::testing::Shape;
 using lms::testing::Text;
@@ -21,17 +23,6 @@ using lms::testing::Types;
 using tensorflow::DT_FLOAT;
 using tensorflow::DT_INT32;
 using tensorflow::FunctionDefHelper;
-
-FunctionDefHelper::Node FunctionNode(
-    const std::string& name, const std::string& op, const std::vector<std::string>& inputs,
-    const std::vector<std::pair<std::string, FunctionDefHelper::AttrValueWrapper>>& attrs) {
-  FunctionDefHelper::Node node;
-  node.ret = {name};
-  node.op = op;
-  node.arg = inputs;
-  node.attr = attrs;
-  return node;
-}
 
 // (x) -> Tanh(x x), x
 tensorflow::FunctionDef Squared() {

@@ -10,6 +10,7 @@
 #include "cc/tf/sizes/dimensions.h"
 #include "cc/tf/sizes/tensor_sizes.h"
 #include "tensorflow/core/framework/function.h"
+#include "tests/cc/tf/function_node.h"
 #include "tests/cc/tf/graph_builder.h"
 
 namespace lms {
@@ -20,6 +21,7 @@ using tensorflow::DT_RESOURCE;
 using tensorflow::FunctionDefHelper;
 using testing::Bool;
 using testing::Dims;
+using testing::FunctionNode;
 using testing::GraphBuilder;
 using testing::Int;
 using testing::Type;
@@ -41,24 +43,12 @@ void VariableArgument(GraphBuilder* b, const std::string& name, int index, const
           Types("_handle_dtypes", {DT_FLOAT})});
 }
 
-using Attrs = std::vector<std::pair<std::string, FunctionDefHelper::AttrValueWrapper>>;
-
-FunctionDefHelper::Node Node(const std::string& name, const std::string& op, const std::vector<std::string>& inputs,
-                             const Attrs& attrs) {
-  FunctionDefHelper::Node node;
-  node.ret = {name};
-  node.op = op;
-  node.arg = inputs;
-  node.attr = attrs;
-  return node;
-}
-
 // (variable, x) -> x times the variable, x, the variable's value: as the forward pass of a layer with a gradient.
 tensorflow::FunctionDef Product() {
   return FunctionDefHelper::Create("product", {"w: resource", "x: float"},
                                    {"y: float", "x_again: float", "value: float"}, {},
-                                   {Node("read", "ReadVariableOp", {"w"}, {{"dtype", DT_FLOAT}}),
-                                    Node("y", "MatMul", {"x", "read:value:0"}, {{"T", DT_FLOAT}})},
+                                   {FunctionNode("read", "ReadVariableOp", {"w"}, {{"dtype", DT_FLOAT}}),
+                                    FunctionNode("y", "MatMul", {"x", "read:value:0"}, {{"T", DT_FLOAT}})},
                                    {{"y", "y:product:0"}, {"x_again", "x"}, {"value", "read:value:0"}});
 }
 
@@ -68,10 +58,10 @@ tensorflow::FunctionDef Around(const std::string& name, const std::string& inner
   function.set_name(inner);
   return FunctionDefHelper::Create(name, {"w: resource", "x: float"}, {"y: float", "x_again: float", "value: float"},
                                    {},
-                                   {Node("call", "StatefulPartitionedCall", {"w", "x"},
-                                         {{"Tin", tensorflow::DataTypeSlice{DT_RESOURCE, DT_FLOAT}},
-                                          {"Tout", tensorflow::DataTypeSlice{DT_FLOAT, DT_FLOAT, DT_FLOAT}},
-                                          {"f", function}})},
+                                   {FunctionNode("call", "StatefulPartitionedCall", {"w", "x"},
+                                                 {{"Tin", tensorflow::DataTypeSlice{DT_RESOURCE, DT_FLOAT}},
+                                                  {"Tout", tensorflow::DataTypeSlice{DT_FLOAT, DT_FLOAT, DT_FLOAT}},
+                                                  {"f", function}})},
                                    {{"y", "call:output:0"}, {"x_again", "call:output:1"}, {"value", "call:output:2"}});
 }
 
@@ -163,12 +153,12 @@ TEST(CallBodies, AFunctionThatCallsItselfAndOneThatIsNotThereAreLeftAlone) {
 
 // The backward pass of a depthwise convolution: (gradient, input, filter) -> gradients of both.
 tensorflow::FunctionDef DepthwiseGradient() {
-  const Attrs attrs = {
+  const testing::FunctionAttrs attrs = {
       {"T", DT_FLOAT}, {"strides", std::vector<int32_t>{1, 1, 1, 1}}, {"padding", std::string("SAME")}};
   return FunctionDefHelper::Create("backward", {"g: float", "x: float", "r: float"}, {"dx: float", "dr: float"}, {},
-                                   {Node("shapes", "ShapeN", {"x", "r"}, {{"T", DT_FLOAT}, {"N", 2}}),
-                                    Node("dx", "Conv2DBackpropInput", {"shapes:output:0", "r", "g"}, attrs),
-                                    Node("dr", "Conv2DBackpropFilter", {"x", "shapes:output:1", "g"}, attrs)},
+                                   {FunctionNode("shapes", "ShapeN", {"x", "r"}, {{"T", DT_FLOAT}, {"N", 2}}),
+                                    FunctionNode("dx", "Conv2DBackpropInput", {"shapes:output:0", "r", "g"}, attrs),
+                                    FunctionNode("dr", "Conv2DBackpropFilter", {"x", "shapes:output:1", "g"}, attrs)},
                                    {{"dx", "dx:output:0"}, {"dr", "dr:output:0"}});
 }
 
