@@ -24,7 +24,6 @@
 #include "cc/core/options/options.h"
 #include "cc/core/options/session_sizes.h"
 #include "cc/core/profile/profile_file.h"
-#include "cc/core/report/planned_reports.h"
 #include "cc/core/report/planning_now.h"
 #include "cc/core/report/report.h"
 #include "cc/core/report/report_store.h"
@@ -34,6 +33,7 @@
 #include "cc/python/live_objects.h"
 #include "cc/tf/pass/budget.h"
 #include "cc/tf/pass/library.h"
+#include "cc/tf/pass/prepared_steps.h"
 #include "cc/tf/pass/step_pareto.h"
 #include "cc/tf/pass/swap_choice.h"
 #include "cc/tf/pass/timed_functions.h"
@@ -332,6 +332,16 @@ py::dict SwapStatistics() {
                   "host_bytes"_a = lms::HostBytes::InUse(), "peak_host_bytes"_a = lms::HostBytes::Peak());
 }
 
+py::list PlanPrepared(const std::string& name, const py::bytes& entry) {
+  const std::string config = entry;
+  std::vector<lms::Report> reports;
+  {
+    const py::gil_scoped_release released;
+    reports = lms::PlanPrepared(name, config);
+  }
+  return ToDicts(reports);
+}
+
 // The figures of a SwapLink; "problem" is empty where they could be measured.
 py::dict MeasureSpill(const std::string& directory, int64_t bytes) {
   std::string problem;
@@ -364,9 +374,8 @@ PYBIND11_MODULE(_native, m) {
   m.def("plan_for_budgets", &PlanForBudgets, py::arg("sequence"), py::arg("budgets"), py::arg("points"),
         py::arg("seconds"));
   m.def("clear_reports", [] { lms::ReportStore::Global().Clear(); });
-  m.def(
-      "take_planned", [](const std::string& name) { return ToDicts(lms::PlannedReports().Take(name)); },
-      py::arg("name"));
+  m.def("plan_prepared", &PlanPrepared, py::arg("name"), py::arg("entry"));
+  m.def("forget_prepared", &lms::ForgetPrepared, py::arg("name"));
   m.def("set_least_logged", &lms::SetLeastLogged, py::arg("severity"));
   m.def("available_memory", [] {
     const lms::MemoryAvailable available = lms::AvailableMemory();

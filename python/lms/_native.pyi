@@ -30,9 +30,12 @@ def plan_for_budgets(
     """
 
 def clear_reports() -> None: ...
-def take_planned(name: str) -> list[dict[str, Any]]:
-    """The reports made under the option "_planned"=name, which are forgotten."""
+def plan_prepared(name: str, entry: bytes) -> list[dict[str, Any]]:
+    """The reports on the graphs that an optimizer with the option "_prepare"=name was given.
 
+    `entry`: a RewriterConfig, serialized, with the options."""
+
+def forget_prepared(name: str) -> None: ...
 def set_least_logged(severity: int) -> int:
     """From now on TensorFlow logs nothing below `severity` (1: warnings, 2: errors).
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import gc
 import os
 
@@ -12,7 +13,9 @@ import pytest
 import tensorflow as tf
 from lms import _native
 from lms._control import switch as _switch
+from lms._planning import plan as _plan
 from lms._settings import devices as _devices
+from lms._tf import entry as _tf_entry
 from lms._tf import plan as _tf_plan
 from lms._tf import plan_keras_3 as _tf_plan_keras_3
 
@@ -294,6 +297,38 @@ def test_the_process_is_as_before():
     assert lms.reports() == [] and _native.report_count() == count
     lms.disable()
     assert step(tf.zeros([4, WIDTH])).numpy() == 0
+
+
+def test_a_step_prepared_once_is_planned_in_several_threads():
+    traced, _ = _plan.Source(dense_step()).trace([tf.TensorSpec([None, WIDTH])])
+    device = _devices.find("V100-16GB")
+    sizes = (256, 512, 1024)
+    made = {
+        size: _plan.planned(traced, device, _plan.gathered("60%", {"unknown_dim": size}))
+        for size in sizes
+    }
+    prepared = _tf_plan.prepare(traced, device)
+    count = len(lms.reports())
+
+    def again(size):
+        return _plan.planned_again(prepared, device, _plan.gathered("60%", {"unknown_dim": size}))
+
+    with concurrent.futures.ThreadPoolExecutor() as threads:
+        for size, report in zip(sizes * 2, threads.map(again, sizes * 2)):
+            assert report.status == "rewritten"
+            assert report.peak_before_bytes == made[size].peak_before_bytes
+            assert report.peak_after_bytes == made[size].peak_after_bytes
+    assert len(lms.reports()) == count
+
+
+def test_what_is_prepared_goes_with_it():
+    traced, _ = _plan.Source(dense_step()).trace([tf.TensorSpec([512, WIDTH])])
+    prepared = _tf_plan.prepare(traced, _devices.find("V100-16GB"))
+    kept, entry = prepared.kept, _tf_entry.as_entry({"memory_budget": "60%"}).SerializeToString()
+    assert _native.plan_prepared(kept, entry)
+    del prepared
+    gc.collect()
+    assert _native.plan_prepared(kept, entry) == []
 
 
 def test_nothing_is_logged_and_the_log_is_as_before(capfd):

@@ -7,9 +7,9 @@
 #include <utility>
 
 #include "cc/core/base/fault_injection.h"
+#include "cc/core/base/own_heap.h"
 #include "cc/core/base/words.h"
 #include "cc/core/options/session_sizes.h"
-#include "cc/core/report/planned_reports.h"
 #include "cc/core/report/planning_now.h"
 #include "cc/core/report/report_store.h"
 #include "cc/core/report/stage_watch.h"
@@ -17,6 +17,7 @@
 #include "cc/tf/graph/graph_check.h"
 #include "cc/tf/graph/node_types.h"
 #include "cc/tf/pass/budget.h"
+#include "cc/tf/pass/keep_prepared.h"
 #include "cc/tf/pass/step_pass.h"
 #include "cc/tf/pass/time_ops.h"
 #include "cc/tf/predict/execution.h"
@@ -216,7 +217,7 @@ absl::Status LmsOptimizer::Init(const tensorflow::RewriterConfig_CustomGraphOpti
     if (config == nullptr) return absl::OkStatus();
     OptionMap map = OptionsFromConfig(*config, &problems_);
     // No options of a step's plan.
-    TakeText("_planned", &map, &planned_);
+    TakeText("_prepare", &map, &prepare_);
     TakeText("_keep_random", &map, &keep_random_);
     TakeText("_mark_changes", &map, &mark_changes_);
     TakeText("_session", &map, &session_);
@@ -261,9 +262,13 @@ absl::Status LmsOptimizer::Optimize(grappler::Cluster* cluster, const grappler::
   try {
     FailIfInjected("before");
     if (!LastIteration(item.id)) return absl::AbortedError("lms waits for the last iteration");
+    if (!prepare_.empty()) {
+      KeepPrepared(prepare_, {item, config_proto_, cluster});
+      return unchanged_;
+    }
     if (!options_.time_ops.empty() && problems_.empty()) return Time(cluster, item, optimized_graph);
     std::deque<Report> reports;
-    bool changed = Act(cluster, item, optimized_graph, &reports);
+    bool changed = ActOnOwnHeap(cluster, item, optimized_graph, &reports);
     changed = KeepRandomState(item, reports, changed, optimized_graph);
     changed = RecordSizes(item, reports, changed, optimized_graph);
     changed = MarkChanges(item, reports, changed, optimized_graph);
@@ -279,6 +284,29 @@ absl::Status LmsOptimizer::Optimize(grappler::Cluster* cluster, const grappler::
   }
   optimized_graph->Clear();
   return unchanged_;
+}
+
+bool LmsOptimizer::ActOnOwnHeap(grappler::Cluster* cluster, const grappler::GrapplerItem& item,
+                                tensorflow::GraphDef* output, std::deque<Report>* reports) {
+  constexpr int kLarge = 1000;  // smaller graphs are planned in no time
+  if (item.graph.node_size() < kLarge) return Act(cluster, item, output, reports);
+  bool changed = false;
+  OnOwnHeap([&] {
+    const grappler::GrapplerItem copied = item.WithGraph(tensorflow::GraphDef(item.graph));
+    changed = Act(cluster, copied, output, reports);
+  });
+  return changed;
+}
+
+std::deque<Report> LmsOptimizer::Plan(grappler::Cluster* cluster, const grappler::GrapplerItem& item) {
+  std::deque<Report> reports;
+  try {
+    tensorflow::GraphDef dropped;
+    ActOnOwnHeap(cluster, item, &dropped, &reports);
+  } catch (...) {
+    reports.clear();  // there is no memory for a report either
+  }
+  return reports;
 }
 
 // Runs the stages, and makes a report for each device, one at least, whatever happens. True where the graph has been
@@ -378,13 +406,6 @@ bool LmsOptimizer::MarkChanges(const grappler::GrapplerItem& item, const std::de
 
 // Logs the report and puts it into the list. Throws nothing: what is lost is said, if that can be.
 void LmsOptimizer::Tell(Report report) const {
-  if (!planned_.empty()) {
-    try {
-      PlannedReports().Add(planned_, std::move(report));
-    } catch (...) {  // NOLINT(bugprone-empty-catch): lms.plan() says that there is none
-    }
-    return;
-  }
   try {
     FailIfInjected("log");
     Log(report, BudgetOf(options_, report.device).kind == Budget::Kind::kPercent);

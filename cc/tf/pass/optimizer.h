@@ -36,12 +36,17 @@ class LmsOptimizer : public tensorflow::grappler::CustomGraphOptimizer {
   absl::Status Optimize(tensorflow::grappler::Cluster* cluster, const tensorflow::grappler::GrapplerItem& item,
                         tensorflow::GraphDef* optimized_graph) override;
 
+  // The reports alone, in any iteration; nothing is logged or listed. Throws nothing.
+  std::deque<Report> Plan(tensorflow::grappler::Cluster* cluster, const tensorflow::grappler::GrapplerItem& item);
+
  private:
   std::string NameOf(const tensorflow::grappler::GrapplerItem& item) const;
   bool LastIteration(const std::string& item_id);
   void NoteProblem(const char* what);
   bool Act(tensorflow::grappler::Cluster* cluster, const tensorflow::grappler::GrapplerItem& item,
            tensorflow::GraphDef* output, std::deque<Report>* reports);
+  bool ActOnOwnHeap(tensorflow::grappler::Cluster* cluster, const tensorflow::grappler::GrapplerItem& item,
+                    tensorflow::GraphDef* output, std::deque<Report>* reports);
   bool KeepRandomState(const tensorflow::grappler::GrapplerItem& item, const std::deque<Report>& reports, bool changed,
                        tensorflow::GraphDef* output) const;
   bool RecordSizes(const tensorflow::grappler::GrapplerItem& item, const std::deque<Report>& reports, bool changed,
@@ -61,7 +66,7 @@ class LmsOptimizer : public tensorflow::grappler::CustomGraphOptimizer {
   std::string session_;               // "_session": a v1 session's name (session_sizes.h)
   std::string keep_random_;           // "_keep_random": the function, where it has random operations with a seed
   std::string mark_changes_;          // "_mark_changes": the function, where a failed call may be undone; "": it is not
-  std::string planned_;  // "_planned": lms.plan() takes the reports by this name, and nothing is logged; "": no plan
+  std::string prepare_;               // "_prepare": graphs are kept by this name (prepared_steps.h), not planned
 };
 
 // Options of a RewriterConfig entry as the parser wants them; values of other types become problems.

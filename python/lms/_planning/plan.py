@@ -93,20 +93,18 @@ def planned(
 ) -> Report:
     """The report on a step. `allocated`: bytes of its variables that this process has already."""
     refuse_without_training(traced)
-    told, automatic = _told(device, options, allocated)
-    reports = _tf_plan.optimise(traced, device, told)
-    return _largest(reports, traced, device, automatic)
+    return planned_again(_tf_plan.prepare(traced, device), device, options, allocated)
 
 
 def planned_again(
     prepared: _tf_plan.Prepared,
     device: _devices.Device,
     options: Mapping[str, _options.OptionValue],
+    allocated: int = 0,
 ) -> Report:
     """The report that `planned` gives of a step that TensorFlow's passes have treated already."""
-    told, automatic = _told(device, options, 0)
-    reports = _tf_plan.optimise_prepared(prepared, told)
-    return _largest(reports, prepared, device, automatic)
+    told, automatic = _told(device, options, allocated)
+    return _largest(prepared.plan(told), prepared, device, automatic)
 
 
 def refuse_without_training(traced: _tf_graphs.Step) -> None:
@@ -140,7 +138,7 @@ def _told(
 
 def _largest(
     reports: Sequence[Mapping[str, Any]],
-    step: _tf_graphs.Step | _tf_plan.Prepared,
+    step: _tf_plan.Prepared,
     device: _devices.Device,
     automatic: bool,
 ) -> Report:

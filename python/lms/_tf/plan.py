@@ -4,8 +4,8 @@ Relies on this:
 
 - `tf_optimizer.OptimizeGraph` runs all of Grappler, custom optimizers last, on a MetaGraphDef, for
   a `cluster.Cluster` of devices that only have to be described.
-- Of the passes only lms reads its options: on what the others made of a graph it plans as it does
-  after them, if all of them are off (`prepare`, `optimise_prepared`).
+- It hands all that lms needs to a custom optimizer: the graph, what is fetched, the configuration
+  and the cluster. These are kept, and planned afterwards (`prepare`).
 - `context.Context.config` is the ConfigProto that a call of a function carries.
 - In a tf.Graph that builds no function, variables are nodes: none of them is allocated.
 """
@@ -17,6 +17,7 @@ import dataclasses
 import gc
 import itertools
 import threading
+import weakref
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -113,80 +114,46 @@ def _quiet() -> Iterator[None]:
                 _native.set_least_logged(_logged_before)
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, eq=False)
 class Prepared:
     """A step as lms gets it: all of TensorFlow's own passes have treated it, for a device.
 
-    What follows them depends on lms' options alone: it can be planned again and again.
+    What follows them depends on lms' options alone: it can be planned again and again, in several
+    threads at once.
     """
 
     name: str
-    meta: Any  # MetaGraphDef
-    cluster: Any
+    kept: str  # the name by which the native library has it
+    cluster: Any  # of the device, which is to live as long
     variables: Mapping[str, str]  # their names by those of their nodes
 
-
-def optimise(
-    step: Step, device: Device, options: Mapping[str, OptionValue]
-) -> list[dict[str, Any]]:
-    """The reports of the optimizer on this step, which Grappler treats as in a call.
-
-    Raises ValueError where TensorFlow cannot read the graph.
-    """
-    cluster, place = _cluster_for(device, compute_type(step))
-    return _run(step.name, _placed(step, place), cluster, _config(device), options)
+    def plan(self, options: Mapping[str, OptionValue]) -> list[dict[str, Any]]:
+        """The reports of the optimizer on the step and on functions that it calls."""
+        with _quiet():
+            return _native.plan_prepared(self.kept, as_entry(options).SerializeToString())
 
 
 def prepare(step: Step, device: Device) -> Prepared:
-    """TensorFlow's passes on the step, once: most of what planning a large step takes.
+    """TensorFlow's passes on the step, as in a call: most of what planning a large step takes.
 
     Raises ValueError where TensorFlow cannot read the graph.
     """
     cluster, place = _cluster_for(device, compute_type(step))
-    meta = _placed(step, place)
-    meta.graph_def.CopyFrom(_optimised(step.name, meta, cluster, _config(device)))
-    return Prepared(step.name, meta, cluster, step.variables)
-
-
-def optimise_prepared(
-    prepared: Prepared, options: Mapping[str, OptionValue]
-) -> list[dict[str, Any]]:
-    """The reports of the optimizer alone: those of `optimise` on the same step and device."""
-    config = _plain_config()
-    rewrite = config.graph_options.rewrite_options
-    rewrite.Clear()
-    for name in _PASSES:
-        if name in rewrite.DESCRIPTOR.fields_by_name:
-            setattr(rewrite, name, rewrite.OFF)
-    rewrite.memory_optimization = rewrite.NO_MEM_OPT
-    rewrite.disable_model_pruning = True
-    rewrite.disable_tfg_optimizer = True
-    rewrite.meta_optimizer_iterations = rewrite.ONE
-    rewrite.min_graph_nodes = -1
-    return _run(prepared.name, prepared.meta, prepared.cluster, config, options)
-
-
-# All passes that a RewriterConfig can switch off, by its fields' names; versions have not all.
-_PASSES = (
-    "layout_optimizer",
-    "constant_folding",
-    "shape_optimization",
-    "remapping",
-    "common_subgraph_elimination",
-    "arithmetic_optimization",
-    "dependency_optimization",
-    "loop_optimization",
-    "function_optimization",
-    "debug_stripper",
-    "scoped_allocator_optimization",
-    "pin_to_host_optimization",
-    "implementation_selector",
-    "auto_mixed_precision",
-    "auto_mixed_precision_mkl",
-    "auto_mixed_precision_onednn_bfloat16",
-    "auto_mixed_precision_cpu",
-    "use_plugin_optimizers",
-)
+    prepared = Prepared(step.name, f"step{next(_numbers)}", cluster, step.variables)
+    weakref.finalize(prepared, _native.forget_prepared, prepared.kept)
+    config = Entry(as_entry({"_prepare": prepared.kept})).merge(_config(device))
+    try:
+        with _quiet():
+            _tf_optimizer.OptimizeGraph(
+                config,
+                _placed(step, place),
+                verbose=False,
+                graph_id=step.name.encode(),
+                cluster=cluster,
+            )
+    except Exception as error:
+        raise ValueError(f"TensorFlow cannot read the graph of {step.name}: {error}") from error
+    return prepared
 
 
 def _placed(step: Step, place: str) -> Any:
@@ -216,32 +183,6 @@ def _config(device: Device) -> Any:
         # (ResNet-50: the same to the byte), and takes as long as all else without GPU kernels.
         rewrite.layout_optimizer = type(rewrite).OFF
     return config
-
-
-def _run(
-    name: str, meta: Any, cluster: Any, config: Any, options: Mapping[str, OptionValue]
-) -> list[dict[str, Any]]:
-    """The reports of lms, as the last of the configuration's passes."""
-    token = f"plan{next(_numbers)}"
-    try:
-        _optimised(
-            name, meta, cluster, Entry(as_entry({**options, "_planned": token})).merge(config)
-        )
-    except Exception:
-        _native.take_planned(token)
-        raise
-    return _native.take_planned(token)
-
-
-def _optimised(name: str, meta: Any, cluster: Any, config: Any) -> Any:
-    """The GraphDef that Grappler makes of it."""
-    try:
-        with _quiet():
-            return _tf_optimizer.OptimizeGraph(
-                config, meta, verbose=False, graph_id=name.encode(), cluster=cluster
-            )
-    except Exception as error:
-        raise ValueError(f"TensorFlow cannot read the graph of {name}: {error}") from error
 
 
 def _plain_config() -> Any:
