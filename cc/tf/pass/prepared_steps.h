@@ -1,5 +1,5 @@
-// Steps as Grappler hands them to lms, kept to be planned any number of times: for lms.plan(), lms.max_size() and others
-// that ask what a step would take, and run nothing.
+// Steps as Grappler hands them to lms, kept to be planned any number of times: for lms.plan(), lms.max_size() and
+// others that ask what a step would take, and run nothing.
 //
 // Nothing of TensorFlow is included here; keep_prepared.h has the other side.
 //
