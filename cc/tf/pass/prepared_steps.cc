@@ -1,5 +1,6 @@
 #include "cc/tf/pass/prepared_steps.h"
 
+#include <deque>
 #include <iterator>
 #include <map>
 #include <memory>
