@@ -80,7 +80,7 @@ def rows_of(title: str, budgets: list[str]) -> list[dict[str, Any]]:
             for budget in budgets:
                 options = _plan.gathered(budget, {"unknown_dim": batch})
                 try:
-                    report = _plan.planned_again(prepared, device, options)
+                    report = _plan.planned_from(prepared, device, options)
                 except ValueError as error:
                     rows.append(
                         {"step": title, "batch": batch, "budget": budget, "error": str(error)}

@@ -55,14 +55,15 @@ def row_of(title: str, rounds: int) -> dict[str, Any]:
 
     row: dict[str, Any] = {"step": title, "batch": BATCH, "given": [], "open": []}
     with _tf_plan.uncollected():
+        device = _devices.find(DEVICE)
         steps = {
-            kind: _plan.Source(made).trace((size,))
+            kind: _tf_plan.prepare(_plan.Source(made).trace((size,))[0], device)
             for kind, size in (("given", BATCH), ("open", None))
         }
         for _ in range(rounds):
-            for kind, (traced, held) in steps.items():
+            for kind, prepared in steps.items():
                 options = _plan.gathered("10TiB", {"unknown_dim": BATCH})
-                report = _plan.planned(traced, _devices.find(DEVICE), options, held)
+                report = _plan.planned_from(prepared, device, options)
                 if report.assumption:
                     raise SystemExit(f"{title}: {report.assumption}")
                 row[kind].append(dict(report.stage_seconds))

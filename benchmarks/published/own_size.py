@@ -50,7 +50,7 @@ class Planned:
     def at(self, budget: str, **more: Any) -> dict[str, Any]:
         options = _plan.gathered(budget, {"swap": False, "safety_margin": 0.0, **more})
         with _tf_plan.uncollected():
-            report = _plan.planned_again(self.prepared, self.device, options)
+            report = _plan.planned_from(self.prepared, self.device, options)
         resident = report.resident_bytes
         before = report.peak_before_bytes - resident
         return {

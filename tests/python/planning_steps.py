@@ -1,8 +1,10 @@
-"""A step that other processes find by its name."""
+"""Steps to plan; those of a batch size are found by their names in other processes, too."""
 
 from __future__ import annotations
 
 import tensorflow as tf
+
+WIDTH, LAYERS = 64, 24  # of dense_step
 
 
 def dense(batch):
@@ -33,3 +35,21 @@ def narrow(batch):
         return loss
 
     return step, tf.TensorSpec([batch, 1])
+
+
+def dense_step(layers=LAYERS):
+    """A tf.function (x) that trains a chain of dense layers, by hand."""
+    weights = [tf.Variable(tf.zeros([WIDTH, WIDTH])) for _ in range(layers)]
+
+    @tf.function
+    def step(x):
+        with tf.GradientTape() as tape:
+            y = x
+            for weight in weights:
+                y = tf.tanh(tf.matmul(y, weight))
+            loss = tf.reduce_mean(y * y)
+        for weight, gradient in zip(weights, tape.gradient(loss, weights)):
+            weight.assign_sub(0.1 * gradient)
+        return loss
+
+    return step

@@ -93,16 +93,16 @@ def planned(
 ) -> Report:
     """The report on a step. `allocated`: bytes of its variables that this process has already."""
     refuse_without_training(traced)
-    return planned_again(_tf_plan.prepare(traced, device), device, options, allocated)
+    return planned_from(_tf_plan.prepare(traced, device), device, options, allocated)
 
 
-def planned_again(
+def planned_from(
     prepared: _tf_plan.Prepared,
     device: _devices.Device,
     options: Mapping[str, _options.OptionValue],
     allocated: int = 0,
 ) -> Report:
-    """The report that `planned` gives of a step that TensorFlow's passes have treated already."""
+    """The same report, of a step that TensorFlow's passes have treated already."""
     told, automatic = _told(device, options, allocated)
     return _largest(prepared.plan(told), prepared, device, automatic)
 

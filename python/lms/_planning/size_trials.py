@@ -69,7 +69,7 @@ class Sizes:
         if self._make is None:
             assert self._fixed is not None
             options["unknown_dim"] = self._sizes(size)
-            return _plan.planned_again(self._fixed, self._device, _plan.gathered(budget, options))
+            return _plan.planned_from(self._fixed, self._device, _plan.gathered(budget, options))
         if self._unknown is not None:
             options["unknown_dim"] = self._unknown
         chosen = _plan.gathered(budget, options)

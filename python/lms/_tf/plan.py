@@ -176,8 +176,8 @@ def _config(device: Device) -> Any:
     rewrite.min_graph_nodes = -1
     rewrite.disable_meta_optimizer = False
     if device.kind == "GPU":
-        # As in a call (entry.py): the default also swaps, by its own estimate and through ops that
-        # only TensorFlow's GPU build has.
+        # What a call has by default (Entry.merge). Where the user's own configuration swaps, it
+        # does so through ops that only TensorFlow's GPU build has.
         rewrite.memory_optimization = type(rewrite).SCHEDULING_HEURISTICS
         # It puts transpositions at the ends of chains of convolutions, which changes no peak
         # (ResNet-50: the same to the byte), and takes as long as all else without GPU kernels.
