@@ -13,7 +13,10 @@ namespace lms {
 
 // A graph after all of TensorFlow's own passes, the step's or that of a function which it calls.
 struct PreparedItem {
-  tensorflow::grappler::GrapplerItem item;
+  tensorflow::grappler::GrapplerItem item;  // all but its graph
+  // Serialized: thousands of nodes copied in the midst of Grappler's would lie scattered, and whatever is allocated
+  // after them, too (docs/design.md).
+  std::string graph;
   tensorflow::ConfigProto config;
   tensorflow::grappler::Cluster* cluster = nullptr;  // whoever plans it owns it
 };

@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "cc/core/base/fault_injection.h"
-#include "cc/core/base/own_heap.h"
 #include "cc/core/base/words.h"
 #include "cc/core/options/session_sizes.h"
 #include "cc/core/report/planning_now.h"
@@ -263,12 +262,12 @@ absl::Status LmsOptimizer::Optimize(grappler::Cluster* cluster, const grappler::
     FailIfInjected("before");
     if (!LastIteration(item.id)) return absl::AbortedError("lms waits for the last iteration");
     if (!prepare_.empty()) {
-      KeepPrepared(prepare_, {item, config_proto_, cluster});
+      KeepPrepared(prepare_, {item.WithGraph({}), item.graph.SerializeAsString(), config_proto_, cluster});
       return unchanged_;
     }
     if (!options_.time_ops.empty() && problems_.empty()) return Time(cluster, item, optimized_graph);
     std::deque<Report> reports;
-    bool changed = ActOnOwnHeap(cluster, item, optimized_graph, &reports);
+    bool changed = Act(cluster, item, optimized_graph, &reports);
     changed = KeepRandomState(item, reports, changed, optimized_graph);
     changed = RecordSizes(item, reports, changed, optimized_graph);
     changed = MarkChanges(item, reports, changed, optimized_graph);
@@ -286,23 +285,11 @@ absl::Status LmsOptimizer::Optimize(grappler::Cluster* cluster, const grappler::
   return unchanged_;
 }
 
-bool LmsOptimizer::ActOnOwnHeap(grappler::Cluster* cluster, const grappler::GrapplerItem& item,
-                                tensorflow::GraphDef* output, std::deque<Report>* reports) {
-  constexpr int kLarge = 1000;  // smaller graphs are planned in no time
-  if (item.graph.node_size() < kLarge) return Act(cluster, item, output, reports);
-  bool changed = false;
-  OnOwnHeap([&] {
-    const grappler::GrapplerItem copied = item.WithGraph(tensorflow::GraphDef(item.graph));
-    changed = Act(cluster, copied, output, reports);
-  });
-  return changed;
-}
-
 std::deque<Report> LmsOptimizer::Plan(grappler::Cluster* cluster, const grappler::GrapplerItem& item) {
   std::deque<Report> reports;
   try {
     tensorflow::GraphDef dropped;
-    ActOnOwnHeap(cluster, item, &dropped, &reports);
+    Act(cluster, item, &dropped, &reports);
   } catch (...) {
     reports.clear();  // there is no memory for a report either
   }

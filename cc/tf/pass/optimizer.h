@@ -45,9 +45,6 @@ class LmsOptimizer : public tensorflow::grappler::CustomGraphOptimizer {
   void NoteProblem(const char* what);
   bool Act(tensorflow::grappler::Cluster* cluster, const tensorflow::grappler::GrapplerItem& item,
            tensorflow::GraphDef* output, std::deque<Report>* reports);
-  // The same, for large graphs on a heap of its own (own_heap.h).
-  bool ActOnOwnHeap(tensorflow::grappler::Cluster* cluster, const tensorflow::grappler::GrapplerItem& item,
-                    tensorflow::GraphDef* output, std::deque<Report>* reports);
   bool KeepRandomState(const tensorflow::grappler::GrapplerItem& item, const std::deque<Report>& reports, bool changed,
                        tensorflow::GraphDef* output) const;
   bool RecordSizes(const tensorflow::grappler::GrapplerItem& item, const std::deque<Report>& reports, bool changed,

@@ -56,7 +56,9 @@ std::vector<Report> PlanPrepared(const std::string& name, const std::string& ent
     LmsOptimizer optimizer;
     const absl::Status status = optimizer.InitWithConfig(prepared->config, &config.custom_optimizers(0));
     if (!status.ok()) continue;  // it never is
-    std::deque<Report> reports = optimizer.Plan(prepared->cluster, prepared->item);
+    tensorflow::GraphDef graph;
+    if (!graph.ParseFromString(prepared->graph)) continue;  // as above
+    std::deque<Report> reports = optimizer.Plan(prepared->cluster, prepared->item.WithGraph(std::move(graph)));
     all.insert(all.end(), std::make_move_iterator(reports.begin()), std::make_move_iterator(reports.end()));
   }
   return all;
