@@ -46,17 +46,20 @@ def _crowd(left: int) -> Any:
 
 
 def told() -> dict[str, Any]:
-    """When all but 40 MiB are taken: the note, and whether the budget that it names trains then."""
+    """When all but 40 MiB are taken: the note, what the allocator says of the same, and whether the
+    budget that the note names trains then."""
     import lms
     import tensorflow as tf
+    from lms import memory
 
     step, weights, _ = _make(tf, **LONG)
     with lms.enabled("1GiB"):
         step()
-        before = _state(weights)
+        before, held = _state(weights), memory.bytes_in_use()
         crowd = _crowd(40)
+        found: dict[str, Any] = {"others": memory.bytes_in_use() - held}
         note = _note(step)
-    found: dict[str, Any] = {"note": note, "unchanged": _state(weights) == before}
+    found |= {"note": note, "most": memory.peak_bytes(), "unchanged": _state(weights) == before}
     budget = re.search(r"memory_budget=([^)]+)\)", note)
     if budget is not None:
         with lms.enabled(budget[1].strip('"')):

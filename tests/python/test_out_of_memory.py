@@ -15,6 +15,7 @@ import tensorflow as tf
 from gpu_child import needs_standin
 from helpers import make_step
 from lms._base import failure
+from lms._base.format import format_bytes
 from lms._learnt import out_of_memory
 
 FILE = "oom_programs.py"
@@ -41,7 +42,13 @@ def test_the_error_says_what_was_asked_for_and_what_was_done(found):
     assert (
         "out of memory on GPU:0. TensorFlow asked for 1 MiB, a tensor of shape [1024, 256]" in note
     )
-    assert "up to 199 MiB were in use there, 160 MiB of them not by this step" in note
+    # Which operation finds no room hangs on where the step before has left holes.
+    most, others = found["told"]["most"], found["told"]["others"]
+    assert most >= (ARENA_MB - 2) << 20 and others >= (ARENA_MB - 40) << 20
+    assert (
+        f"up to {format_bytes(most)} were in use there, "
+        f"{format_bytes(others)} of them not by this step" in note
+    )
     assert "lms has left the step as it is, because it is predicted to take 54 MiB" in note
     assert note.endswith("More: docs/out-of-memory.md")
     assert found["told"]["unchanged"]
