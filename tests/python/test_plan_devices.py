@@ -88,6 +88,21 @@ def test_what_is_too_large_for_a_device_goes_to_its_host():
     assert "12.6 GB/s out" in report.link  # 0.8 of PCIe 3.0's 15.75
 
 
+def test_a_devices_host_is_not_what_is_left_on_this_one():
+    """A plan for another machine is the same whatever runs here; with less where that has less."""
+
+    def swapped(**host):
+        device = lms.Device("mine", memory_bytes=9 << 17, usable_bytes=9 << 17, **host)
+        spec = tf.TensorSpec([512, WIDTH])
+        return lms.plan(dense_step(), spec, device=device, recompute=False, reorder=False)
+
+    large, small = swapped(), swapped(host_memory_bytes=1 << 20)
+    assert swapped(host_memory_bytes=1 << 40).swapped_bytes == large.swapped_bytes
+    assert large.swapped_bytes > 1 << 20 > small.swapped_bytes
+    with pytest.raises(ValueError, match="host_memory_bytes=-1: must not be below 0"):
+        lms.Device("bad", memory_bytes=1, host_memory_bytes=-1)
+
+
 def test_the_table_of_devices():
     text = str(lms.devices())
     assert "V100-16GB" in text and "this machine" in text and "link GB/s" in text

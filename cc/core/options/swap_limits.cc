@@ -35,7 +35,7 @@ std::string Clause(int64_t needed, const SwapLimit& limit) {
              (limit.used_bytes > 0 ? " beside " + FormatBytes(limit.used_bytes) + " in use" : "") + ": set it to " +
              std::to_string(PoolMegabytes(needed, limit.used_bytes)) + " before the program starts";
     case SwapLimit::Kind::kHostMemory:
-      return "the machine has " + allowed + " left for it: swap to disk (swap_to='disk'), or lower the batch";
+      return "the machine has " + allowed + " for it: swap to disk (swap_to='disk'), or lower the batch";
     case SwapLimit::Kind::kDiskOption:
       return "swap_disk_limit allows " + allowed + ": raise it";
     case SwapLimit::Kind::kDiskSpace:

@@ -297,6 +297,17 @@ Pool HostPool(const std::string& device, const grappler::Cluster* cluster) {
   return pool;
 }
 
+// What may be taken of the host's memory: of a machine that is described, what it has in all; of this one, what is
+// left. A plan for another machine is not to hang on what this one does at the moment.
+int64_t HostBytes(const grappler::Cluster* cluster, const SwapProbes& probes) {
+  if (cluster != nullptr && cluster->GetDeviceSet() == nullptr) {
+    for (const auto& [name, properties] : cluster->GetDevices()) {
+      if (properties.type() == "CPU" && properties.memory_size() > 0) return properties.memory_size();
+    }
+  }
+  return probes.memory_bytes();
+}
+
 // Nothing is swapped: with what was asked for something is wrong.
 void Refuse(const std::string& problem, ChosenSwap* chosen) {
   chosen->tier.clear();
@@ -322,7 +333,7 @@ void ChooseHost(const Options& options, const std::string& device, const grapple
                 const SwapProbes& probes, ChosenSwap* chosen) {
   chosen->tier = kHost;
   const Pool pool = HostPool(device, cluster);
-  chosen->limits = HostLimits(options.swap_host_limit, pool.bytes, pool.used, probes.memory_bytes());
+  chosen->limits = HostLimits(options.swap_host_limit, pool.bytes, pool.used, HostBytes(cluster, probes));
   FoundLink found = BothGiven(options) ? GivenLink() : HostLink(device, cluster, probes);
   Override(options, &found);
   Settle(found, chosen);

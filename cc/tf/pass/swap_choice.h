@@ -55,8 +55,9 @@ struct SwapProbes {
 
 SwapProbes SystemProbes();
 
-// `device` by its full name, as one of `cluster`, which may be null. What is waited for a measurement counts for
-// deadlines (waited.h).
+// `device` by its full name, as one of `cluster`, which may be null. Of a cluster without devices of TensorFlow's own,
+// as lms.plan describes one, the CPU's memory_size is what its host has for everything. What is waited for a
+// measurement counts for deadlines (waited.h).
 ChosenSwap ChooseSwap(const Options& options, const std::string& device, const tensorflow::grappler::Cluster* cluster,
                       const SwapProbes& probes = SystemProbes());
 

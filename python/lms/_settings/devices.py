@@ -43,6 +43,8 @@ class Device:
     fp16_flops: of float16 (and, from Ampere on, bfloat16) matrix products with float32 sums.
     memory_bandwidth: of the device's own memory.
     host_bandwidth: of the link to the host, each way.
+    host_memory_bytes: of the machine that the device is in. 0: as much as this machine has is
+      assumed; a tenth of it, 4 GiB at the most, is not swapped to.
     capability: NVIDIA's compute capability, "7.0", which decides what layout TensorFlow chooses.
     kind: "GPU"; "CPU" is for this machine's alone.
     source: where the figures are from.
@@ -62,6 +64,7 @@ class Device:
     kind: str = "GPU"
     source: str = "given"
     aliases: tuple[str, ...] = ()
+    host_memory_bytes: int = 0
 
     def __post_init__(self) -> None:
         problems = []
@@ -72,7 +75,13 @@ class Device:
         for field in ("memory_bytes", "fp32_flops", "memory_bandwidth"):
             if not getattr(self, field) > 0:
                 problems.append(f"{field}={getattr(self, field)!r}: must be above 0")
-        for field in ("usable_bytes", "tf32_flops", "fp16_flops", "host_bandwidth"):
+        for field in (
+            "usable_bytes",
+            "tf32_flops",
+            "fp16_flops",
+            "host_bandwidth",
+            "host_memory_bytes",
+        ):
             if not getattr(self, field) >= 0:
                 problems.append(f"{field}={getattr(self, field)!r}: must not be below 0")
         if self.usable_bytes > self.memory_bytes:
@@ -352,10 +361,15 @@ def devices() -> DeviceTable:
     return DeviceTable((*_GPUS, this_machine()))
 
 
+def machine_bytes() -> int:
+    """The memory of this machine, whoever uses it."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
 def this_machine() -> Device:
     """This machine's CPU as a device."""
     flops, bandwidth = _measured_speeds()
-    total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    total = machine_bytes()
     available, bound = _native.available_memory()
     return Device(
         THIS_MACHINE,

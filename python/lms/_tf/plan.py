@@ -24,7 +24,7 @@ from typing import Any
 import tensorflow as tf
 
 from lms import _native
-from lms._settings.devices import Device
+from lms._settings.devices import Device, machine_bytes
 from lms._settings.options import OptionValue
 from lms._tf.entry import Entry, as_entry
 from lms._tf.graphs import Step, compute_type
@@ -75,7 +75,11 @@ def _cluster_for(device: Device, dtype: str) -> tuple[Any, str]:
     if device.kind == "CPU":
         return _cluster.Cluster(), _CPU
     host = _properties.DeviceProperties(
-        type="CPU", frequency=3000, num_cores=8, bandwidth=20 * 10**6, memory_size=1 << 38
+        type="CPU",
+        frequency=3000,
+        num_cores=8,
+        bandwidth=20 * 10**6,
+        memory_size=device.host_memory_bytes or machine_bytes(),
     )
     described = [(_CPU, host), (_GPU, properties_of(device, dtype))]
     named = [_properties.NamedDevice(name=name, properties=value) for name, value in described]

@@ -52,7 +52,7 @@ TEST(SwapLimits, TheWarningNamesTheSettingAndItsValue) {
 TEST(SwapLimits, EveryLimitBelowHasItsClause) {
   const std::string host = SwapLimitWarning(80 * kGiB, HostLimits(kGiB, 64 * kGiB, 0, 20 * kGiB));
   EXPECT_NE(host.find("but swap_host_limit allows 1.00 GiB: raise it; and TF_GPU"), std::string::npos) << host;
-  EXPECT_NE(host.find("; and the machine has 18.00 GiB left"), std::string::npos) << host;
+  EXPECT_NE(host.find("; and the machine has 18.00 GiB for it"), std::string::npos) << host;
   EXPECT_NE(host.find("swap_to='disk'"), std::string::npos) << host;
   const std::string disk = SwapLimitWarning(50 * kGiB, DiskLimits(kGiB, "/spill", 10 * kGiB, 0));
   EXPECT_EQ(disk,

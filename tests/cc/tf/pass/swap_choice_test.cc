@@ -342,6 +342,20 @@ TEST_F(SwapChoiceTest, ThePinnedPoolIsALimit) {
   EXPECT_EQ(Choose({}, kGpu).tier, "");
 }
 
+TEST_F(SwapChoiceTest, ADescribedHostHasWhatTheDescriptionSays) {
+  tensorflow::DeviceProperties gpu;
+  gpu.set_type("GPU");
+  tensorflow::DeviceProperties host;
+  host.set_type("CPU");
+  host.set_memory_size(40 * kGiB);
+  const tensorflow::grappler::VirtualCluster cluster({{kGpu, gpu}, {testing::kCpu, host}});
+  probes_.memory_bytes = [] { return 8 * kGiB; };
+  EXPECT_EQ(Choose({}, kGpu, &cluster).limit_bytes, 36 * kGiB);  // less a tenth
+  const tensorflow::grappler::VirtualCluster alone({{kGpu, gpu}});
+  EXPECT_EQ(Choose({}, kGpu, &alone).limit_bytes, Choose({}, kGpu).limit_bytes);
+  EXPECT_LE(Choose({}, kGpu).limit_bytes, 8 * kGiB);
+}
+
 TEST_F(SwapChoiceTest, AGpuIsKnownByItsTypeAndModel) {
   tensorflow::DeviceProperties properties;
   properties.set_type("GPU");
