@@ -89,10 +89,10 @@ class Search:
             trial = trials[size] = try_size(size)
             if trial.fits:
                 low = trial
-                if self._is_enough(trial, high, trials):
-                    break
             else:
                 high = trial
+            if low is not None and self._is_enough(low, high, trials):
+                break
             if high is None:
                 size = self._above(trial, trials, budget)
                 continue
@@ -107,7 +107,9 @@ class Search:
 
     def _is_enough(self, low: Trial, high: Trial | None, trials: Mapping[int, Trial]) -> bool:
         """Whether what is left of the added time that is allowed buys next to nothing."""
-        if not self.slowdown or not self.precision or high is None:
+        slowed = sum(trial.status == "rewritten" for trial in trials.values())
+        # What one size says of the added time is no line yet.
+        if not self.slowdown or not self.precision or (high is None and slowed < 2):
             return False
         reached = self._slowed(trials, self.slowdown)
         close = low.size * (1 + 2 * self.precision)
@@ -134,8 +136,9 @@ class Search:
         return self._rounded(max(guess, low.size + self.multiple))
 
     def _between(self, low: int, high: int, guess: float | None) -> int:
-        """A size between the two: the guess, else the middle, in ratio as sizes are asked for."""
-        if guess is None:
+        """A size between the two: the guess, else the middle, in ratio as sizes are asked for.
+        A guess above what is known not to fit knows nothing of what keeps it from fitting."""
+        if guess is None or guess >= high:
             guess = math.sqrt(max(low, 1) * high) if low * 2 < high else (low + high) / 2
         close = min(self._close(low), (high - low) / 2)
         inside = self._rounded(min(max(guess, low + close), high - close))
