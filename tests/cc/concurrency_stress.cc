@@ -123,7 +123,7 @@ class Stress {
     std::string problem;
     const std::shared_ptr<const Profile> profile = LoadProfile(ProfilePath(), &problem);
     const size_t entries = profile == nullptr ? 0 : profile->entries.size();
-    Check(entries == static_cast<size_t>(2 * rounds_), "an entry of the profile was lost");
+    Check(entries == 2 * static_cast<size_t>(rounds_), "an entry of the profile was lost");
   }
 
   void AddReports(int t) {

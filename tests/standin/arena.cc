@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <cstdlib>
 #include <map>
 #include <mutex>
+#include <string>
 
 #include "tensorflow/core/protobuf/bfc_memory_map.pb.h"
 #include "xla/tsl/framework/bfc_allocator.h"
@@ -35,7 +35,7 @@ void NoteAllocator(const std::string& device, tensorflow::Allocator* allocator) 
   if (bfc == nullptr) return;
   Allocators& allocators = AllAllocators();
   const std::lock_guard<std::mutex> lock(allocators.mutex);
-  allocators.by_device[std::atoi(device.substr(device.rfind(':') + 1).c_str())] = bfc;
+  allocators.by_device[std::stoi(device.substr(device.rfind(':') + 1))] = bfc;
 }
 
 Chunks ChunksOf(int index) {

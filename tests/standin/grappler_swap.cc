@@ -9,7 +9,13 @@
 namespace standin {
 namespace {
 
-using namespace tensorflow;  // the registration macros want its names
+using tensorflow::AllocatorAttributes;
+using tensorflow::AsyncOpKernel;
+using tensorflow::Device;
+using tensorflow::DEVICE_GPU;
+using tensorflow::OpKernelContext;
+using tensorflow::OpRegistry;
+using tensorflow::Tensor;
 
 template <bool kOut>
 class CopyOverLink : public AsyncOpKernel {
@@ -43,12 +49,12 @@ void RegisterGrapplerSwap() {
       .Input("input: T")
       .Output("output: T")
       .Attr("T: type")
-      .SetShapeFn(shape_inference::UnchangedShape);
+      .SetShapeFn(tensorflow::shape_inference::UnchangedShape);
   REGISTER_OP("_CopyFromHostToGpu")
       .Input("input: T")
       .Output("output: T")
       .Attr("T: type")
-      .SetShapeFn(shape_inference::UnchangedShape);
+      .SetShapeFn(tensorflow::shape_inference::UnchangedShape);
   REGISTER_KERNEL_BUILDER(Name("_CopyFromGpuToHost").Device(DEVICE_GPU).HostMemory("output"), CopyOverLink<true>);
   REGISTER_KERNEL_BUILDER(Name("_CopyFromHostToGpu").Device(DEVICE_GPU).HostMemory("input"), CopyOverLink<false>);
 }

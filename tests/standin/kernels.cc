@@ -1,7 +1,6 @@
 // The kernels of the stand-in: for each of TensorFlow's CUDA build that the CPU build lacks the CPU's, with the types
 // and the memory of inputs and outputs that the CUDA build has. gpu_kernels.txt is the table, made by kernel_table.py.
 #include <cstdio>
-#include <cstdlib>
 #include <fstream>
 #include <memory>
 #include <set>
@@ -101,7 +100,7 @@ std::vector<KernelDef> Parse(const std::string& line) {
     kernel.set_op(fields[0]);
     kernel.set_device_type(fields[1]);
     kernel.set_label(fields[2]);
-    kernel.set_priority(std::atoi(fields[3].c_str()));
+    kernel.set_priority(std::stoi(fields[3]));
     for (const std::string& name : Split(fields[4], ',')) kernel.add_host_memory_arg(name);
     for (const std::string& part : Split(variant, ';')) {
       const size_t equals = part.find('=');
@@ -109,7 +108,7 @@ std::vector<KernelDef> Parse(const std::string& line) {
       constraint->set_name(part.substr(0, equals));
       for (const std::string& type : Split(part.substr(equals + 1), ',')) {
         constraint->mutable_allowed_values()->mutable_list()->add_type(
-            static_cast<tensorflow::DataType>(std::atoi(type.c_str())));
+            static_cast<tensorflow::DataType>(std::stoi(type)));
       }
     }
     kernels.push_back(std::move(kernel));

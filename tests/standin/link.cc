@@ -55,8 +55,9 @@ std::string Refused(Way way, const void* to, const void* from, int64_t bytes) {
     return "stand-in: a copy of the wrong memory: " + wrong;
   }
   int64_t& fail = state.fail_after[index];
-  if (fail > 0 && --fail == 0) return "stand-in: this copy was asked to fail";
-  return "";
+  if (fail <= 0) return "";
+  --fail;
+  return fail == 0 ? "stand-in: this copy was asked to fail" : "";
 }
 
 void Copy(Way way, void* to, const void* from, int64_t bytes) {

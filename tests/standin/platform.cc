@@ -178,8 +178,9 @@ void WithinNow(const SP_Device*, SP_DeviceMemoryBase* to, const SP_DeviceMemoryB
 void Fill(SP_Stream stream, const SP_DeviceMemoryBase* memory, uint32_t value, uint64_t bytes, TF_Status* status) {
   stream->Add([to = memory->opaque, value, bytes] {
     auto* const words = static_cast<uint32_t*>(View(to));
-    std::fill(words, words + bytes / sizeof(uint32_t), value);
-    std::memcpy(words + bytes / sizeof(uint32_t), &value, bytes % sizeof(uint32_t));
+    const uint64_t whole = bytes / sizeof(uint32_t);
+    std::fill_n(words, whole, value);
+    std::memcpy(words + whole, &value, bytes % sizeof(uint32_t));
   });
   Ok(status);
 }
@@ -278,12 +279,7 @@ void DestroyTimerFns(const SP_Platform*, SP_TimerFns*) {}
 void DestroyPlatform(SP_Platform*) {}
 void DestroyPlatformFns(SP_PlatformFns*) {}
 
-}  // namespace
-}  // namespace standin
-
-extern "C" __attribute__((visibility("default"))) void SE_InitPlugin(SE_PlatformRegistrationParams* params,
-                                                                     TF_Status* status) {
-  using namespace standin;
+void Register(SE_PlatformRegistrationParams* params, TF_Status* status) {
   params->platform->struct_size = SP_PLATFORM_STRUCT_SIZE;
   params->platform->name = "STANDIN";
   params->platform->type = "GPU";
@@ -304,4 +300,12 @@ extern "C" __attribute__((visibility("default"))) void SE_InitPlugin(SE_Platform
   params->destroy_platform = DestroyPlatform;
   params->destroy_platform_fns = DestroyPlatformFns;
   Ok(status);
+}
+
+}  // namespace
+}  // namespace standin
+
+extern "C" __attribute__((visibility("default"))) void SE_InitPlugin(SE_PlatformRegistrationParams* params,
+                                                                     TF_Status* status) {
+  standin::Register(params, status);
 }

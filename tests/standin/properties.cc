@@ -42,6 +42,8 @@ void Replace(void* function, const void* by) {
   constexpr uintptr_t kPage = 4096;
   auto* const target = static_cast<char*>(function);
   auto* const page = reinterpret_cast<char*>(reinterpret_cast<uintptr_t>(target) & ~(kPage - 1));
+  // The page is running code: it has to stay executable while it is written.
+  // NOLINTNEXTLINE(clang-analyzer-security.MmapWriteExec)
   if (mprotect(page, 2 * kPage, PROT_READ | PROT_WRITE | PROT_EXEC) != 0) return;
   std::array<unsigned char, 12> jump = {0x48, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xe0};  // movabs rax, by; jmp rax
   std::memcpy(jump.data() + 2, &by, sizeof(by));

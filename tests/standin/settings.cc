@@ -12,7 +12,7 @@ const char* Text(const char* name, const char* fallback) {
 
 double Number(const char* name, double fallback) {
   const char* const value = Text(name, nullptr);
-  return value != nullptr ? std::atof(value) : fallback;
+  return value != nullptr ? std::strtod(value, nullptr) : fallback;
 }
 
 int64_t Mebibytes(const char* name, double fallback) { return static_cast<int64_t>(Number(name, fallback) * 1048576); }

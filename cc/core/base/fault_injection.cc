@@ -64,10 +64,16 @@ void FailIfInjected(const std::string& stage) {
   std::string kind;
   {
     const std::lock_guard<std::mutex> lock(State().mutex);
-    if (State().stage != stage || State().left-- > 0) return;
-    State().left = 0;
+    if (State().stage != stage) return;
+    if (State().left > 0) {
+      --State().left;
+      return;
+    }
     kind = State().kind;
-    if (State().times > 0 && --State().times == 0) State().any = false;
+    if (State().times > 0) {
+      --State().times;
+      State().any = State().times > 0;
+    }
   }
   if (kind == "memory") throw std::bad_alloc();
   if (kind == "other") throw 1;  // NOLINT: some libraries do

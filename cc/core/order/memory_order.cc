@@ -193,11 +193,10 @@ class Search {
       for (const Far hastened : {kNear, kFar}) {
         if (postponed != kNear && cut.postponed.empty()) continue;
         if (hastened != kNear && cut.hastened.empty()) continue;
-        std::vector<OpId> order = Moved(cut, at, postponed, hastened);
-        Try(std::move(order), limit, &least, &found);
+        Try(Moved(cut, at, postponed, hastened), limit, &least, &found);
       }
     }
-    return Accept(std::move(found), least, excess);
+    return Accept(found, least, excess);
   }
 
   enum Far { kNear, kFar };
@@ -244,7 +243,7 @@ class Search {
       StretchOrder stretch = ReorderStretch(space_, order_, place_, first, last);
       work_left_ -= stretch.work + 2 * space_.sweep();
       Try(std::move(stretch.order), limit, &least, &found);
-      if (Accept(std::move(found), least, excess)) return true;
+      if (Accept(found, least, excess)) return true;
     }
     return false;
   }
@@ -258,7 +257,7 @@ class Search {
     *found = std::move(order);
   }
 
-  bool Accept(std::vector<OpId> order, double least, double* excess) {
+  bool Accept(const std::vector<OpId>& order, double least, double* excess) {
     if (order.empty()) return false;
     *excess = least;
     Load(order);

@@ -120,7 +120,7 @@ ProfilePrices::ProfilePrices(const Profile& profile) : profile_(profile) {
     all.push_back({entry.measured_us / entry.estimated_us, entry.measured_us});
     by_type[std::string(TypeOfKey(key))].push_back(all.back());
   }
-  for (auto& [type, ratios] : by_type) ratios_[type] = *WeightedMedian(std::move(ratios));
+  for (auto& [type, ratios] : by_type) ratios_[type] = WeightedMedian(std::move(ratios)).value_or(1);
   ratio_ = WeightedMedian(std::move(all)).value_or(1);
   if (!times.empty()) {
     std::nth_element(times.begin(), times.begin() + times.size() / 10, times.end());

@@ -66,7 +66,7 @@ class LoopComparison {
     if (list ? was.op() != is.op() || was.device() != is.device() : !SameButInputs(was, is)) {
       return Unsound("node " + was.name() + " was changed");
     }
-    const absl::Status stays = CheckStays(before_, old_, new_, node);
+    absl::Status stays = CheckStays(before_, old_, new_, node);
     if (!stays.ok()) return stays;
     // Lists are looked at as a whole, by what is taken out of them.
     return list || ReadsTheSame(node) ? absl::OkStatus()

@@ -139,7 +139,7 @@ class SegmentComparison {
       return is.op() == "NoOp" && is.input_size() == 0 ? absl::OkStatus() : Unsound(was.name() + " still pushes");
     }
     if (!SameButInputs(was, is)) return Unsound("node " + was.name() + " was changed");
-    const absl::Status stays = CheckStays(before_, old_, new_, node);
+    absl::Status stays = CheckStays(before_, old_, new_, node);
     if (!stays.ok()) return stays;
     std::vector<TensorRef> reads = new_[node].inputs;
     if (changed && node == chain->second.enter) {

@@ -64,7 +64,7 @@ std::string HashOfAttrs(const tensorflow::NodeDef& node) {
 std::string TensorText(const OpInfo::TensorProperties& tensor) {
   std::string text = tensorflow::DataTypeString(tensor.dtype());
   if (tensor.shape().unknown_rank()) return text + "[?]";
-  text += "[";
+  text += '[';
   for (int i = 0; i < tensor.shape().dim_size(); ++i) {
     const int64_t size = tensor.shape().dim(i).size();
     text += (i == 0 ? "" : ",") + (size < 0 ? "?" : std::to_string(size));

@@ -26,7 +26,6 @@ namespace lms {
 namespace {
 
 using tensorflow::GraphDef;
-using tensorflow::NodeDef;
 
 // Compares two graphs of which the second is said to be the first with recomputations and swaps behind its nodes.
 class Comparison {

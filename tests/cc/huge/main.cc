@@ -43,7 +43,7 @@ double StatusMib(const std::string& field) {
   std::ifstream file("/proc/self/status");
   std::string line;
   while (std::getline(file, line)) {
-    if (line.rfind(field + ":", 0) == 0) return std::atof(line.c_str() + field.size() + 1) / 1024;
+    if (line.rfind(field + ":", 0) == 0) return std::strtod(line.c_str() + field.size() + 1, nullptr) / 1024;
   }
   return 0;
 }
@@ -166,15 +166,15 @@ int main(int argc, char** argv) {
       return argument.rfind("--" + name + "=", 0) == 0 ? argv[i] + name.size() + 3 : nullptr;
     };
     if (const char* nodes = value("nodes")) {
-      settings.nodes = std::atoi(nodes);
+      settings.nodes = static_cast<int>(std::strtol(nodes, nullptr, 10));
     } else if (const char* threads = value("threads")) {
-      settings.threads = std::atoi(threads);
+      settings.threads = static_cast<int>(std::strtol(threads, nullptr, 10));
     } else if (const char* seconds = value("seconds")) {
-      settings.seconds = std::atof(seconds);
+      settings.seconds = std::strtod(seconds, nullptr);
     } else if (const char* mib = value("mib")) {
-      settings.mib = std::atof(mib);
+      settings.mib = std::strtod(mib, nullptr);
     } else if (const char* planner = value("planner_seconds")) {
-      settings.planner_seconds = std::atof(planner);
+      settings.planner_seconds = std::strtod(planner, nullptr);
     } else if (const char* budgets = value("budgets")) {
       settings.budgets = lms::testing::Split(budgets);
     } else if (argument.rfind("--", 0) == 0) {

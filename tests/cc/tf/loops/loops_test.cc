@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "cc/core/graph/node_names.h"
@@ -247,7 +248,7 @@ const std::vector<Fault>& CutFaults() {
          NodeDef other = *FindNode(*g, CopyOf(*g, "w_in"));
          other.set_name("back_other_in");
          other.set_input(0, "x");
-         *g->add_node() = other;
+         *g->add_node() = std::move(other);
        }},
       {"an element of another list", [](GraphDef* g) { Node(g, "slope")->set_input(0, CopyOf(*g, "product")); }},
       {"a push of something else", [](GraphDef* g) { Node(g, "y_push")->set_input(1, "squashed"); }},
@@ -259,7 +260,7 @@ const std::vector<Fault>& CutFaults() {
        [](GraphDef* g) {
          NodeDef node = *FindNode(*g, CopyOf(*g, "squashed"));
          node.set_name("somebody/else");
-         *g->add_node() = node;
+         *g->add_node() = std::move(node);
        }},
   };
   return *faults;

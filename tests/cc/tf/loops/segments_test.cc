@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "cc/core/graph/node_names.h"
@@ -210,15 +211,15 @@ const std::vector<Fault>& SegmentFaultList() {
          taken.clear_input();
          taken.add_input(LoopName(9001, "y_switch") + ":1");
          branch.set_name(LoopName(9001, "y_switch"));
-         *g->add_node() = branch;
-         *g->add_node() = taken;
          Node(g, CopyOf(*g, "y_push", "TensorListSetItem"))->add_input("^" + taken.name());
+         *g->add_node() = std::move(branch);
+         *g->add_node() = std::move(taken);
        }},
       {"a foreign node",
        [](GraphDef* g) {
          NodeDef node = *FindNode(*g, CopyOf(*g, "squashed"));
          node.set_name("somebody/else");
-         *g->add_node() = node;
+         *g->add_node() = std::move(node);
        }},
   };
   return *faults;

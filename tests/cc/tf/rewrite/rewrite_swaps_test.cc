@@ -15,8 +15,8 @@ using testing::kTile;
 using testing::Swapped;
 using testing::SwapPlan;
 
-const std::string kOut = SwapOutName(0, "tanh_1");
-const std::string kIn = SwapInName(0, "tanh_1");
+std::string Out() { return SwapOutName(0, "tanh_1"); }
+std::string In() { return SwapInName(0, "tanh_1"); }
 
 TEST(RewriteSwaps, ASwapOutReadsTheTensorAndWaitsForNothingElse) {
   const Imported step(testing::TrainChain(3));
@@ -27,7 +27,7 @@ TEST(RewriteSwaps, ASwapOutReadsTheTensorAndWaitsForNothingElse) {
   const Swapped out(step, SwapPlan(step, {{"tanh_1", "tanh_2"}}, {{"tanh_1", "weight_grad_2"}}), options);
   ASSERT_TRUE(out.status.ok()) << out.status.message();
   EXPECT_EQ(out.item.graph.node_size(), step.item().graph.node_size() + 2);
-  const tensorflow::NodeDef* node = out.Find(kOut);
+  const tensorflow::NodeDef* node = out.Find(Out());
   ASSERT_NE(node, nullptr);
   EXPECT_EQ(node->op(), "LmsSwapOut");
   EXPECT_EQ(node->device(), testing::kCpu);
@@ -38,7 +38,7 @@ TEST(RewriteSwaps, ASwapOutReadsTheTensorAndWaitsForNothingElse) {
   EXPECT_EQ(node->attr().at("directory").s(), "/spill");
   EXPECT_EQ(node->attr().at("limit").i(), 12345);
   EXPECT_EQ(node->attr().at("host_limit").i(), 0);
-  EXPECT_EQ(out.result.swap_out_nodes, std::vector<std::string>{kOut});
+  EXPECT_EQ(out.result.swap_out_nodes, std::vector<std::string>{Out()});
 }
 
 TEST(RewriteSwaps, BothWaysKnowHowMuchPinnedMemoryTheWayToADiskMayTake) {
@@ -48,28 +48,28 @@ TEST(RewriteSwaps, BothWaysKnowHowMuchPinnedMemoryTheWayToADiskMayTake) {
   options.swap.host_limit = 777;
   const Swapped out(step, SwapPlan(step, {{"tanh_1", "tanh_2"}}, {{"tanh_1", "weight_grad_2"}}), options);
   ASSERT_TRUE(out.status.ok()) << out.status.message();
-  EXPECT_EQ(out.Find(kOut)->attr().at("host_limit").i(), 777);
-  EXPECT_EQ(out.Find(kIn)->attr().at("host_limit").i(), 777);
+  EXPECT_EQ(out.Find(Out())->attr().at("host_limit").i(), 777);
+  EXPECT_EQ(out.Find(In())->attr().at("host_limit").i(), 777);
 }
 
 TEST(RewriteSwaps, ASwapInWaitsForItsPlaceAndLaterReadersReadIt) {
   const Imported step(testing::TrainChain(3));
   const Swapped out(step, SwapPlan(step, {{"tanh_1", "tanh_2"}}, {{"tanh_1", "weight_grad_2"}}));
   ASSERT_TRUE(out.status.ok()) << out.status.message();
-  const tensorflow::NodeDef* node = out.Find(kIn);
+  const tensorflow::NodeDef* node = out.Find(In());
   ASSERT_NE(node, nullptr);
   EXPECT_EQ(node->op(), "LmsSwapIn");
   EXPECT_EQ(node->device(), testing::kCpu);
   ASSERT_EQ(node->input_size(), 2);
-  EXPECT_EQ(node->input(0), kOut);
+  EXPECT_EQ(node->input(0), Out());
   EXPECT_EQ(node->input(1), "^tanh_grad_2");
   EXPECT_EQ(node->attr().at("T").type(), tensorflow::DT_FLOAT);
   EXPECT_TRUE(node->attr().at("shape").shape().unknown_rank());
-  EXPECT_EQ(out.result.swap_in_nodes, std::vector<std::string>{kIn});
+  EXPECT_EQ(out.result.swap_in_nodes, std::vector<std::string>{In()});
   EXPECT_EQ(out.result.swap_in_triggers, std::vector<std::string>{"tanh_grad_2"});
   EXPECT_TRUE(out.Has("matmul_2", "tanh_1"));
-  EXPECT_TRUE(out.Has("weight_grad_2", kIn));
-  EXPECT_TRUE(out.Has("tanh_grad_1", kIn));
+  EXPECT_TRUE(out.Has("weight_grad_2", In()));
+  EXPECT_TRUE(out.Has("tanh_grad_1", In()));
   EXPECT_FALSE(out.Has("tanh_grad_1", "tanh_1"));
 }
 
@@ -93,8 +93,8 @@ TEST(RewriteSwaps, OneSwapOutServesAllSwapIns) {
   ASSERT_TRUE(out.status.ok()) << out.status.message();
   const std::string second = SwapInName(1, "tanh_1");
   EXPECT_EQ(out.item.graph.node_size(), step.item().graph.node_size() + 3);
-  EXPECT_TRUE(out.Has(second, kOut));
-  EXPECT_TRUE(out.Has("weight_grad_2", kIn));
+  EXPECT_TRUE(out.Has(second, Out()));
+  EXPECT_TRUE(out.Has("weight_grad_2", In()));
   EXPECT_TRUE(out.Has("tanh_grad_1", second));
 }
 
@@ -137,9 +137,9 @@ TEST(RewriteSwaps, ARecomputationIsSwappedOutAndReadsWhatCameBack) {
   const Swapped out(
       step, SwapPlan(step, {{"tanh_1", "input_grad_2"}}, {{"tanh_1", "tanh_grad_1"}}, {{"tanh_1", "weight_grad_2"}}));
   ASSERT_TRUE(out.status.ok()) << out.status.message();
-  EXPECT_TRUE(out.Has(kOut, RecomputeName(0, "tanh_1")));
+  EXPECT_TRUE(out.Has(Out(), RecomputeName(0, "tanh_1")));
   EXPECT_TRUE(out.Has("weight_grad_2", RecomputeName(0, "tanh_1")));
-  EXPECT_TRUE(out.Has("tanh_grad_1", kIn));
+  EXPECT_TRUE(out.Has("tanh_grad_1", In()));
   // The other way round: the input of a recomputation comes back for it.
   const Swapped input(
       step, SwapPlan(step, {{"matmul_1", "tanh_2"}}, {{"matmul_1", "tanh_grad_2"}}, {{"tanh_1", "weight_grad_2"}}));
