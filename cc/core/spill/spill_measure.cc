@@ -49,10 +49,7 @@ int Processors() {
 class BusyProcessors {
  public:
   BusyProcessors() {
-    try {
-      for (int i = Processors(); i > 0; --i) threads_.emplace_back([this] { Run(); });
-    } catch (const std::exception&) {
-      // Fewer, then.
+    for (int i = Processors(); i > 0 && Start(); --i) {
     }
   }
   ~BusyProcessors() {
@@ -63,6 +60,16 @@ class BusyProcessors {
   BusyProcessors& operator=(const BusyProcessors&) = delete;
 
  private:
+  // False where the process may have no more threads: fewer are busy, then.
+  bool Start() {
+    try {
+      threads_.emplace_back([this] { Run(); });
+      return true;
+    } catch (const std::exception&) {
+      return false;
+    }
+  }
+
   void Run() const {
     std::vector<float> values(size_t{1} << 18, 1);
     while (!stop_) {
