@@ -59,16 +59,16 @@ TEST(LinkTimeTest, WhatIsPromisedIsPassedOver) {
 // A link that has been promised to thousands is one stretch of time: who asks passes over it at once.
 TEST(LinkTimeTest, PromisesThatMeetArePassedOverTogether) {
   constexpr int kOps = 4000;
+  constexpr int kPromises = kOps / 2;
   LinkTime time(OpsOf(std::vector<double>(kOps, 10)), Link(1, 1, 1));
   std::vector<LinkTime::Promise> promises;
   OpId op = kNone;
-  for (int i = 0; i < kOps / 2; ++i) {
+  for (int i = 0; i < kPromises; ++i) {
     promises.push_back(time.Out(/*bytes=*/10, /*from=*/kNone, kNone, &op));
     time.Take(promises.back());
     ASSERT_LE(promises.back().passed, 2) << i;
   }
-  const double last = 10.0 * static_cast<double>(promises.size());
-  EXPECT_EQ(promises.back().spans[0], std::make_pair(last - 10, last));
+  EXPECT_EQ(promises.back().spans[0], std::make_pair(10.0 * (kPromises - 1), 10.0 * kPromises));
   // What is given back is free again, and nothing beside it.
   time.GiveBack(promises[100]);
   time.GiveBack(promises[101]);
