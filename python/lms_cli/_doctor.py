@@ -56,7 +56,8 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
 def run(args: argparse.Namespace, out: Output) -> int:
     checks = list(_host.checks())
     with out.progress("looking at the host") as move:
-        checks += _loaded_checks(not args.no_self_test, move)
+        loaded = _loaded_checks(not args.no_self_test, move)
+    checks += [*_host.link_checks([c.text for c in loaded if c.group == "GPU"]), *loaded]
     checks.sort(key=lambda check: _GROUPS.index(check.group))
     count = {
         status: sum(check.status == status for check in checks) for status in (WARNING, PROBLEM)

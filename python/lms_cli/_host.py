@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 from lms_cli._checks import OK, PROBLEM, WARNING, Check
 from lms_cli._facts import (
@@ -285,11 +285,6 @@ def disk_checks(environment: Mapping[str, str]) -> Iterator[Check]:
                 f"{directory} ({kind}), {bytes_in_words(free)} free",
                 fix if little else "",
             )
-    links = stored_links(profile_directory(environment))
-    for text in links:
-        yield Check(group, "measured link", OK, text)
-    if not links:
-        yield Check(group, "measured link", OK, "none stored; measured when it is first wanted")
     profiles = sorted(profile_directory(environment).glob("*.profile"))
     yield Check(
         group,
@@ -323,8 +318,24 @@ def file_system(directory: pathlib.Path) -> str:
     return kind
 
 
-def stored_links(directory: pathlib.Path) -> list[str]:
-    """In words, what the links were measured to carry (the format: cc/core/profile/link_file.h)."""
+def link_checks(
+    gpus: Collection[str], environment: Mapping[str, str] = os.environ
+) -> Iterator[Check]:
+    """What the links that swapping uses were measured to carry; gpus: the models that are here."""
+    texts = [
+        text
+        for device, text in stored_links(profile_directory(environment))
+        if not device.startswith("GPU ") or device[len("GPU ") :] in gpus
+    ]
+    for text in texts or ["none stored; measured when it is first wanted"]:
+        yield Check("swapping", "measured link", OK, text)
+
+
+def stored_links(directory: pathlib.Path) -> list[tuple[str, str]]:
+    """Each device whose links were measured, and in words what they carry.
+
+    The format of the files: cc/core/profile/link_file.h.
+    """
     found = []
     for path in sorted(directory.glob("*.link")):
         try:
@@ -344,10 +355,9 @@ def stored_links(directory: pathlib.Path) -> list[str]:
                 continue
             age = (time.time() - when) / _DAY
             where = f"{words[1]} {words[2]}".strip()
-            found.append(
-                f"{device} to {where}: {out / 1e3:.2f} GB/s out, {back / 1e3:.2f} GB/s back, "
-                + ("measured today" if age < 1 else f"{age:.0f} days old: measured again when used")
-            )
+            rates = f"{out / 1e3:.2f} GB/s out, {back / 1e3:.2f} GB/s back"
+            old = "measured today" if age < 1 else f"{age:.0f} days old: measured again when used"
+            found.append((device, f"{device} to {where}: {rates}, {old}"))
     return found
 
 

@@ -180,6 +180,11 @@ def test_the_tightest_group_of_those_above_counts(tmp_path):
     assert _host.cgroup_limit(tmp_path, "4:cpu,memory:/job\n") == (700, 5)
 
 
+def _told(directory, gpus):
+    environment = {"LMS_PROFILE_DIR": str(directory)}
+    return [check.text for check in _host.link_checks(gpus, environment)]
+
+
 def test_stored_links_in_words(tmp_path):
     now = int(time.time())
     (tmp_path / "CPU_x.link").write_text(
@@ -189,10 +194,17 @@ def test_stored_links_in_words(tmp_path):
     )
     (tmp_path / "bad.link").write_bytes(b"\xff\xfe link")
     (tmp_path / "worse.link").write_text('link disk "unclosed\nlink disk\n')
-    assert _host.stored_links(tmp_path) == [
+    (tmp_path / "GPU_y.link").write_text(
+        f'lms-link 1\ndevice "GPU y"\nlms 0.1.0\nlink host "" 9000 8000 0 0 0 0 {now}\n'
+    )
+    of_cpu = [
         "CPU x to disk 254:1 /dev/vda1: 3.40 GB/s out, 1.70 GB/s back, measured today",
         "CPU x to host: 12.00 GB/s out, 11.00 GB/s back, 10 days old: measured again when used",
     ]
+    of_gpu = ["GPU y to host: 9.00 GB/s out, 8.00 GB/s back, measured today"]
+    assert _told(tmp_path, ["y", "z"]) == of_cpu + of_gpu
+    assert _told(tmp_path, ["z"]) == of_cpu  # once it was here
+    assert _told(tmp_path / "empty", []) == ["none stored; measured when it is first wanted"]
 
 
 def test_where_is_swapped_to(tmp_path):

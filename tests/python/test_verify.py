@@ -167,8 +167,16 @@ def test_resources_that_cannot_be_put_back_are_named():
 
 
 def test_inside_a_graph_is_refused():
-    with tf.Graph().as_default(), pytest.raises(RuntimeError, match="eager"):
+    with tf.Graph().as_default(), pytest.raises(RuntimeError, match="v1 session, make two"):
         lms.verify(lambda: 1)
+
+    @tf.function
+    def step(x):
+        with pytest.raises(RuntimeError, match="outside of tf.function"):
+            lms.verify(lambda: 1)
+        return x
+
+    step(tf.constant(1.0))
 
 
 def test_a_function_that_lms_never_saw_is_not_passed_off_as_verified(monkeypatch):

@@ -136,7 +136,7 @@ def calibrate(
       OSError: where the file cannot be written.
     """
     if not tf.executing_eagerly():
-        raise RuntimeError("lms.calibrate needs eager execution; it cannot run inside a graph")
+        raise RuntimeError("lms.calibrate needs eager execution: call it outside of tf.function")
     if isinstance(repeats, bool) or not isinstance(repeats, int) or repeats < 1:
         raise ValueError(f"repeats={repeats!r}; accepted: a positive whole number")
     target = None if path is None else os.fspath(path)

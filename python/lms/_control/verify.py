@@ -138,8 +138,14 @@ def verify(
       memory_budget, **options: as for `enable`. Where none is given: the options in force,
         else memory_budget="min", which rewrites the most.
     """
+    if not tf.compat.v1.executing_eagerly_outside_functions():
+        raise RuntimeError(
+            "lms.verify needs eager execution, which is off. For a v1 session, make two from the "
+            "same checkpoint, one after lms.enable() and one after lms.disable(), and compare what "
+            "they return"
+        )
     if not tf.executing_eagerly():
-        raise RuntimeError("lms.verify needs eager execution; it cannot run inside a graph")
+        raise RuntimeError("lms.verify needs eager execution: call it outside of tf.function")
     chosen = _choose_options(memory_budget, options)
     for arg in tf.nest.flatten(args):
         if isinstance(arg, tf.data.Iterator):
