@@ -1,13 +1,13 @@
 """Planning without a run: how long it takes, how near it is, and what batch it says fits.
 
-./run bench planning [--parts time,accuracy,limit] [--models resnet50,transformer,unet]
+./run bench planning [--parts time,accuracy,limit] [--models resnet50,transformer,…]
                      [--limit 2GiB] [--write] [--out FILE]
 
 time: ResNet-152 at batch 256 on a V100 of 16 GB, in a process of its own; seconds of the wall and
 of the processor. accuracy: what lms.plan predicts for this machine, and the allocator's real peak
-of the same step (the highest of four calls). limit: lms.max_batch_size under a process limit,
-without lms, beside a search by real runs, each in a process of its own under RLIMIT_DATA, in steps
-of 5%. --write keeps the figures in benchmarks/results.
+of the same step (the highest of four calls). limit: lms.max_batch_size(check=True) under a process
+limit, without lms and with it, beside a search by real runs, each in a process of its own under
+RLIMIT_DATA, in steps of 5%. --write keeps the figures in benchmarks/results.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from planning import steps  # noqa: E402
 
 MAIN = str(pathlib.Path(__file__))
 MIB = 2**20
-BATCHES = {"resnet50": 16, "transformer": 16, "unet": 8}
+BATCHES = {"unet": 8}  # of the others: 16
 STEP = 1.05  # of the search by runs
 MOST_RUNS = 8
 
@@ -85,7 +85,7 @@ def child_time() -> dict[str, Any]:
 def child_accuracy(name: str) -> dict[str, Any]:
     """Predicted and real peak of a step, activations and all: a call's rise over what was there
     before it, on top of what is resident."""
-    batch = BATCHES[name]
+    batch = BATCHES.get(name, 16)
     report = lms.plan(lambda: steps.STEPS[name](None)[0], batch)
     model, _ = steps.STEPS[name](batch)
     from lms._tf import plan_keras as _tf_plan_keras
@@ -112,39 +112,45 @@ def child_accuracy(name: str) -> dict[str, Any]:
 
 
 def child_limit(name: str, limit: int) -> dict[str, Any]:
-    """lms.max_batch_size and the search by real runs."""
+    """lms.max_batch_size without lms and with it, and the search by real runs from its answers."""
     make = steps.STEPS[name]
-    start = time.perf_counter()
-    found = lms.max_batch_size(make, memory_limit=limit, lms=False)
-    seconds = time.perf_counter() - start
-    predicted = found.without_lms or 0
-    runs: dict[int, Any] = {}
+    found = lms.max_batch_size(make, memory_limit=limit, check=True)
+    return {"rows": [_searched(name, key, found) for key in ("without_lms", "with_lms")]}
+
+
+def _searched(name: str, key: str, found: lms.LargestSize) -> dict[str, Any]:
+    """In steps of 5%, up while they train and down while they do not."""
+    limit, budget = found.memory_limit, found.budget_bytes if key == "with_lms" else 0
+    predicted = getattr(found, key)
+    runs = dict(found.checks[key])
 
     def trains(size: int) -> bool:
-        runs[size] = _process_memory.runs(make, size, limit, 0, found.own_bytes)
-        print(f"  {name}: batch {size}: {runs[size]}", flush=True)
-        return bool(runs[size]["ok"])
+        if size not in runs:
+            ran = _process_memory.runs(steps.STEPS[name], size, limit, budget, found.own_bytes)
+            runs[size] = bool(ran["ok"])
+            print(f"  {name}: batch {size}: {ran}", flush=True)
+        return runs[size]
 
     size, first = max(1, predicted), trains(max(1, predicted))
     while len(runs) < MOST_RUNS:
         size = max(size + 1, round(size * STEP)) if first else min(size - 1, round(size / STEP))
         if size < 1 or trains(size) != first:
             break
-    good = [size for size, run in runs.items() if run["ok"]]
-    bad = [size for size, run in runs.items() if not run["ok"]]
-    largest = max(good, default=0)
+    largest = max((size for size, good in runs.items() if good), default=0)
     return {
         "model": name,
+        "lms": key == "with_lms",
         "limit": limit,
         "own": found.own_bytes,
         "budget": found.budget_bytes,
-        "plans": len(found.trials["without_lms"]),
-        "seconds": seconds,
+        "plans": len(found.trials[key]),
+        "seconds": found.seconds,
         "predicted": predicted,
+        "slowdown": found.slowdown if key == "with_lms" else 0.0,
         "trains": largest,
-        "fails": min(bad, default=0),
+        "fails": min((size for size, good in runs.items() if not good), default=0),
         "ratio": predicted / largest if largest else 0.0,
-        "runs": {str(size): run for size, run in sorted(runs.items())},
+        "runs": {str(size): good for size, good in sorted(runs.items())},
     }
 
 
@@ -173,13 +179,15 @@ def show(rows: dict[str, Any]) -> None:
         console.print(table)
     if rows.get("limit"):
         limit = rows["limit"][0]["limit"] / 2**30
-        table = Table(title=f"Largest batch, RLIMIT_DATA {limit:g} GiB, no lms", box=box.SIMPLE)
-        for column in ("model", "process's own MiB", "predicted", "trains", "fails", "ratio"):
-            table.add_column(column, justify="left" if column == "model" else "right")
+        table = Table(title=f"Largest batch, RLIMIT_DATA {limit:g} GiB", box=box.SIMPLE)
+        columns = ("process's own MiB", "predicted", "trains", "fails", "ratio", "added time")
+        for column in ("model", "", *columns):
+            table.add_column(column, justify="right" if column in columns else "left")
         for row in rows["limit"]:
             sizes = (str(row[key]) for key in ("predicted", "trains", "fails"))
-            own = f"{row['own'] / MIB:.0f}"
-            table.add_row(row["model"], own, *sizes, f"{row['ratio']:.3f}")
+            own, added = f"{row['own'] / MIB:.0f}", f"{row['slowdown']:+.1%}" if row["lms"] else ""
+            which = "lms" if row["lms"] else "stock"
+            table.add_row(row["model"], which, own, *sizes, f"{row['ratio']:.3f}", added)
         console.print(table)
 
 
@@ -207,7 +215,8 @@ def main() -> None:
     for part in ("accuracy", "limit"):
         if part in parts:
             common = ["--child", part, "--limit", str(args.limit)]
-            rows[part] = [in_child(MAIN, [*common, "--models", m]) for m in args.models.split(",")]
+            made = [in_child(MAIN, [*common, "--models", m]) for m in args.models.split(",")]
+            rows[part] = [row for one in made for row in one["rows"]] if part == "limit" else made
     print(machine_line(machine()))
     show(rows)
     if args.out:

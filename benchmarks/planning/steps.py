@@ -57,4 +57,47 @@ def unet(batch: int | None) -> tuple[Any, int | None]:
     return model, batch
 
 
-STEPS = {"resnet50": resnet50, "transformer": transformer, "unet": unet}
+def mobilenet(batch: int | None) -> tuple[Any, int | None]:
+    """keras.applications' MobileNetV3Small, 96 px, 100 classes; Adam."""
+    model = keras.applications.MobileNetV3Small((96, 96, 3), weights=None, classes=100)
+    model.compile("adam", "sparse_categorical_crossentropy")
+    return model, batch
+
+
+def segmenter(batch: int | None) -> tuple[Any, int | None]:
+    """3 levels from 24 channels with group norm and gelu, upsampled, 64 px, 12 classes; Adam."""
+    x = inputs = keras.Input((64, 64, 3))
+    skips = []
+    for width in (24, 48, 96):
+        x = layers.Conv2D(width, 3, padding="same", activation="gelu")(x)
+        x = layers.GroupNormalization(8)(x)
+        skips.append(x)
+        x = layers.AveragePooling2D()(x)
+    x = layers.Conv2D(128, 3, padding="same", activation="gelu")(x)
+    for width in (96, 48, 24):
+        x = layers.Concatenate()([layers.UpSampling2D()(x), skips.pop()])
+        x = layers.Conv2D(width, 3, padding="same", activation="gelu")(x)
+    model = keras.Model(inputs, layers.Dense(12, activation="softmax")(x))
+    model.compile("adam", "sparse_categorical_crossentropy")
+    return model, batch
+
+
+def gated(batch: int | None) -> tuple[Any, int | None]:
+    """8 residual blocks of gated, dilated 1-D convolutions over 256 samples of 8; RMSprop."""
+    x = inputs = keras.Input((256, 8))
+    x = layers.Conv1D(96, 7, padding="same")(x)
+    for dilation in (1, 2, 4, 8, 16, 32, 64, 128):
+        gate = layers.Conv1D(96, 3, padding="same", dilation_rate=dilation, activation="sigmoid")(x)
+        told = layers.Conv1D(96, 3, padding="same", dilation_rate=dilation, activation="tanh")(x)
+        x = layers.Add()([x, layers.Conv1D(96, 1)(layers.Multiply()([gate, told]))])
+    model = keras.Model(inputs, layers.Dense(30)(layers.GlobalMaxPooling1D()(x)))
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    model.compile(keras.optimizers.RMSprop(1e-4), loss)
+    return model, batch
+
+
+# The last three were used for no choice in lms: what is said of them was foretold.
+STEPS = {
+    **{"resnet50": resnet50, "transformer": transformer, "unet": unet},
+    **{"mobilenet": mobilenet, "segmenter": segmenter, "gated": gated},
+}
