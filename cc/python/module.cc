@@ -397,6 +397,7 @@ PYBIND11_MODULE(_native, m) {
   m.def("measure_disk_link", &MeasureDiskLink, py::arg("swap_to"));
   m.def("latest_plan", &LatestPlan, py::arg("function"));
   m.def("note_session_sizes", &lms::NoteSessionSizes, py::arg("session"), py::arg("text"));
+  m.def("note_step_in_parts", &lms::NoteStepInParts, py::arg("session"), py::arg("begins"));
   m.def("recorded_sizes", &lms::RecordedSizesOf, py::arg("function"));
   m.def("keeps_random_state", &lms::KeepsState, py::arg("function"));
   m.def("forget_changes", &lms::ForgetChanges, py::arg("function"));

@@ -66,6 +66,9 @@ def latest_plan(function: str) -> dict[str, Any] | None: ...
 def note_session_sizes(session: str, text: str) -> str:
     """What a v1 session's runs show, as unknown_dim has it; returns the problem with it, or ""."""
 
+def note_step_in_parts(session: str, begins: bool) -> None:
+    """A step of the v1 session begins, or ends, to be made ready for Session.partial_run."""
+
 def recorded_sizes(function: str) -> str:
     """What steps of the function have shown of sizes that only the run decides; "" nothing."""
 

@@ -59,7 +59,7 @@ def stock() -> dict[str, Any]:
     return found(None)
 
 
-@pytest.mark.parametrize("limit", [44, 36])
+@pytest.mark.parametrize("limit", [44, pytest.param(36, marks=pytest.mark.slow)])
 def test_auto_trains_within_the_limit(stock, limit):
     """67 MiB are asked for at the peak. In bytes alone the plan for 44 MiB took 39.5, and ran out:
     no tensor of 4 MiB lies across two regions."""
@@ -70,6 +70,7 @@ def test_auto_trains_within_the_limit(stock, limit):
     assert auto["peak_after_bytes"] <= auto["budget_bytes"] <= (limit + 1) * MIB
 
 
+@pytest.mark.slow
 def test_between_what_holds_and_what_does_not_more_is_tried():
     """Limits are tried downwards by a twelfth: the first plan that held took 86 MiB."""
     auto = found("auto", 105 * MIB, layers=24)
@@ -96,6 +97,7 @@ def test_budgets_in_bytes_are_of_bytes_as_ever(stock):
     assert "pool" not in limited["budget"]
 
 
+@pytest.mark.slow
 def test_without_onednn_the_variable_limits_nothing():
     auto = found("auto", 44 * MIB, TF_ENABLE_ONEDNN_OPTS="0")
     assert "losses" in auto
@@ -103,6 +105,7 @@ def test_without_onednn_the_variable_limits_nothing():
     assert "pool" not in auto["budget"]
 
 
+@pytest.mark.slow
 def test_malloc_in_place_of_the_pool_has_no_limit():
     auto = found("auto", 44 * MIB, TF_ONEDNN_USE_SYSTEM_ALLOCATOR="1")
     assert "losses" in auto

@@ -191,6 +191,7 @@ trained(transformer, 64, (None, "60%"))
 """
 
 
+@pytest.mark.slow
 def test_sparse_gradients_on_workers(monkeypatch):
     monkeypatch.setenv("PYTHONHASHSEED", "0")
     for said in run_workers(SPARSE):

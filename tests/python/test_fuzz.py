@@ -17,6 +17,7 @@ from patience import HANGS
 pytest.importorskip("hypothesis")
 
 FUZZ = Path(__file__).resolve().parents[1] / "fuzz"
+CHAIN = "chain.json"
 CASES = sorted((FUZZ / "cases").glob("*.json"))
 HARD = ("bits", "error", "failed", "claim", "status")
 
@@ -39,19 +40,9 @@ def outcomes_of(*arguments: str) -> dict[str, list[dict]]:
     return {line["name"]: line["outcomes"] for line in lines}
 
 
-def test_what_was_found_once_is_right_now():
-    assert CASES
-    found = outcomes_of("--file", *map(str, CASES))
-    assert sorted(found) == [case.name for case in CASES]
-    for name, outcomes in found.items():
-        for outcome in outcomes:
-            assert outcome["finding"] not in HARD, (name, outcome)
-            assert outcome["status"] not in ("invalid", "unseen"), (name, outcome)
-
-
-def test_a_program_that_lms_has_to_rewrite_is_seen_as_such(tmp_path):
-    """What random programs come to says something only where lms did something. How many of them it
-    rewrites depends on what Hypothesis draws; of a chain of layers it is known."""
+@pytest.fixture(scope="module")
+def outcomes(tmp_path_factory):
+    """Of all that was found once, and of a chain of layers."""
     layers = [{"op": "dense", "in": [n, 0, 0], "p": [0, 1, 0, 0, 0]} for n in range(6)]
     program = {
         **{"rows": 1024, "columns": 64, "dtype": "float32", "open": False, "inputs": 1, "steps": 2},
@@ -60,11 +51,25 @@ def test_a_program_that_lms_has_to_rewrite_is_seen_as_such(tmp_path):
         **{"fetch": [], "batches": [1]},
         "options": [{"memory_budget": budget} for budget in ("min", "80%", 2.0)],
     }
-    path = tmp_path / "chain.json"
+    path = tmp_path_factory.mktemp("fuzz") / CHAIN
     path.write_text(json.dumps(program), encoding="utf-8")
-    (outcomes,) = outcomes_of("--file", str(path)).values()
-    assert [outcome["finding"] for outcome in outcomes] == [""] * 3
-    assert [outcome["status"] for outcome in outcomes] == ["rewritten", "rewritten", "fits"]
+    return outcomes_of("--file", *map(str, [*CASES, path]))
+
+
+def test_what_was_found_once_is_right_now(outcomes):
+    assert CASES
+    assert sorted(outcomes) == sorted([CHAIN, *(case.name for case in CASES)])
+    for name, found in outcomes.items():
+        for outcome in found:
+            assert outcome["finding"] not in HARD, (name, outcome)
+            assert outcome["status"] not in ("invalid", "unseen"), (name, outcome)
+
+
+def test_a_program_that_lms_has_to_rewrite_is_seen_as_such(outcomes):
+    """What random programs come to says something only where lms did something. How many of them it
+    rewrites depends on what Hypothesis draws; of a chain of layers it is known."""
+    assert [outcome["finding"] for outcome in outcomes[CHAIN]] == [""] * 3
+    assert [outcome["status"] for outcome in outcomes[CHAIN]] == ["rewritten", "rewritten", "fits"]
 
 
 def test_a_difference_counts_only_where_stock_repeats_itself(monkeypatch):

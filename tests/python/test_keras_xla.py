@@ -126,7 +126,7 @@ def test_a_compiled_part_is_left_alone_and_the_rest_rewritten():
     assert not any("PartitionedCall" in d["op_type"] for d in report.decisions)
 
 
-@pytest.mark.parametrize("kind", ["conv1d", "conv2d"])
+@pytest.mark.parametrize("kind", ["conv1d", pytest.param("conv2d", marks=pytest.mark.slow)])
 def test_convolutions_of_groups_are_known(kind):
     """Keras has XLA compile them, each by itself: what they take is predicted, and nobody is told
     to leave out what he has not asked for."""

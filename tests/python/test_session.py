@@ -1,6 +1,9 @@
 """tf.compat.v1.Session, with and without enable(), with and without a config."""
 
+import threading
+
 import lms
+import numpy as np
 import pytest
 import tensorflow as tf
 from lms._tf import sessions as _sessions
@@ -205,3 +208,43 @@ def test_reports_name_steps_as_the_note_on_an_error_does():
             lms.clear_reports()
             session.run([*fetches, *targets])
             assert lms.reports()[-1].function == _sessions._step_name(fetches, targets)
+
+
+def in_parts(session, graph):
+    """The second part is all of the training: what it is fed with comes from the first one."""
+    with graph.as_default():
+        a, b = (v1.placeholder(tf.float32, (512, 64)) for _ in range(2))
+        middle = tf.reduce_mean(tf.nn.softplus(tf.concat([tf.tanh(a * k) for k in range(1, 7)], 1)))
+        y = a + b
+        for layer in range(6):
+            start = tf.random.stateless_normal([64, 64], [layer, 3]) / 8.0
+            weight = v1.get_variable(f"w{layer}", initializer=start, use_resource=True)
+            y = tf.nn.gelu(tf.matmul(y, weight))
+        loss = tf.reduce_mean(y * y)
+        with tf.control_dependencies([v1.train.AdamOptimizer(1e-3).minimize(loss)]):
+            loss = loss + 0.0
+        session.run(v1.global_variables_initializer())
+    data, losses = np.ones([512, 64], "float32"), []
+    for _ in range(2):
+        handle = session.partial_run_setup([middle, loss], [a, b])
+        factor = session.partial_run(handle, middle, {a: data})
+        losses.append(session.partial_run(handle, loss, {b: data * factor}))
+    # The same as one run, which may be planned.
+    losses.append(session.run(loss, {a: data, b: data * factor}))
+    return losses
+
+
+def test_a_step_that_runs_in_parts_is_left_alone():
+    graph = tf.Graph()
+    expected = in_parts(v1.Session(graph=graph), graph)
+    lms.enable("min")
+    graph = tf.Graph()
+    session = v1.Session(graph=graph)
+    found = []
+    thread = threading.Thread(target=lambda: found.append(in_parts(session, graph)), daemon=True)
+    thread.start()
+    thread.join(HANGS)
+    assert found == [expected]
+    statuses = {report.status: report.reason for report in lms.reports()}
+    assert "in parts (Session.partial_run)" in statuses["skipped"]
+    assert "rewritten" in statuses

@@ -172,7 +172,7 @@ def test_inside_a_graph_is_refused():
 
     @tf.function
     def step(x):
-        with pytest.raises(RuntimeError, match="outside of tf.function"):
+        with pytest.raises(RuntimeError, match="call it outside"):
             lms.verify(lambda: 1)
         return x
 

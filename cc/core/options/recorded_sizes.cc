@@ -80,7 +80,8 @@ std::string RecordedSizes::Text() {
     RecordedShape told = seen.most;
     for (size_t d = 0; d < told.size(); ++d) {
       const int64_t before = d < seen.told.size() ? seen.told[d] : 0;
-      if (with_room > 0 && told[d] > before && told[d] > seen.least[d]) {
+      // Where there are several it is seldom the same one that is too large next.
+      if (with_room > 0 && told[d] > seen.least[d]) {
         told[d] += seen.shrank ? Room(seen.least[d], told[d], seen.times, with_room - 1) : told[d] / 4;
       }
       told[d] = std::max(told[d], before);

@@ -2,7 +2,7 @@
 // have shown them, and which of them the next plan is made for.
 //
 // A plan is made for the largest sizes that were seen. A step that shows a larger one has the next plan made for it: as
-// it is for the first kMostExactRaises times, later with room above each size that varies: a quarter where it has only
+// it is for the first kMostExactRaises times, later with room above every size that varies: a quarter where it has only
 // grown, so that lengths that grow a little with each step are not planned for in each. Where it has also shrunk, as
 // lengths do that are drawn at random, what the largest of n draws leaves on average to the largest of all, (largest -
 // smallest) / n, doubled with each further plan, is enough.

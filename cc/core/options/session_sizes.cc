@@ -12,6 +12,7 @@ namespace {
 struct Sessions {
   std::mutex mutex;
   std::map<std::string, UnknownDim> sizes;  // by the session's name
+  std::map<std::string, int> in_parts;      // likewise: how many steps are being made ready
 };
 
 Sessions& GetSessions() {
@@ -48,6 +49,20 @@ void AddSessionSizes(const std::string& session, UnknownDim* sizes) {
     });
     if (!said) sizes->named.push_back(seen);
   }
+}
+
+void NoteStepInParts(const std::string& session, bool begins) {
+  Sessions& sessions = GetSessions();
+  const std::lock_guard<std::mutex> lock(sessions.mutex);
+  int& steps = sessions.in_parts[session];
+  steps += begins ? 1 : -1;
+  if (steps <= 0) sessions.in_parts.erase(session);
+}
+
+bool MakesStepInParts(const std::string& session) {
+  Sessions& sessions = GetSessions();
+  const std::lock_guard<std::mutex> lock(sessions.mutex);
+  return sessions.in_parts.count(session) > 0;
 }
 
 }  // namespace lms

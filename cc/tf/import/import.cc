@@ -12,6 +12,7 @@
 #include "cc/tf/import/import_order.h"
 #include "cc/tf/import/import_reads.h"
 #include "cc/tf/import/import_state.h"
+#include "cc/tf/import/import_tapes.h"
 #include "cc/tf/import/keep_reasons.h"
 #include "cc/tf/import/region_choice.h"
 #include "cc/tf/sizes/planned_devices.h"
@@ -48,6 +49,7 @@ absl::Status ImportRegions(const tensorflow::grappler::GrapplerItem& item, const
   CountFoldedConstants(&state);
   CountArrivals(&state);
   AddReads(&state);
+  AddTapeReads(&state);
   deadline.Check();
   AddTakeovers(&state);
   deadline.Check();

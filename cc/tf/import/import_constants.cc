@@ -29,7 +29,6 @@ bool IsFolded(const ImportState& state, int node, const std::vector<bool>& const
 }  // namespace
 
 void CountFoldedConstants(ImportState* state) {
-  if (DeviceType(state->out.device) == "CPU") return;
   std::vector<bool> constant(state->index.size(), false);
   std::vector<bool> wanted(state->out.graph.buffers.size(), false);  // by what is no constant
   for (const int node : state->order) {
@@ -47,8 +46,10 @@ void CountFoldedConstants(ImportState* state) {
       MemBuffer& buffer = state->out.graph.buffers[b];
       if (!wanted[b]) buffer.bytes = 0;
       buffer.resident = true;
-      if (state->facts[b].keep_reason.empty()) state->facts[b].keep_reason = kKept;
+      const bool computed = state->Node(node).op() != "Const";
+      if (computed && state->facts[b].keep_reason.empty()) state->facts[b].keep_reason = kKept;
     }
+    state->Op(node).anchor = false;
   }
 }
 

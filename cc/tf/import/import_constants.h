@@ -2,7 +2,8 @@
 //
 // When a function is made ready to run, after Grappler, results of up to 10 MiB that depend on constants alone are
 // computed and put in their ops' place (constant_folding.cc, ConstantFoldingOptions). The constants that only they read
-// go. Linear in the edges.
+// go. So does the op, unless others wait for it by control edges: then it runs in each step, for nothing. A loss that
+// is a mean has a gradient of that kind, as large as what it is the mean of. Linear in the edges.
 
 #ifndef LMS_CC_TF_IMPORT_IMPORT_CONSTANTS_H_
 #define LMS_CC_TF_IMPORT_IMPORT_CONSTANTS_H_
@@ -11,7 +12,7 @@
 
 namespace lms {
 
-// Needs the buffers. On a GPU only: on a CPU, where the same happens, such results still count as made in each step.
+// Needs the ops and the buffers. The results become resident, and no copy may wait for the ops.
 void CountFoldedConstants(ImportState* state);
 
 }  // namespace lms

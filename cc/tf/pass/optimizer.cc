@@ -311,7 +311,11 @@ bool LmsOptimizer::Act(grappler::Cluster* cluster, const grappler::GrapplerItem&
     reports->back().reason = reports->back().stage + ": " + reason;
   };
   try {
-    if (problems_.empty() && !unreadable_) {
+    if (!session_.empty() && MakesStepInParts(session_)) {
+      reports->back().status = ReportStatus::kSkipped;
+      reports->back().reason =
+          "the step runs in parts (Session.partial_run), and a part must not wait for what is fed to a later one";
+    } else if (problems_.empty() && !unreadable_) {
       options_.intra_op_threads = config_proto_.intra_op_parallelism_threads();
       // A random operation must not begin anew when the next call is planned anew.
       options_.record_sizes = options_.record_sizes && (keep_random_.empty() || CanKeepState(item.graph));

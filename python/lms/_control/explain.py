@@ -122,8 +122,14 @@ def _rewritten(report: Report) -> list[str]:
     ]
     if report.measured_peak_bytes:
         measured = format_bytes(report.measured_peak_bytes)
-        if report.measured_peak_bytes <= report.budget_bytes * _STILL_WITHIN:
+        over = report.measured_peak_bytes / max(1, report.budget_bytes)
+        if over <= 1:
             parts.append(f"It really took {measured}, which is within the budget.")
+        elif over <= _STILL_WITHIN:
+            parts.append(
+                f"It really took {measured}, {over - 1:.1%} more than the budget: up to "
+                f"{_STILL_WITHIN - 1:.0%} counts as kept."
+            )
         else:
             parts.append(
                 f"It really took {measured}, which is above the budget: the next call is planned "

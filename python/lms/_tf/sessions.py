@@ -10,9 +10,10 @@ configuration is fixed long before (cc/core/options/session_sizes.h).
 
 Relies on this: `session.BaseSession.__init__` takes the ConfigProto. A graph's nodes are assigned
 to devices in `_extend_graph()`, before each run. `_session` is TensorFlow's own session. What is
-fed is given to `_do_run()`, as arrays by references; a run's errors leave it, too. In a graph,
-iterators over a DatasetV1 are made by its methods `_make_one_shot_iterator` and
-`_make_initializable_iterator`, or are given it in `Iterator.make_initializer`.
+fed is given to `_do_run()`, as arrays by references; a run's errors leave it, too. The graph of a
+step that runs in parts is optimized in `partial_run_setup()`. In a graph, iterators over a
+DatasetV1 are made by its methods `_make_one_shot_iterator` and `_make_initializable_iterator`, or
+are given it in `Iterator.make_initializer`.
 """
 
 from __future__ import annotations
@@ -62,7 +63,8 @@ def _wrap_init(original: Any) -> Any:
                     self._lms_steps, self._lms_warned = set(), entry.says_sizes
                     told = Told(hints=layers_text(), session=self._lms_name)
                     merged = entry.merge(given, told)
-                    _running.put()  # as the next one
+                    _running.put()  # as the next ones
+                    _in_parts.put()
                     if merged.graph_options.place_pruned_graph:
                         merged.graph_options.place_pruned_graph = False
                         self._lms_given = given
@@ -139,6 +141,24 @@ def _wrap_do_run(original: Any) -> Any:
             raise
 
     return do_run
+
+
+def _wrap_partial_run_setup(original: Any) -> Any:
+    """A part must not wait for what is fed to a later one, which is known to nobody before: such
+    steps are left as they are."""
+
+    @functools.wraps(original)
+    def partial_run_setup(self: Any, fetches: Any, feeds: Any = None) -> Any:
+        name = getattr(self, "_lms_name", None)
+        if name is None:
+            return original(self, fetches, feeds)
+        _native.note_step_in_parts(name, True)
+        try:
+            return original(self, fetches, feeds)
+        finally:
+            _native.note_step_in_parts(name, False)
+
+    return partial_run_setup
 
 
 def _step_name(fetches: Any, targets: Any) -> str:
@@ -227,6 +247,7 @@ def _wrap_make_initializer(original: Any) -> Any:
 SESSION_PATCH = Patch(_session, "__init__", _wrap_init, "BaseSession")
 _extending = Patch(_session, "_extend_graph", _wrap_extend_graph, "BaseSession")
 _running = Patch(_session, "_do_run", _wrap_do_run, "BaseSession")
+_in_parts = Patch(_session, "partial_run_setup", _wrap_partial_run_setup, "BaseSession")
 for _name in ("_make_one_shot_iterator", "_make_initializable_iterator"):
     Patch(_dataset_ops, _name, _wrap_make_iterator, "DatasetV1").put()
 Patch(_iterator_ops, "make_initializer", _wrap_make_initializer, "Iterator").put()

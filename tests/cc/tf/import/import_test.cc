@@ -212,6 +212,28 @@ TEST_F(KeptReason, Resident) {
   EXPECT_EQ(Reason(), "present during the whole step");
 }
 
+// Before the first step TensorFlow puts a constant in its place; the one that it was made of goes.
+TEST_F(KeptReason, ComputedFromConstants) {
+  b_.Constant("c", {256, 64});
+  b_.Parse("y = Neg(c); last = AddV2(x, y); fetch last");
+  EXPECT_EQ(Reason(), "computed from constants once, and kept");
+  const Imported graph(b_.item());
+  EXPECT_TRUE(graph.Buffer("y").resident);
+  EXPECT_EQ(graph.Buffer("y").bytes, kTile);
+  EXPECT_EQ(graph.Buffer("c").bytes, 0);
+  // Were a copy to wait for the op, it would stay and run in each step.
+  EXPECT_FALSE(graph.Op("y").anchor);
+  EXPECT_TRUE(graph.Op("last").anchor);
+}
+
+TEST_F(KeptReason, ALargeConstantIsNotComputedBeforehand) {
+  b_.Constant("c", {256, 64 * 256});
+  b_.Parse("y = Neg(c)");
+  ReadY();
+  EXPECT_EQ(Reason(), "");
+  EXPECT_FALSE(Imported(b_.item()).Buffer("y").resident);
+}
+
 TEST_F(KeptReason, Fetched) {
   b_.Float("y", "Relu", {"x"});
   ReadY();
@@ -275,7 +297,8 @@ TEST_F(KeptReason, RandomWithoutSayingSo) {
 }
 
 TEST_F(KeptReason, StatelessRandomIsNone) {
-  b_.Parse("shape{256, 64}; seed{1, 2}");
+  b_.Parse("shape{256, 64}");
+  b_.Add("seed", "Placeholder", {}, {testing::Type("dtype", DT_INT32), testing::Shape("shape", {2})});
   b_.Add("y", "StatelessRandomUniform", {"shape", "seed"},
          {Float32("dtype"), testing::Type("T", DT_INT32), testing::Type("Tseed", DT_INT32)});
   ReadY();
