@@ -1,0 +1,82 @@
+"""What TensorFlow holds beside the tensors that a step's operations hand on, in real peaks."""
+
+from __future__ import annotations
+
+import gc
+
+import lms
+import numpy as np
+import tensorflow as tf
+from forked import run_forked
+
+MIB, SMALL = 2**20, 2**16
+LAYERS, WIDTH, BATCH = 6, 256, 4096  # activations of 4 MiB each
+
+
+def stepped(act, budget):
+    """Takes steps of dense layers, `act` between them, whose loss is a mean. The last one's bytes:
+    in use before and at the peak, beside the report."""
+    tf.config.threading.set_intra_op_parallelism_threads(1)
+    tf.config.threading.set_inter_op_parallelism_threads(1)
+    lms.memory.reset_peak()  # from here on all is counted
+    random = np.random.default_rng(0)
+    x = tf.constant(random.standard_normal((BATCH, WIDTH)).astype("float32"))
+    start = random.standard_normal((LAYERS, WIDTH, WIDTH)).astype("float32") / 16
+    weights = [tf.Variable(value) for value in start]
+
+    @tf.function
+    def step(x):
+        with tf.GradientTape() as tape:
+            y = x
+            for number, weight in enumerate(weights):
+                y = act(tf.matmul(y, weight), number)
+            loss = tf.reduce_mean(tf.square(y - 1.0))
+        for weight, gradient in zip(weights, tape.gradient(loss, weights)):
+            weight.assign_sub(0.05 * gradient)
+        return loss
+
+    lms.enable(budget)
+    before = 0
+    for _ in range(4):
+        gc.collect()
+        lms.memory.reset_peak()
+        before = lms.memory.bytes_in_use()
+        step(x)
+    return before, lms.memory.peak_bytes(), lms.report()
+
+
+def in_a_process(code):
+    start = f"import sys; sys.path.insert(0, {__file__.rpartition('/')[0]!r})\n"
+    status, output = run_forked(start + f"import test_held as t; t.{code}")
+    assert status == 0, output
+
+
+def constants(budget):
+    """The gradient of a mean is a constant as large as its terms: TensorFlow computes it once."""
+    before, peak, report = stepped(lambda y, number: tf.nn.elu(y), budget)
+    assert report.status == "rewritten", report.reason
+    assert abs(report.resident_bytes - before) < SMALL, (report.resident_bytes, before)
+    assert abs(report.measured_peak_bytes - peak) < SMALL, (report.measured_peak_bytes, peak)
+    assert peak <= report.budget_bytes
+    assert 0.98 <= report.peak_after_bytes / peak <= 1.02
+
+
+def test_a_budget_holds_what_is_computed_once_from_constants():
+    in_a_process(f"constants({24 * MIB})")
+
+
+def tapes(budget):
+    def act(y, number):
+        y = tf.nn.elu(y)
+        if number != 1:
+            return y
+        return tf.ensure_shape(tf.py_function(tf.nn.softplus, [y], tf.float32), y.shape)
+
+    _, _, report = stepped(act, budget)
+    assert report.status == "rewritten", report.reason
+    assert report.measured_peak_bytes <= report.budget_bytes
+    assert 0.97 <= report.peak_after_bytes / report.measured_peak_bytes <= 1.03
+
+
+def test_python_holds_what_its_gradient_needs():
+    in_a_process('tapes("60%")')
