@@ -191,3 +191,12 @@ def test_a_child_that_takes_too_long_is_ended(tmp_path, monkeypatch):
     events = list(pool.run(zoo, [catalogue.QUICK[0]], bounds, {}))
     assert events[0] == (catalogue.QUICK[0], None)
     assert events[1][1]["error"] == "took more than 0 s"
+
+
+def test_no_number_is_near_to_instances_that_are_far_apart():
+    """50 / 45 is more than 1.08 / 0.98, and less than 1.15 / 0.95."""
+    known, other = row(measured=100), row(measured=100)
+    known.update(instance_peaks=[45, 50])
+    other.update(instance_peaks=[45, 46, 46])
+    line = verdict.summary([known, other, row(measured=100)])[-1]
+    assert line.endswith("in 1 of 2 (50.0%) models 0.98 to 1.08, 0 of 2 (0.0%) models 0.95 to 1.15")

@@ -164,6 +164,7 @@ def summary(rows: list[dict[str, Any]]) -> list[str]:
         + (f"; of {said} that were not, the report says so, having measured" if said else ""),
         *_of_limits(rows),
         *_of_predictions(rows),
+        *_of_instances(rows),
     ]
 
 
@@ -199,6 +200,23 @@ def _of_predictions(rows: list[dict[str, Any]]) -> list[str]:
         f"the same of what is foretold to be usual: {_in_ranges(usual)}",
         f"unknown sizes: {_share(unknown, len(known) + unknown)} of these are with a warning, and "
         "not counted there",
+    ]
+
+
+def _of_instances(rows: list[dict[str, Any]]) -> list[str]:
+    """How far stock's instances of one step are from each other, where there were several."""
+    peaks = [row["instance_peaks"] for row in rows if len(row.get("instance_peaks") or ()) > 1]
+    if not peaks:
+        return []
+    spreads = [max(found) / min(found) for found in peaks]
+    beyond = ", ".join(
+        f"{_share(sum(spread > high / low for spread in spreads), len(spreads))} models {low} to "
+        f"{high}"
+        for low, high in (_RANGES[0], _RANGES[-1])
+    )
+    return [
+        "stock beside itself: no one number is within the range of both the highest and the lowest "
+        f"of its instances in {beyond}"
     ]
 
 
