@@ -66,13 +66,14 @@ def test_the_gradient_of_unseeded_dropout_goes_through_the_mask_that_was_used():
 
 
 def test_stateless_random_is_recomputed():
-    layers, x = weights(), inputs()
+    """With a seed that is a constant TensorFlow makes the numbers once, and keeps them."""
+    layers, x, seed = weights(), inputs(), tf.Variable(3)
 
     def step():
         with tf.GradientTape() as tape:
             y = x
             for i, layer in enumerate(layers):
-                noise = tf.random.stateless_normal([BATCH, WIDTH], [i, 3])
+                noise = tf.random.stateless_normal([BATCH, WIDTH], [i, seed])
                 y = tf.tanh(tf.matmul(y, layer)) * noise
             loss = tf.reduce_mean(y * y)
         descend(tape, loss, layers)
