@@ -30,9 +30,6 @@ def test_nothing_grows_in_many_steps(program: str) -> None:
     assert found["same"]
     growth = found["growth"]
     assert growth.pop("resident") <= 8 << 20, found
-    # It gets another region where more copies than ever happen to be under way; were steps to keep
-    # what they take, it would be a thousand times as much.
-    assert growth.pop("pool") <= found["early"]["pool"], found
     assert all(more <= 0 for more in growth.values()), (growth, found)
 
 

@@ -26,6 +26,35 @@ bool IsFolded(const ImportState& state, int node, const std::vector<bool>& const
                      [&constant](const TensorRef& input) { return constant[input.node]; });
 }
 
+// Per node: is it folded, and runs in each step all the same? Its result has a constant in its place then, and is freed
+// as soon as it is made. `constant`: per node.
+std::vector<bool> RunInVain(const ImportState& state, const std::vector<bool>& constant) {
+  std::vector<bool> runs(state.index.size(), false);
+  for (auto node = state.order.rbegin(); node != state.order.rend(); ++node) {
+    if (!constant[*node] || state.Node(*node).op() == "Const") continue;
+    const std::vector<int>& readers = state.index[*node].readers;
+    runs[*node] = std::any_of(readers.begin(), readers.end(), [&](int reader) {
+      const std::vector<int>& controls = state.index[reader].controls;
+      const bool waits = std::find(controls.begin(), controls.end(), *node) != controls.end();
+      return state.index[reader].live && (waits || runs[reader]);
+    });
+  }
+  return runs;
+}
+
+// Of an op that runs in vain: what it allocates for a result that has a constant in its place.
+int64_t BytesInVain(const ImportState& state, int node, BufferId result, const std::vector<bool>& wanted) {
+  const int64_t bytes = state.out.graph.buffers[result].bytes;
+  if (!MayForwardInput(state.Node(node).op())) return bytes;
+  const std::vector<TensorRef>& inputs = state.index[node].inputs;
+  const bool takes_over = std::any_of(inputs.begin(), inputs.end(), [&](const TensorRef& input) {
+    const BufferId b = state.BufferOf(input);
+    return b != kNone && !wanted[b] && state.Node(input.node).op() != "Const" &&
+           state.out.graph.buffers[b].bytes == bytes;
+  });
+  return takes_over ? 0 : bytes;
+}
+
 }  // namespace
 
 void CountFoldedConstants(ImportState* state) {
@@ -39,17 +68,30 @@ void CountFoldedConstants(ImportState* state) {
       if (b != kNone) wanted[b] = true;
     }
   }
+  const std::vector<bool> in_vain = RunInVain(*state, constant);
+  for (const int node : state->order) {
+    if (!in_vain[node]) continue;
+    for (const TensorRef& input : state->index[node].inputs) {
+      const BufferId b = state->BufferOf(input);
+      if (b != kNone && state->Node(input.node).op() == "Const") wanted[b] = true;
+    }
+  }
   for (const int node : state->order) {
     if (!constant[node] || !state->OnDevice(node)) continue;
     for (const BufferId b : state->Slots(node)) {
       if (b == kNone || state->out.graph.buffers[b].producer != state->out.op_of_node[node]) continue;
       MemBuffer& buffer = state->out.graph.buffers[b];
+      if (in_vain[node]) {
+        if (state->facts[b].keep_reason.empty()) state->facts[b].keep_reason = kKept;
+        if (!wanted[b]) continue;  // made in each step, for another one that is
+        state->Op(node).workspace_bytes += BytesInVain(*state, node, b, wanted);
+      }
       if (!wanted[b]) buffer.bytes = 0;
       buffer.resident = true;
       const bool computed = state->Node(node).op() != "Const";
       if (computed && state->facts[b].keep_reason.empty()) state->facts[b].keep_reason = kKept;
     }
-    state->Op(node).anchor = false;
+    if (!in_vain[node]) state->Op(node).anchor = false;
   }
 }
 

@@ -226,6 +226,29 @@ TEST_F(KeptReason, ComputedFromConstants) {
   EXPECT_TRUE(graph.Op("last").anchor);
 }
 
+// Where somebody waits for "made" it runs in each step, although a constant is in its result's place: and "tiles",
+// whose storage it takes over, with it.
+TEST_F(KeptReason, ComputedFromConstantsAndInVain) {
+  b_.Constant("c", {256, 64});
+  b_.Parse("tiles = Neg(c); made = Exp(tiles); late = Relu(x, ^made); last = AddV2(late, made); fetch last");
+  EXPECT_EQ(Reason("made"), "computed from constants once, and kept");
+  const Imported graph(b_.item());
+  EXPECT_TRUE(graph.Buffer("made").resident);
+  EXPECT_EQ(graph.Buffer("made").bytes, kTile);
+  EXPECT_EQ(graph.Buffer("c").bytes, kTile);
+  EXPECT_FALSE(graph.Buffer("tiles").resident);
+  EXPECT_EQ(graph.Buffer("tiles").bytes, kTile);
+  EXPECT_TRUE(graph.Reads("made", "tiles"));
+  EXPECT_EQ(graph.Op("made").workspace_bytes, 0);
+  for (const char* op : {"tiles", "made"}) EXPECT_TRUE(graph.Op(op).anchor) << op;
+}
+
+TEST_F(KeptReason, WhatRunsInVainNeedsRoomForItsResult) {
+  b_.Constant("c", {256, 64});
+  b_.Parse("made = Neg(c); late = Relu(x, ^made); last = AddV2(late, made); fetch last");
+  EXPECT_EQ(Imported(b_.item()).Op("made").workspace_bytes, kTile);
+}
+
 TEST_F(KeptReason, ALargeConstantIsNotComputedBeforehand) {
   b_.Constant("c", {256, 64 * 256});
   b_.Parse("y = Neg(c)");
