@@ -22,7 +22,7 @@
 #include "cc/core/graph/swap_link.h"
 #include "cc/core/options/argument_sizes.h"
 #include "cc/core/options/options.h"
-#include "cc/core/options/session_sizes.h"
+#include "cc/core/options/session_notes.h"
 #include "cc/core/profile/profile_file.h"
 #include "cc/core/report/planning_now.h"
 #include "cc/core/report/report.h"

@@ -8,7 +8,7 @@
 
 #include "cc/core/base/fault_injection.h"
 #include "cc/core/base/words.h"
-#include "cc/core/options/session_sizes.h"
+#include "cc/core/options/session_notes.h"
 #include "cc/core/report/planning_now.h"
 #include "cc/core/report/report_store.h"
 #include "cc/core/report/stage_watch.h"

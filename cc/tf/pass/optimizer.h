@@ -61,7 +61,7 @@ class LmsOptimizer : public tensorflow::grappler::CustomGraphOptimizer {
   // Made beforehand: where there is no memory left, this can still be returned.
   const absl::Status unchanged_ = absl::AbortedError("lms leaves the graph as it is");
   std::map<std::string, int> calls_;  // per item
-  std::string session_;               // "_session": a v1 session's name (session_sizes.h)
+  std::string session_;               // "_session": a v1 session's name (session_notes.h)
   std::string keep_random_;           // "_keep_random": the function, where it has random operations with a seed
   std::string mark_changes_;          // "_mark_changes": the function, where a failed call may be undone; "": it is not
   std::string prepare_;               // "_prepare": graphs are kept by this name (prepared_steps.h), not planned

@@ -6,7 +6,7 @@ that fits no device does no harm until it runs. lms takes it back. Where the gra
 the session is made anew as it was asked for, which is possible until something has run in it.
 
 What is fed, and what datasets of the graph hand out, is told to the optimizer before each run: the
-configuration is fixed long before (cc/core/options/session_sizes.h).
+configuration is fixed long before (cc/core/options/session_notes.h).
 
 Relies on this: `session.BaseSession.__init__` takes the ConfigProto. A graph's nodes are assigned
 to devices in `_extend_graph()`, before each run. `_session` is TensorFlow's own session. What is

@@ -6,8 +6,8 @@
 //
 // Thread-safety: all functions.
 
-#ifndef LMS_CC_CORE_OPTIONS_SESSION_SIZES_H_
-#define LMS_CC_CORE_OPTIONS_SESSION_SIZES_H_
+#ifndef LMS_CC_CORE_OPTIONS_SESSION_NOTES_H_
+#define LMS_CC_CORE_OPTIONS_SESSION_NOTES_H_
 
 #include <string>
 
@@ -30,4 +30,4 @@ bool MakesStepInParts(const std::string& session);
 
 }  // namespace lms
 
-#endif  // LMS_CC_CORE_OPTIONS_SESSION_SIZES_H_
+#endif  // LMS_CC_CORE_OPTIONS_SESSION_NOTES_H_

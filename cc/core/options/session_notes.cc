@@ -1,4 +1,4 @@
-#include "cc/core/options/session_sizes.h"
+#include "cc/core/options/session_notes.h"
 
 #include <algorithm>
 #include <map>
