@@ -277,5 +277,5 @@ def main() -> None:
         fit(None, optimizer)  # what Keras and tf.data allocate once
         compare(f"keras_{optimizer}", fit(None, optimizer), fit("60%", optimizer))
     for kind in RECURRENT:
-        compare(kind, recurrent(kind, None), recurrent(kind, "60%"))
+        compare(kind, recurrent(kind, None), recurrent(kind, "30%"))
         predict(kind)

@@ -29,7 +29,7 @@ bool ImportedGraph::IsViewOfInput(const tensorflow::NodeDef& node, int index, in
 
 absl::Status ImportRegions(const tensorflow::grappler::GrapplerItem& item, const GraphIndex& index,
                            const TensorSizes& sizes, const std::vector<int>& regions, bool hold,
-                           ImportedGraph* imported, const Deadline& deadline, const std::string& device) {
+                           ImportedGraph* imported, const Deadline& deadline, const std::string& device, int threads) {
   *imported = ImportedGraph();
   ImportState state(item, index, sizes, regions, hold, deadline, imported);
   absl::Status status = ReadNodeTypes(item.graph, index, state.library, &state.types);
@@ -54,6 +54,7 @@ absl::Status ImportRegions(const tensorflow::grappler::GrapplerItem& item, const
   AddTakeovers(&state);
   deadline.Check();
   AddLoopReads(&state);
+  if (threads > 1) HoldWhileLoopsEnd(&state);
   deadline.Check();
   AddVariableWrites(&state);
   deadline.Check();
@@ -70,11 +71,12 @@ absl::Status ImportRegions(const tensorflow::grappler::GrapplerItem& item, const
 
 absl::Status ImportGraph(const tensorflow::grappler::GrapplerItem& item, const GraphIndex& index,
                          const TensorSizes& sizes, ImportedGraph* imported, const Deadline& deadline,
-                         const std::string& device) {
-  absl::Status status = ImportRegions(item, index, sizes, {0}, false, imported, deadline, device);
+                         const std::string& device, int threads) {
+  absl::Status status = ImportRegions(item, index, sizes, {0}, false, imported, deadline, device, threads);
   if (!status.ok() || index.regions() < 2) return status;
   const int region = RegionOfThePeak(item.graph, index, *imported);
-  return region == 0 ? status : ImportRegions(item, index, sizes, {region}, false, imported, deadline, device);
+  if (region == 0) return status;
+  return ImportRegions(item, index, sizes, {region}, false, imported, deadline, device, threads);
 }
 
 void ImportCosts(const tensorflow::grappler::GrapplerItem& item, const TensorSizes& sizes, const SwapLink& link,

@@ -66,18 +66,19 @@ struct ImportedGraph {
   bool IsViewOfInput(const tensorflow::NodeDef& node, int index, int input) const;
 };
 
-// `index` belongs to the item's graph. Fails, and says why, where the graph cannot be put in order or is unsound.
-// Throws TooMuch where the deadline passes, and where what nodes wait for would fill the memory.
+// `index` belongs to the item's graph. `threads`: how many of the executor run ops side by side. Fails, and says why,
+// where the graph cannot be put in order or is unsound. Throws TooMuch where the deadline passes, and where what nodes
+// wait for would fill the memory.
 absl::Status ImportGraph(const tensorflow::grappler::GrapplerItem& item, const GraphIndex& index,
                          const TensorSizes& sizes, ImportedGraph* imported, const Deadline& deadline = Deadline(),
-                         const std::string& device = "");
+                         const std::string& device = "", int threads = 1);
 
 // The same with those regions for the planned ones. `hold`: as it will be when the rewrite has added edges that keep
 // the iterations apart, of the regions' loops and of others that hold much while they overlap.
 absl::Status ImportRegions(const tensorflow::grappler::GrapplerItem& item, const GraphIndex& index,
                            const TensorSizes& sizes, const std::vector<int>& regions, bool hold,
                            ImportedGraph* imported, const Deadline& deadline = Deadline(),
-                           const std::string& device = "");
+                           const std::string& device = "", int threads = 1);
 
 // Fills in the ops' costs, once `sizes` has them: of swaps what the link takes for their bytes (nothing where it is not
 // usable).

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <optional>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "cc/tf/graph/op_traits.h"
@@ -16,6 +17,8 @@ namespace {
 
 // Of a loop with more variables than these the last one alone counts: where one of many ends matters little.
 constexpr size_t kMostEnds = 200;
+// Shapes and counters, which are there as early as may be.
+constexpr int64_t kSmallBytes = 4 << 10;
 
 bool IsLoopSwitch(const tensorflow::NodeDef& node) { return node.op() == "Switch" || node.op() == "RefSwitch"; }
 
@@ -31,9 +34,35 @@ OpId BeginOf(int frame, OpId none, const ImportState& state) {
   return first;
 }
 
+// Where iterations may begin to run ahead: before what they leave behind there must be all that it is made of in an
+// iteration. Often that is long after the loop has begun, as the gradient of one layer waits for that of the next.
+OpId AheadFrom(int frame, OpId none, const ImportState& state) {
+  OpId first = none;
+  std::unordered_map<int, OpId> since;  // by node: the last Switch that it is made from
+  for (const int node : state.order) {
+    if (state.index[node].frame != frame || IsNextIteration(state.Node(node))) continue;
+    if (IsLoopSwitch(state.Node(node))) {
+      since[node] = state.out.op_of_node[node];
+      continue;
+    }
+    OpId last = kNone;
+    for (const TensorRef& input : state.index[node].inputs) {
+      const auto found = since.find(input.node);
+      if (found != since.end()) last = std::max(last, found->second);
+    }
+    since[node] = last;
+    const bool left = state.loops.Straggles(node) && state.OnDevice(node) && !IsControlFlow(state.Node(node).op()) &&
+                      state.lists.MadeInIteration({node, 0}) && state.SizeOf(node, 0).bytes > kSmallBytes;
+    if (!left) continue;
+    if (last == kNone) return BeginOf(frame, none, state);  // it is the same in all iterations
+    first = std::min(first, last);
+  }
+  return first == none ? BeginOf(frame, none, state) : first;
+}
+
 // What iterations that run ahead hold, to the loop's end: loops may run side by side.
 void AddOverlap(int frame, int64_t bytes, OpId last, ImportState* state) {
-  const OpId first = bytes > 0 ? BeginOf(frame, last, *state) : last;
+  const OpId first = bytes > 0 ? AheadFrom(frame, last, *state) : last;
   if (first == last) return;
   const BufferId id = state->NewBuffer(state->order[first], 0, bytes, false);
   state->out.graph.buffers[id].name = state->Node(state->order[first]).name() + ":overlap";
@@ -112,6 +141,41 @@ void AddLoopReads(ImportState* state) {
       if (IsEnter(state->Node(node)) && !state->loops.Changes(node)) hold(state->BufferOf({node, 0}));
       if (IsNextIteration(state->Node(node)) && state->out.op_of_node[node] < last) hold(state->BufferOf({node, 0}));
     }
+  }
+}
+
+void HoldWhileLoopsEnd(ImportState* state) {
+  if (state->index.frames() < 2) return;
+  const MemGraph& graph = state->out.graph;
+  // What others read later is there in any case.
+  std::vector<OpId> last_read(graph.buffers.size(), kNone);
+  for (OpId op = 0; op < static_cast<OpId>(graph.ops.size()); ++op) {
+    for (const BufferId b : graph.ops[op].inputs) last_read[b] = op;
+  }
+  std::vector<int64_t> held(state->index.frames(), 0);
+  std::vector<bool> counted(graph.buffers.size(), false);
+  for (const int node : state->order) {
+    const int f = state->index[node].frame;
+    if (f <= 0 || !IsEnter(state->Node(node)) || state->loops.Changes(node)) continue;
+    const BufferId b = state->BufferOf({node, 0});
+    if (b == kNone || counted[b] || graph.buffers[b].resident || graph.buffers[b].escapes) continue;
+    const std::vector<int>& ends = state->index.frame(f).ends;
+    const bool here = std::any_of(ends.begin(), ends.end(), [&](int end) {
+      const OpId op = state->out.op_of_node[end];
+      return op != kNone && last_read[b] <= op;
+    });
+    if (!here) continue;
+    counted[b] = true;
+    held[f] += graph.buffers[b].bytes;
+  }
+  for (const int node : state->order) {
+    if (!state->OnDevice(node) || IsControlFlow(state->Node(node).op())) continue;
+    int64_t bytes = 0;
+    for (const TensorRef& input : state->index[node].inputs) {
+      if (!IsExit(state->Node(input.node))) continue;
+      bytes = std::max(bytes, held[std::max(0, state->index[input.node].frame)]);
+    }
+    state->Op(node).workspace_bytes += bytes;
   }
 }
 

@@ -21,7 +21,7 @@ void ImportAgain(const DeviceContext& context, const ReadStep& read, const Budge
   const bool hold = read.index.frames() > 1 && context.options.reorder;
   if (!hold && regions.size() == imported->regions.size()) return;
   candidates->status = ImportRegions(context.item, read.index, context.facts.sizes, regions, hold, imported,
-                                     context.deadline(), context.device);
+                                     context.deadline(), context.device, context.threads);
   if (!candidates->status.ok()) return;
   ImportCosts(context.item, context.facts.sizes, SwapLink(), imported);
   candidates->imported_again = true;

@@ -105,8 +105,8 @@ ReadStep ReadGraph(const DeviceContext& context) {
   }
   read.sizes = SizesInWords(context.facts);
   context.Enter("import");
-  read.status =
-      ImportGraph(context.item, read.index, context.facts.sizes, &read.imported, context.deadline(), context.device);
+  read.status = ImportGraph(context.item, read.index, context.facts.sizes, &read.imported, context.deadline(),
+                            context.device, context.threads);
   if (!read.status.ok()) return read;
   const std::string& device = read.imported.device;
   const bool automatic = BudgetOf(context.options, device).kind == Budget::Kind::kAuto;

@@ -161,6 +161,12 @@ int TensorLists::Root(int list) const {
 
 void TensorLists::Join(int a, int b) { parent_[Root(a)] = Root(b); }
 
+int TensorLists::NewList(List list) {
+  parent_.push_back(static_cast<int>(lists_.size()));
+  lists_.push_back(list);
+  return parent_.back();
+}
+
 void TensorLists::FindLists() {
   std::vector<int> pending;
   for (int i = 0; i < index_.size(); ++i) {
@@ -177,9 +183,7 @@ void TensorLists::FindLists() {
     } else if (inputs.size() == 2) {
       list.elements = ConstantOf(inputs[1], 0);
     }
-    list_of_[i] = static_cast<int>(lists_.size());
-    parent_.push_back(list_of_[i]);
-    lists_.push_back(list);
+    list_of_[i] = NewList(list);
     pending.push_back(i);
   }
   while (!pending.empty()) {
@@ -191,7 +195,11 @@ void TensorLists::FindLists() {
         const TensorRef& input = index_[reader].inputs[i];
         const bool list = input.node == node && (input.port == 0 || graph_.node(node).op() == "Switch");
         if (!list || !HandsOn(reader, i)) continue;
-        if (IsEnter(graph_.node(reader))) lists_[list_of_[node]].enters = true;
+        if (list_of_[reader] < 0 && IsEnter(graph_.node(reader)) && MakesEmpty(graph_.node(node).op())) {
+          list_of_[reader] = NewList(lists_[list_of_[node]]);
+          pending.push_back(reader);
+          continue;
+        }
         if (list_of_[reader] >= 0) {
           Join(list_of_[node], list_of_[reader]);
           continue;
@@ -339,8 +347,10 @@ int TensorLists::GroupOfElement(const TensorRef& tensor) const {
   return GroupOf(index_[tensor.node].inputs[0].node);
 }
 
-bool TensorLists::EmptyYet(int node) const {
-  return list_of_[node] >= 0 && MakesEmpty(graph_.node(node).op()) && lists_[list_of_[node]].enters;
+bool TensorLists::EmptyYet(int node) const { return list_of_[node] >= 0 && MakesEmpty(graph_.node(node).op()); }
+
+bool TensorLists::BeganEmpty(int node) const {
+  return list_of_[node] >= 0 && !lists_[list_of_[node]].full && IsControlFlow(graph_.node(node).op());
 }
 
 int64_t TensorLists::BytesOf(int node) const {

@@ -51,8 +51,10 @@ class TensorLists {
   int groups() const { return static_cast<int>(groups_.size()); }
   const Group& group(int group) const { return groups_[group]; }
 
-  // Is the list that the node makes still empty, to be filled in a loop?
+  // Does the node make a list that is still empty?
   bool EmptyYet(int node) const;
+  // Does the node hand on as it is a list that began empty?
+  bool BeganEmpty(int node) const;
   // Bytes of the node's own list, if it were put into one tensor; -1: not known.
   int64_t BytesOf(int node) const;
 
@@ -89,7 +91,6 @@ class TensorLists {
     bool full = false;  // made of a tensor: what is put in takes the place of something
     bool grows = true;  // nothing is put in but in loops
     bool known = true;
-    bool enters = false;
     bool segment = false;  // filled a segment of iterations at a time, and emptied one by one
     AssumptionSet assumptions = 0;
   };
@@ -101,6 +102,7 @@ class TensorLists {
   bool HandsOn(int node, size_t input) const;
   // Is it a loop that lms has added, which fills lists up to where its gradient stands?
   bool FillsSegments(int frame) const;
+  int NewList(List list);
   void FindLists();
   void FindTrips();
   void FindBounds();

@@ -271,7 +271,7 @@ absl::Status VerifyRewrite(const tensorflow::grappler::GrapplerItem& original, c
   if (status.ok()) status = CheckFusions(original.graph, original_index, rewritten.graph, index);
   if (status.ok()) {
     const std::vector<int> regions = RegionsOfTheAdded(index, originals);
-    status = ImportRegions(rewritten, index, sizes, regions, /*hold=*/false, &imported, deadline, device);
+    status = ImportRegions(rewritten, index, sizes, regions, /*hold=*/false, &imported, deadline, device, threads);
   }
   if (status.ok()) status = CheckVariableOrder(rewritten.graph, index, imported, deadline);
   if (status.ok() && sizes.data_may_end()) {

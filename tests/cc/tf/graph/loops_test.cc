@@ -111,6 +111,28 @@ TEST(TensorLists, AListTakesItsElementsTimesTheRoundsOfItsLoop) {
   EXPECT_EQ(step.imported().hidden_ops, 0);
 }
 
+TEST(TensorLists, ListsThatBeginAlikeAreSeveral) {
+  LoopBuilder b;
+  b.ShapeConstant("shape", {256, 64});
+  b.Add("list", "EmptyTensorList", {"shape", "rounds"},
+        {testing::Type("element_dtype", tensorflow::DT_FLOAT), testing::Type("shape_type", tensorflow::DT_INT32)});
+  b.Carry("l", "list", "push", tensorflow::DT_VARIANT);
+  b.Carry("l2", "list", "push2", tensorflow::DT_VARIANT);
+  b.Carry("y", "x", "body", tensorflow::DT_FLOAT);
+  b.Parse("body = Tanh(y_switch:1); other = Sigmoid(y_switch:1)");
+  const testing::Attr type = testing::Type("element_dtype", tensorflow::DT_FLOAT);
+  b.Add("push", "TensorListPushBack", {"l_switch:1", "body"}, {type});
+  b.Add("push2", "TensorListPushBack", {"l2_switch:1", "other"}, {type});
+  b.Parse("fetch l_exit, l2_exit");
+  const Imported step(b.item());
+  const TensorLists lists(step.item().graph, step.index(), step.sizes(), Loops(step.item().graph, step.index()));
+  for (const char* push : {"push", "push2"}) {
+    EXPECT_EQ(lists.group(lists.GroupOf(step.index().Find(push))).bytes, kRounds * kTile) << push;
+    EXPECT_EQ(step.Buffer(push).bytes, kRounds * kTile) << push;
+  }
+  EXPECT_NE(step.BufferIdOf("push"), step.BufferIdOf("push2"));
+}
+
 TEST(TensorLists, ALoopMayGoRoundAsOftenAsAnotherOneInAnyOrderOfTheGraph) {
   LoopBuilder b;
   const auto enter = [&b](const std::string& name, const std::string& value, bool constant) {

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <set>
 #include <string>
 #include <vector>
 
@@ -38,9 +39,14 @@ struct Known {
     const TensorLists lists(item.graph, index, sizes, loops);
     forward = lists.Trips(index[index.Find("product")].frame);
     backward = lists.Trips(index[index.Find("slope")].frame);
-    const int group = lists.GroupOf(index.Find("squashed_push"));
-    known = lists.group(group).known;
-    bytes = lists.group(group).bytes;
+    std::set<int> groups;
+    for (const char* push : {"y_push", "product_push", "squashed_push"}) groups.insert(lists.GroupOf(index.Find(push)));
+    known = true;
+    bytes = 0;
+    for (const int group : groups) {
+      known = known && lists.group(group).known;
+      bytes += lists.group(group).bytes;
+    }
     open = lists.OpenLoops();
     lines = sizes.RecordedLoops();
   }

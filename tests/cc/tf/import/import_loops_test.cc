@@ -1,0 +1,100 @@
+#include "cc/tf/import/import_loops.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "cc/tf/import/import.h"
+#include "tests/cc/tf/graph_builder.h"
+#include "tests/cc/tf/loop_builder.h"
+
+namespace lms {
+namespace {
+
+using testing::Imported;
+using testing::kParallel;
+using testing::kRounds;
+using testing::kTile;
+using testing::LoopBuilder;
+using testing::OfType;
+
+const testing::Attr kElement = testing::Type("element_dtype", tensorflow::DT_FLOAT);
+
+// The terms of y wait for z, which is there only when all of a chain has run.
+LoopBuilder SumOfWhatComesLate() {
+  LoopBuilder b;
+  b.Parse("late = Tanh(x); later = Tanh(late); latest = Tanh(later)");
+  b.Carry("y", "x", "body", tensorflow::DT_FLOAT);
+  b.Carry("z", "latest", "turn", tensorflow::DT_FLOAT);
+  b.Parse("turn = Tanh(z_switch:1); term = Sigmoid(z_switch:1); body = AddV2(y_switch:1, term); fetch y_exit");
+  for (auto& node : *b.item().graph.mutable_node()) node.set_device("/job:localhost/replica:0/task:0/device:CPU:0");
+  return b;
+}
+
+TEST(ImportLoops, IterationsRunAheadOnceTheyHaveWhatTheyLeaveBehind) {
+  LoopBuilder b = SumOfWhatComesLate();
+  const Imported step(b.item());
+  ASSERT_EQ(step.imported().overlaps.size(), 1U);
+  const MemBuffer& overlap = step.graph().buffers[step.imported().overlaps[0]];
+  EXPECT_EQ(overlap.bytes, (kParallel - 1) * kTile);
+  EXPECT_EQ(overlap.producer, step.OpOf("z_switch"));
+  EXPECT_LT(step.OpOf("y_switch"), step.OpOf("z_switch"));
+}
+
+// A list that a loop fills with elements of another list, which is made late.
+LoopBuilder FilledFromAnother() {
+  LoopBuilder b;
+  b.ShapeConstant("row", {64});
+  b.Parse("late = Tanh(x); later = Tanh(late)");
+  b.Add("full", "TensorListFromTensor", {"later", "row"},
+        {kElement, testing::Type("shape_type", tensorflow::DT_INT32)});
+  b.Add("list", "EmptyTensorList", {"row", "rounds"}, {kElement, testing::Type("shape_type", tensorflow::DT_INT32)});
+  b.Enter("full_in", "full", tensorflow::DT_VARIANT, true);
+  b.Enter("row_in", "row", tensorflow::DT_INT32, true);
+  b.Carry("l", "list", "push", tensorflow::DT_VARIANT);
+  b.Add("get", "TensorListGetItem", {"full_in", "i_switch:1", "row_in"}, {kElement});
+  b.Add("push", "TensorListPushBack", {"l_switch:1", "get"}, {kElement});
+  b.Parse("fetch l_exit");
+  return b;
+}
+
+TEST(ImportLoops, AListTakesNothingBeforeAnyElementIsMade) {
+  LoopBuilder b = FilledFromAnother();
+  const Imported step(b.item());
+  ASSERT_LT(step.OpOf("l_enter"), step.OpOf("full"));
+  EXPECT_EQ(step.Buffer("l_enter").bytes, 0);
+  // They share the elements.
+  EXPECT_EQ(step.BufferIdOf("push"), step.BufferIdOf("full"));
+  EXPECT_EQ(step.Buffer("full").producer, step.OpOf("full"));
+  EXPECT_EQ(step.Buffer("full").bytes, kTile);
+}
+
+// A loop that reads what does not change in it, and an op that reads its result.
+LoopBuilder ReadsWhatEnters(bool read_later) {
+  LoopBuilder b;
+  b.Parse("held = Tanh(x)");
+  b.Enter("held_in", "held", tensorflow::DT_FLOAT, true);
+  b.Carry("y", "x", "body", tensorflow::DT_FLOAT);
+  b.Parse("body = AddV2(y_switch:1, held_in); after = Tanh(y_exit); next = Tanh(after)");
+  b.Parse(read_later ? "last = AddV2(next, held); fetch last" : "fetch next");
+  return b;
+}
+
+int64_t WorkspaceOf(const std::string& node, LoopBuilder b, int threads) {
+  const Imported step(b.item());
+  ImportedGraph imported;
+  EXPECT_TRUE(ImportGraph(step.item(), step.index(), step.sizes(), &imported, Deadline(), "", threads).ok());
+  return imported.graph.ops[imported.op_of_node[step.index().Find(node)]].workspace_bytes;
+}
+
+TEST(ImportLoops, WithSeveralThreadsResultsAreReadBeforeTheLoopLetsGo) {
+  EXPECT_EQ(WorkspaceOf("after", ReadsWhatEnters(false), 1), 0);
+  EXPECT_EQ(WorkspaceOf("after", ReadsWhatEnters(false), 2), kTile);
+  EXPECT_EQ(WorkspaceOf("next", ReadsWhatEnters(false), 2), 0);
+  // There in any case.
+  EXPECT_EQ(WorkspaceOf("after", ReadsWhatEnters(true), 2), 0);
+}
+
+}  // namespace
+}  // namespace lms
