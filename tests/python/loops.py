@@ -253,6 +253,14 @@ def predict(kind: str) -> None:
     )
 
 
+def least(kind: str) -> None:
+    """One line: is the least budget that a report names one that is met?"""
+    named = recurrent(kind, 1)[2]
+    _, peak, report = recurrent(kind, named.min_budget_bytes)
+    within = peak <= report.budget_bytes - report.resident_bytes
+    print(f"least_{kind}: status={named.status} {report.status} within={within}")
+
+
 def compare(name: str, stock: tuple, ours: tuple) -> None:
     """One line of what matters. The margin: 5% of the budget."""
     report = ours[2]
@@ -279,3 +287,4 @@ def main() -> None:
     for kind in RECURRENT:
         compare(kind, recurrent(kind, None), recurrent(kind, "30%"))
         predict(kind)
+        least(kind)

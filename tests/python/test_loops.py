@@ -58,6 +58,13 @@ def test_recurrent_layers(lines, kind):
     assert "wait for the end of the one before" in lines[kind], lines[kind]
 
 
+@pytest.mark.parametrize("kind", loops.RECURRENT)
+def test_the_least_budget_that_is_named_is_met(lines, kind):
+    assert "status=infeasible rewritten within=True" in lines[f"least_{kind}"], lines[
+        f"least_{kind}"
+    ]
+
+
 # Two loops run side by side, in an order that depends on times that the executor measures: peaks of
 # one plan were 519 to 622 KB in nine processes, and 553 to 657 KB in the orders that are predicted.
 SIDE_BY_SIDE = {"bidirectional"}

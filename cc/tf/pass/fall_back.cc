@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "cc/core/base/fault_injection.h"
 #include "cc/tf/graph/graph_bounds.h"
 
 namespace lms {
@@ -58,6 +59,12 @@ void OtherPieces(const Planning& planning, int64_t too_high, BudgetResult* least
     other.Take(planning, least);
     return;
   }
+}
+
+// What the plan takes, in the planner's eyes and in the verifier's; where there is none, what the step does.
+int64_t PeakOf(const BudgetResult& least, const BudgetGoal& goal) {
+  if (least.outcome != BudgetOutcome::kRewritten) return goal.step().peak;
+  return std::max(least.planned.result.peak_bytes, least.rewritten.profile.peak_bytes);
 }
 
 // The least under this restraint, where no plan held the budget, or, if it does itself, what lies between it and what
@@ -125,6 +132,18 @@ BudgetResult Between(const Planning& planning, BudgetResult best, int64_t too_hi
   return best;
 }
 
+int64_t LeastPeak(const Planning& planning) {
+  FailIfInjected("least");
+  planning.context.account.TopUp(WorkForStep(planning.context.options.planner_seconds));
+  const BudgetGoal as_least = planning.goal.AsLeast();
+  std::vector<std::string> given_up;
+  try {
+    return PeakOf(TryPlans(planning.Into(&given_up).For(as_least), Attempt(), nullptr), planning.goal);
+  } catch (const std::exception&) {
+    return planning.goal.step().peak;
+  }
+}
+
 BudgetResult FallBack(const Planning& planning, bool may_miss, Tried tried, BudgetResult infeasible) {
   const int64_t too_high = tried.lowest_limit;
   // As much work as if the least had been asked for: what is missed here runs out of memory, or is called infeasible.
@@ -134,10 +153,12 @@ BudgetResult FallBack(const Planning& planning, bool may_miss, Tried tried, Budg
     const double tried_us = tried.nearest->planned.result.cost_us;
     best = OrWithoutSwaps(planning, std::move(best), too_high, tried_us);
   }
+  infeasible.least_peak = PeakOf(best, planning.goal);
   if (best.outcome == BudgetOutcome::kRewritten) {
-    if (Met(planning.goal, best.rewritten.profile)) return best;
+    // The margin of a budget that was named is not to be used up where no other plan has been tried for it.
+    const bool aimed = may_miss || tried.nearest || best.planned.result.peak_bytes <= planning.goal.LimitForPlan();
+    if (aimed && Met(planning.goal, best.rewritten.profile)) return best;
     const int64_t lowest = best.planned.result.peak_bytes;
-    infeasible.least_peak = std::min(infeasible.least_peak, std::max(lowest, best.rewritten.profile.peak_bytes));
     tried.Add(planning.goal, lowest, std::move(best));
   }
   if (!may_miss || !tried.nearest) return infeasible;

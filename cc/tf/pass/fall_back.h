@@ -9,6 +9,10 @@
 
 namespace lms {
 
+// What would have to be asked for, at least: what a plan for the least takes that is rewritten and verified, like any
+// other. With as much work as a search for it has that comes after plans for a budget.
+int64_t LeastPeak(const Planning& planning);
+
 // `best` holds, what was tried for `too_high` did not: the plan of least added time in between, by halving.
 BudgetResult Between(const Planning& planning, BudgetResult best, int64_t too_high);
 

@@ -340,13 +340,12 @@ class LoopPass {
 
   // What the lists are short of if nothing else helps; and then what saves more and more.
   std::vector<LoopWay> ToTry(const std::vector<LoopWay>& ways, const LoopStep& step) const {
+    // Each of the kinds at its least.
+    std::vector<LoopWay> least;
+    const auto is_least = [&step](const LoopWay& way) { return way.segments || way.cut == &step.cuts.back(); };
+    std::copy_if(ways.begin(), ways.end(), std::back_inserter(least), is_least);
+    if (Least()) return least;
     std::vector<LoopWay> chosen;
-    if (Least()) {
-      // Each of the kinds at its least.
-      const auto is_least = [&step](const LoopWay& way) { return way.segments || way.cut == &step.cuts.back(); };
-      std::copy_if(ways.begin(), ways.end(), std::back_inserter(chosen), is_least);
-      return chosen;
-    }
     // Iterations that no longer run ahead hold less, too, which is in nobody's bytes.
     const auto most = static_cast<int64_t>(kNearlyAll * static_cast<double>(ways.back().bytes));
     const int64_t need = std::min(most, report_.peak_before_bytes - report_.budget_bytes);
@@ -355,8 +354,13 @@ class LoopPass {
     for (size_t i = first; i < ways.size() && static_cast<int>(chosen.size()) + 1 < kMostTried; ++i) {
       chosen.push_back(ways[i]);
     }
-    const LoopWay& last = ways.back();
-    if (first + chosen.size() < ways.size()) chosen.push_back(last);
+    // What holds at the least must hold as a budget, too.
+    for (const LoopWay& way : least) {
+      const bool is_there = std::any_of(chosen.begin(), chosen.end(), [&way](const LoopWay& other) {
+        return other.cut == way.cut && other.segments == way.segments;
+      });
+      if (!is_there) chosen.push_back(way);
+    }
     return chosen;
   }
 

@@ -53,8 +53,10 @@ BudgetResult MeetBudget(const DeviceContext& context, const ReadStep& read, cons
   BudgetResult result;
   Attempt first;
   first.limit = goal.LimitForPlan();
-  // A single op needs more: there is nothing to look for.
+  const bool may_miss = goal.automatic() && !context.options.strict;
   if (!goal.least() && first.limit < LowerBoundBytes(candidates->imported.graph)) {
+    // A single op needs more: there is nothing to look for.
+    if (!may_miss) return End(BudgetOutcome::kInfeasible, first, LeastPeak(planning));
     result = End(BudgetOutcome::kInfeasible, first);
   } else {
     result = TryPlans(planning, first, goal.least() ? nullptr : &tried);
@@ -62,9 +64,7 @@ BudgetResult MeetBudget(const DeviceContext& context, const ReadStep& read, cons
   if (result.outcome == BudgetOutcome::kRewritten && goal.automatic() && tried.nearest) {
     return Between(planning, std::move(result), tried.lowest_limit);
   }
-  const bool may_miss = goal.automatic() && !context.options.strict;
-  // Where no plan was found for a budget that was named, there is none for less either.
-  if (result.outcome != BudgetOutcome::kInfeasible || !(may_miss || tried.nearest)) return result;
+  if (result.outcome != BudgetOutcome::kInfeasible || goal.least()) return result;
   return FallBack(planning, may_miss, std::move(tried), std::move(result));
 }
 

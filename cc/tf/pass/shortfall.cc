@@ -1,6 +1,5 @@
 #include "cc/tf/pass/shortfall.h"
 
-#include "cc/core/base/fault_injection.h"
 #include "cc/core/options/swap_limits.h"
 #include "cc/core/search/strategy.h"
 #include "cc/core/simulate/lower_bound.h"
@@ -32,16 +31,8 @@ std::string WhatLimitsSwapping(const DeviceContext& context, const BudgetGoal& g
 
 Shortfall ExplainShortfall(const DeviceContext& context, const BudgetGoal& goal, const Candidates& candidates,
                            const Restraint& restraint, int64_t least_peak) {
-  const MemGraph& graph = candidates.imported.graph;
   Attempt first;
   first.restraint = restraint;
-  if (goal.Limit() < LowerBoundBytes(graph)) {  // no plan has been looked for, or none for as little as there is
-    FailIfInjected("least");
-    const PlannerResult least = context.account.Timed(
-        [&] { return ChooseForLeastPeak(graph, StrategyFor(context, goal, candidates, first)).planned; });
-    context.account.Count(least.work);
-    least_peak = least.peak_bytes;
-  }
   Shortfall shortfall;
   shortfall.min_budget_bytes = goal.BudgetFor(least_peak, candidates.Hinted());
   shortfall.swap_limit = WhatLimitsSwapping(context, goal, candidates, StrategyFor(context, goal, candidates, first));

@@ -19,7 +19,7 @@ struct Shortfall {
   std::string hints;             // words on hints in the way, to follow others; "": none are
 };
 
-// `least_peak`: of all plans so far; 0: there were none.
+// `least_peak`: that was found (BudgetResult).
 Shortfall ExplainShortfall(const DeviceContext& context, const BudgetGoal& goal, const Candidates& candidates,
                            const Restraint& restraint, int64_t least_peak);
 

@@ -35,7 +35,7 @@ struct BudgetResult {
   std::string like;          // the device of the step whose plan it is; "": its own
   bool short_of = false;     // no plan holds an automatic budget: of those that were tried this one is nearest to it
   // Infeasible.
-  int64_t least_peak = 0;  // that was found; 0: none was looked for
+  int64_t least_peak = 0;  // of a plan that was verified: whoever asks for that much gets it
   // All.
   Restraint restraint;  // what plans had to do without in the end
 };

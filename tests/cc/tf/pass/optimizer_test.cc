@@ -158,6 +158,16 @@ TEST_F(OptimizerTest, TheLeastPeakNamesTheBudgetThatLeadsToIt) {
   SetBudget(least.peak_after_bytes);
   EXPECT_FALSE(Optimize(testing::TrainChain(8)));
   EXPECT_EQ(Last().status, ReportStatus::kInfeasible);
+  EXPECT_EQ(Last().min_budget_bytes, least.min_budget_bytes);
+}
+
+TEST_F(OptimizerTest, TheLeastBudgetThatIsFoundForOneThatCannotBeMetCanBe) {
+  SetBudget(kTile);
+  EXPECT_FALSE(Optimize(testing::TrainChain(8)));
+  ASSERT_EQ(Last().status, ReportStatus::kInfeasible);
+  SetBudget(Last().min_budget_bytes);
+  EXPECT_TRUE(Optimize(testing::TrainChain(8)));
+  EXPECT_EQ(Last().status, ReportStatus::kRewritten) << Last().reason;
 }
 
 TEST_F(OptimizerTest, ABudgetUnderTheWeightsSaysSo) {
