@@ -4,7 +4,8 @@
 // was put in: a tensor that is pushed on three lists is held once. So lists that share elements make one group, with
 // one buffer, whose bytes are those of all its elements: there from where a loop makes the first of them (or a list is
 // made of a tensor) to the last reader of any of them. Elements that are popped are not taken off before the loop that
-// pops them has ended.
+// pops them has ended. Of an empty list that enters a loop each Enter is a list of its own: TensorFlow merges the nodes
+// that make lists alike.
 //
 // How many elements a list gets is read off what its maker is told, or else off the bound of the loop that fills it,
 // where these are constants or made of shapes alone; or else it is how often the loop went round in earlier steps.
