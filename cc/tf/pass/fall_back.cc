@@ -148,7 +148,13 @@ BudgetResult FallBack(const Planning& planning, bool may_miss, Tried tried, Budg
   const int64_t too_high = tried.lowest_limit;
   // As much work as if the least had been asked for: what is missed here runs out of memory, or is called infeasible.
   const int64_t work = WorkForStep(planning.context.options.planner_seconds);
-  BudgetResult best = LeastOrBetween(planning, Restraint(), too_high, work);
+  BudgetResult best;
+  try {
+    best = LeastOrBetween(planning, Restraint(), too_high, work);
+  } catch (const std::exception&) {
+    if (may_miss || tried.nearest) throw;
+    return infeasible;  // as it was before: it takes too long, for one
+  }
   if (tried.nearest) {
     const double tried_us = tried.nearest->planned.result.cost_us;
     best = OrWithoutSwaps(planning, std::move(best), too_high, tried_us);
