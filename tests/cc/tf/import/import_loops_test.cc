@@ -14,12 +14,10 @@ namespace {
 
 using testing::Imported;
 using testing::kParallel;
-using testing::kRounds;
 using testing::kTile;
 using testing::LoopBuilder;
-using testing::OfType;
 
-const testing::Attr kElement = testing::Type("element_dtype", tensorflow::DT_FLOAT);
+testing::Attr Element() { return testing::Type("element_dtype", tensorflow::DT_FLOAT); }
 
 // The terms of y wait for z, which is there only when all of a chain has run.
 LoopBuilder SumOfWhatComesLate() {
@@ -48,13 +46,13 @@ LoopBuilder FilledFromAnother() {
   b.ShapeConstant("row", {64});
   b.Parse("late = Tanh(x); later = Tanh(late)");
   b.Add("full", "TensorListFromTensor", {"later", "row"},
-        {kElement, testing::Type("shape_type", tensorflow::DT_INT32)});
-  b.Add("list", "EmptyTensorList", {"row", "rounds"}, {kElement, testing::Type("shape_type", tensorflow::DT_INT32)});
+        {Element(), testing::Type("shape_type", tensorflow::DT_INT32)});
+  b.Add("list", "EmptyTensorList", {"row", "rounds"}, {Element(), testing::Type("shape_type", tensorflow::DT_INT32)});
   b.Enter("full_in", "full", tensorflow::DT_VARIANT, true);
   b.Enter("row_in", "row", tensorflow::DT_INT32, true);
   b.Carry("l", "list", "push", tensorflow::DT_VARIANT);
-  b.Add("get", "TensorListGetItem", {"full_in", "i_switch:1", "row_in"}, {kElement});
-  b.Add("push", "TensorListPushBack", {"l_switch:1", "get"}, {kElement});
+  b.Add("get", "TensorListGetItem", {"full_in", "i_switch:1", "row_in"}, {Element()});
+  b.Add("push", "TensorListPushBack", {"l_switch:1", "get"}, {Element()});
   b.Parse("fetch l_exit");
   return b;
 }
