@@ -35,8 +35,8 @@ class BufferMaker {
       }
       if (types.outputs[port] == tensorflow::DT_VARIANT && state_.lists.GroupOf(node) >= 0) {
         const int group = state_.lists.GroupOf(node);
-        const bool begins = state_.lists.group(group).grows || state_.lists.BeganEmpty(node);
-        const bool empty = state_.lists.EmptyYet(node) || (begins && !Begun(group));
+        const bool filled_later = state_.lists.group(group).grows || state_.lists.BeganEmpty(node);
+        const bool empty = state_.lists.EmptyYet(node) || (filled_later && !Begun(group));
         buffers[port] = empty ? NewList(node, port, 0) : GroupBuffer(group, node, port);
         continue;
       }

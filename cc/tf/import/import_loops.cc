@@ -24,10 +24,11 @@ bool IsLoopSwitch(const tensorflow::NodeDef& node) { return node.op() == "Switch
 
 // Where an iteration begins: what others leave behind is there while it runs, from its beginning, wherever in an
 // iteration that is made. `none`: nothing of it is on the device.
-OpId BeginOf(int frame, OpId none, const ImportState& state) {
+// `nodes`: of the loop, in execution order.
+OpId BeginOf(const std::vector<int>& nodes, OpId none, const ImportState& state) {
   OpId first = none;
-  for (const int node : state.order) {
-    if (state.index[node].frame == frame && IsLoopSwitch(state.Node(node)) && state.OnDevice(node)) {
+  for (const int node : nodes) {
+    if (IsLoopSwitch(state.Node(node)) && state.OnDevice(node)) {
       first = std::min(first, state.out.op_of_node[node]);
     }
   }
@@ -36,11 +37,11 @@ OpId BeginOf(int frame, OpId none, const ImportState& state) {
 
 // Where iterations may begin to run ahead: before what they leave behind there must be all that it is made of in an
 // iteration. Often that is long after the loop has begun, as the gradient of one layer waits for that of the next.
-OpId AheadFrom(int frame, OpId none, const ImportState& state) {
+OpId AheadFrom(const std::vector<int>& nodes, OpId none, const ImportState& state) {
   OpId first = none;
   std::unordered_map<int, OpId> since;  // by node: the last Switch that it is made from
-  for (const int node : state.order) {
-    if (state.index[node].frame != frame || IsNextIteration(state.Node(node))) continue;
+  for (const int node : nodes) {
+    if (IsNextIteration(state.Node(node))) continue;
     if (IsLoopSwitch(state.Node(node))) {
       since[node] = state.out.op_of_node[node];
       continue;
@@ -54,15 +55,15 @@ OpId AheadFrom(int frame, OpId none, const ImportState& state) {
     const bool left = state.loops.Straggles(node) && state.OnDevice(node) && !IsControlFlow(state.Node(node).op()) &&
                       state.lists.MadeInIteration({node, 0}) && state.SizeOf(node, 0).bytes > kSmallBytes;
     if (!left) continue;
-    if (last == kNone) return BeginOf(frame, none, state);  // it is the same in all iterations
+    if (last == kNone) return BeginOf(nodes, none, state);  // it is the same in all iterations
     first = std::min(first, last);
   }
-  return first == none ? BeginOf(frame, none, state) : first;
+  return first == none ? BeginOf(nodes, none, state) : first;
 }
 
 // What iterations that run ahead hold, to the loop's end: loops may run side by side.
-void AddOverlap(int frame, int64_t bytes, OpId last, ImportState* state) {
-  const OpId first = bytes > 0 ? AheadFrom(frame, last, *state) : last;
+void AddOverlap(const std::vector<int>& nodes, int64_t bytes, OpId last, ImportState* state) {
+  const OpId first = bytes > 0 ? AheadFrom(nodes, last, *state) : last;
   if (first == last) return;
   const BufferId id = state->NewBuffer(state->order[first], 0, bytes, false);
   state->out.graph.buffers[id].name = state->Node(state->order[first]).name() + ":overlap";
@@ -72,9 +73,9 @@ void AddOverlap(int frame, int64_t bytes, OpId last, ImportState* state) {
 }
 
 // The same for what they may hold at worst, which no plan counts.
-void AddAhead(int frame, int64_t usual, OpId last, ImportState* state) {
+void AddAhead(int frame, const std::vector<int>& nodes, int64_t usual, OpId last, ImportState* state) {
   const int64_t bytes = BytesAhead(*state, frame) - usual;
-  const OpId first = bytes > 0 ? BeginOf(frame, last, *state) : last;
+  const OpId first = bytes > 0 ? BeginOf(nodes, last, *state) : last;
   if (first == last) return;
   const BufferId id = state->NewBuffer(state->order[first], 0, 0, false);
   state->out.graph.buffers[id].name = state->Node(state->order[first]).name() + ":ahead";
@@ -122,8 +123,8 @@ void AddLoopReads(ImportState* state) {
     const bool by_cpu = DeviceType(state->out.device) == "CPU";
     const std::optional<int64_t> known = by_cpu ? std::nullopt : InlineOverlap(*state, f);
     const int64_t usual = known.value_or(by_cpu ? state->lists.OverlapOf(f) : 0);
-    AddOverlap(f, usual, last, state);
-    if (!known) AddAhead(f, usual, last, state);
+    AddOverlap(nodes_of[f], usual, last, state);
+    if (!known) AddAhead(f, nodes_of[f], usual, last, state);
     // What is held to the end of an iteration is held to all that may be its end: the executor, or a plan, may run
     // these in any order.
     const auto hold = [&](BufferId b) {
@@ -152,6 +153,10 @@ void HoldWhileLoopsEnd(ImportState* state) {
   for (OpId op = 0; op < static_cast<OpId>(graph.ops.size()); ++op) {
     for (const BufferId b : graph.ops[op].inputs) last_read[b] = op;
   }
+  std::vector<OpId> last_end(state->index.frames(), kNone);
+  for (int f = 1; f < state->index.frames(); ++f) {
+    for (const int end : state->index.frame(f).ends) last_end[f] = std::max(last_end[f], state->out.op_of_node[end]);
+  }
   std::vector<int64_t> held(state->index.frames(), 0);
   std::vector<bool> counted(graph.buffers.size(), false);
   for (const int node : state->order) {
@@ -159,12 +164,7 @@ void HoldWhileLoopsEnd(ImportState* state) {
     if (f <= 0 || !IsEnter(state->Node(node)) || state->loops.Changes(node)) continue;
     const BufferId b = state->BufferOf({node, 0});
     if (b == kNone || counted[b] || graph.buffers[b].resident || graph.buffers[b].escapes) continue;
-    const std::vector<int>& ends = state->index.frame(f).ends;
-    const bool here = std::any_of(ends.begin(), ends.end(), [&](int end) {
-      const OpId op = state->out.op_of_node[end];
-      return op != kNone && last_read[b] <= op;
-    });
-    if (!here) continue;
+    if (last_read[b] > last_end[f]) continue;
     counted[b] = true;
     held[f] += graph.buffers[b].bytes;
   }

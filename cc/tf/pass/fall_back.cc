@@ -67,15 +67,20 @@ int64_t PeakOf(const BudgetResult& least, const BudgetGoal& goal) {
   return std::max(least.planned.result.peak_bytes, least.rewritten.profile.peak_bytes);
 }
 
+// The least under this restraint, with so much work.
+BudgetResult Least(const Planning& planning, const Restraint& restraint, int64_t work) {
+  planning.context.account.TopUp(work);
+  const BudgetGoal as_least = planning.goal.AsLeast();
+  Attempt attempt;
+  attempt.restraint = restraint;
+  return TryPlans(planning.For(as_least), attempt, nullptr);
+}
+
 // The least under this restraint, where no plan held the budget, or, if it does itself, what lies between it and what
 // did not hold.
 BudgetResult LeastOrBetween(const Planning& planning, const Restraint& restraint, int64_t too_high, int64_t work) {
   const BudgetGoal& goal = planning.goal;
-  planning.context.account.TopUp(work);
-  const BudgetGoal as_least = goal.AsLeast();
-  Attempt attempt;
-  attempt.restraint = restraint;
-  BudgetResult least = TryPlans(planning.For(as_least), attempt, nullptr);
+  BudgetResult least = Least(planning, restraint, work);
   if (least.outcome != BudgetOutcome::kRewritten || too_high <= least.planned.result.peak_bytes) return least;
   planning.context.account.TopUp(work / 2);
   if (Met(goal, least.rewritten.profile)) {
@@ -134,11 +139,10 @@ BudgetResult Between(const Planning& planning, BudgetResult best, int64_t too_hi
 
 int64_t LeastPeak(const Planning& planning) {
   FailIfInjected("least");
-  planning.context.account.TopUp(WorkForStep(planning.context.options.planner_seconds));
-  const BudgetGoal as_least = planning.goal.AsLeast();
+  const int64_t work = WorkForStep(planning.context.options.planner_seconds);
   std::vector<std::string> given_up;
   try {
-    return PeakOf(TryPlans(planning.Into(&given_up).For(as_least), Attempt(), nullptr), planning.goal);
+    return PeakOf(Least(planning.Into(&given_up), Restraint(), work), planning.goal);
   } catch (const std::exception&) {
     return planning.goal.step().peak;
   }
@@ -153,7 +157,8 @@ BudgetResult FallBack(const Planning& planning, bool may_miss, Tried tried, Budg
     best = LeastOrBetween(planning, Restraint(), too_high, work);
   } catch (const std::exception&) {
     if (may_miss || tried.nearest) throw;
-    return infeasible;  // as it was before: it takes too long, for one
+    infeasible.least_peak = planning.goal.step().peak;
+    return infeasible;
   }
   if (tried.nearest) {
     const double tried_us = tried.nearest->planned.result.cost_us;

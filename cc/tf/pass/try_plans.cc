@@ -105,10 +105,9 @@ BudgetResult TryPlans(const Planning& planning, Attempt attempt, Tried* tried) {
   const StepAsItCame* const came = context.as_it_came;
   const int64_t peak_before = came == nullptr ? goal.step().peak : came->profile.peak_bytes;
   const double work = static_cast<double>(context.account.left());
-  int untimed_plans = 0;       // that could not be applied, as nothing told when to run an op again
-  int64_t least_verified = 0;  // peak of the best rewritten graph that was still over the budget; 0: there was none
-  bool in_pieces = false;      // the last plan lacked room in one piece, not as a whole
-  int over = 0;                // plans whose graphs were above what is allowed
+  int untimed_plans = 0;              // that could not be applied, as nothing told when to run an op again
+  bool in_pieces = false;             // the last plan lacked room in one piece, not as a whole
+  int over = 0;                       // plans whose graphs were above what is allowed
   std::optional<Strategy> once_more;  // the last plan, with its order held
   for (; attempt.number < planning.most_attempts; ++attempt.number) {
     const bool worked = static_cast<double>(context.account.left()) < kLeftToTry * work;
@@ -121,7 +120,7 @@ BudgetResult TryPlans(const Planning& planning, Attempt attempt, Tried* tried) {
         once_more ? *std::exchange(once_more, std::nullopt) : PlanStep(context, goal, *candidates, attempt);
     const PlannerResult& result = strategy.planned;
     const ImportedGraph& imported = candidates->imported;
-    if (!result.feasible) return End(BudgetOutcome::kInfeasible, attempt, std::max(result.peak_bytes, least_verified));
+    if (!result.feasible) return End(BudgetOutcome::kInfeasible, attempt);
     // Where no hint can be carried out, all is as without any. (A move, too, may carry one out.)
     const bool hinted = candidates->Hinted() && !result.plan.empty();
     if (!goal.Over() && !hinted && came == nullptr) return End(BudgetOutcome::kFits, attempt);
@@ -183,11 +182,10 @@ BudgetResult TryPlans(const Planning& planning, Attempt attempt, Tried* tried) {
       const int64_t budget = goal.BudgetFor(std::max(result.peak_bytes, peak), candidates->Hinted());
       tried->Add(goal, limit, Accepted(std::move(planned), std::move(rewritten), attempt.restraint, budget));
     }
-    least_verified = least_verified == 0 ? peak : std::min(least_verified, peak);
   }
   // Plans were found, but none held when the new graph was simulated afresh. Where the least was asked for, that is
   // what the step takes as it is: no budget has been missed.
-  return End(least ? BudgetOutcome::kNothingToGain : BudgetOutcome::kInfeasible, attempt, least_verified);
+  return End(least ? BudgetOutcome::kNothingToGain : BudgetOutcome::kInfeasible, attempt);
 }
 
 }  // namespace lms

@@ -81,7 +81,8 @@ TEST(Loops, WhereSeededDrawsComeInAnyOrderNothingIsPlannedOrHeld) {
   }
 }
 
-TEST(TensorLists, AListTakesItsElementsTimesTheRoundsOfItsLoop) {
+// Of one maker, l and l2, which a loop fills by push and push2, beside y, which becomes body.
+LoopBuilder WithTwoLists() {
   LoopBuilder b;
   b.ShapeConstant("shape", {256, 64});
   b.Add("list", "EmptyTensorList", {"shape", "rounds"},
@@ -89,6 +90,11 @@ TEST(TensorLists, AListTakesItsElementsTimesTheRoundsOfItsLoop) {
   b.Carry("l", "list", "push", tensorflow::DT_VARIANT);
   b.Carry("l2", "list", "push2", tensorflow::DT_VARIANT);
   b.Carry("y", "x", "body", tensorflow::DT_FLOAT);
+  return b;
+}
+
+TEST(TensorLists, AListTakesItsElementsTimesTheRoundsOfItsLoop) {
+  LoopBuilder b = WithTwoLists();
   b.Float("body", "Tanh", {"y_switch:1"});
   const testing::Attr type = testing::Type("element_dtype", tensorflow::DT_FLOAT);
   b.Add("push", "TensorListPushBack", {"l_switch:1", "body"}, {type});
@@ -112,13 +118,7 @@ TEST(TensorLists, AListTakesItsElementsTimesTheRoundsOfItsLoop) {
 }
 
 TEST(TensorLists, ListsThatBeginAlikeAreSeveral) {
-  LoopBuilder b;
-  b.ShapeConstant("shape", {256, 64});
-  b.Add("list", "EmptyTensorList", {"shape", "rounds"},
-        {testing::Type("element_dtype", tensorflow::DT_FLOAT), testing::Type("shape_type", tensorflow::DT_INT32)});
-  b.Carry("l", "list", "push", tensorflow::DT_VARIANT);
-  b.Carry("l2", "list", "push2", tensorflow::DT_VARIANT);
-  b.Carry("y", "x", "body", tensorflow::DT_FLOAT);
+  LoopBuilder b = WithTwoLists();
   b.Parse("body = Tanh(y_switch:1); other = Sigmoid(y_switch:1)");
   const testing::Attr type = testing::Type("element_dtype", tensorflow::DT_FLOAT);
   b.Add("push", "TensorListPushBack", {"l_switch:1", "body"}, {type});
