@@ -60,11 +60,34 @@ Loops::Loops(const tensorflow::GraphDef& graph, const GraphIndex& index)
   gates_.resize(index.frames());
   for (int f = 1; f < index.frames(); ++f) gates_[f] = FindGates(f);
   FindStragglers();
-  draws_.assign(index.frames(), false);
+  by_overlap_.assign(index.frames(), false);
   for (int i = 0; i < index.size(); ++i) {
-    if (!straggles_[i] || !HasSeed(graph.node(i))) continue;
-    for (int f = index[i].frame; f > 0; f = index.frame(f).parent) draws_[f] = true;
+    if (!straggles_[i] || !(HasSeed(graph.node(i)) || MindsNextIteration(i))) continue;
+    for (int f = index[i].frame; f > 0; f = index.frame(f).parent) by_overlap_[f] = true;
   }
+}
+
+bool Loops::MindsNextIteration(int sum) const {
+  const std::vector<TensorRef>& terms = index_[sum].inputs;
+  if (!OrderDependsOnHolders(graph_.node(sum).op(), terms.size())) return false;
+  // The first term that nobody else holds is taken over, and the first two may change places.
+  for (size_t i = 0; i < 2; ++i) {
+    if (index_[terms[i].node].readers.size() == 1 && SharedInput(graph_.node(terms[i].node), terms[i].port) < 0) {
+      return false;
+    }
+  }
+  return std::any_of(terms.begin(), terms.end(), [this](TensorRef term) {
+    for (int steps = 0; steps < index_.size(); ++steps) {
+      const std::vector<int>& readers = index_[term.node].readers;
+      if (std::any_of(readers.begin(), readers.end(), [this](int r) { return IsNextIteration(graph_.node(r)); })) {
+        return true;
+      }
+      const int shared = SharedInput(graph_.node(term.node), term.port);
+      if (shared < 0 || shared >= static_cast<int>(index_[term.node].inputs.size())) break;
+      term = index_[term.node].inputs[shared];
+    }
+    return false;
+  });
 }
 
 void Loops::FindStragglers() {
@@ -87,15 +110,15 @@ bool Loops::MayBeHeld(int node) const {
   return !gates.empty() && index_.Implies(index_[gates[0]].region, index_[node].region);
 }
 
-bool Loops::DrawsInAnyOrder(int frame) const {
+bool Loops::DependsOnOverlap(int frame) const {
   for (int f = frame; f > 0; f = index_.frame(f).parent) {
-    if (draws_[f]) return true;
+    if (by_overlap_[f]) return true;
   }
   return false;
 }
 
 void Loops::HoldIterations(int frame) {
-  if (frame <= 0 || DrawsInAnyOrder(frame)) return;
+  if (frame <= 0 || DependsOnOverlap(frame)) return;
   const std::vector<int>& gates = Gates(frame);
   if (gates.empty()) return;
   const auto may_be_held = [&](int node) {
@@ -146,7 +169,7 @@ std::vector<int> Loops::FindGates(int frame) {
 
 bool Loops::MayBePlanned(int region) const {
   const Region& place = index_.region(region);
-  if (DrawsInAnyOrder(place.frame)) return false;
+  if (DependsOnOverlap(place.frame)) return false;
   for (int f = place.frame; f > 0; f = index_.frame(f).parent) {
     const int cond = index_.frame(f).loop_cond;
     if (cond < 0) return false;

@@ -42,7 +42,7 @@ class Loops {
   bool MayBeHeld(int node) const;
 
   // Lets the next iteration of the loop wait for what straggles there and may be held. Adds no edge: Holds() says which
-  // ones make it true. Frame 0 is no loop. Does nothing where random numbers are drawn in any order.
+  // ones make it true. Frame 0 is no loop. Does nothing where results depend on the overlap.
   void HoldIterations(int frame);
   struct Hold {
     int node;
@@ -57,17 +57,21 @@ class Loops {
   // next iteration begins.
   const std::vector<int>& Gates(int frame) const { return gates_[frame]; }
 
-  // Do iterations of the loop, or of one around it, draw random numbers from a kernel's own sequence, with nothing that
-  // says which one draws first? Then the executor's order decides, which any change in the loop may change.
-  bool DrawsInAnyOrder(int frame) const;
+  // Does how far iterations of the loop, or of one around it, run ahead decide what it computes? So it does where
+  // nothing says which of them draws first from a kernel's own sequence of random numbers, and where a sum that may run
+  // late adds up, in an order that depends on who else holds its terms, something that the next iteration holds, too.
+  // Any change in the loop might change that.
+  bool DependsOnOverlap(int frame) const;
 
-  // May it be planned: does it run only when its loops go on, and draw no random numbers in any order? Nodes of it that
+  // May it be planned: does it run only when its loops go on, and not depend on their overlap? Nodes of it that
   // straggle are left alone.
   bool MayBePlanned(int region) const;
 
  private:
   // Marks the nodes of the loop from which one leads to any of `ends` within one iteration.
   void MarkBefore(const std::vector<int>& ends, int frame);
+  // Is it a sum whose order may depend on whether the next iteration holds a term of it?
+  bool MindsNextIteration(int sum) const;
   bool Marked(int node) const { return marked_[node] == mark_; }
   void FindStragglers();
   std::vector<int> FindGates(int frame);
@@ -76,7 +80,7 @@ class Loops {
   const GraphIndex& index_;
   std::vector<bool> changes_;
   std::vector<bool> straggles_;
-  std::vector<bool> draws_;  // per frame: some node of it that straggled from the start has a seed
+  std::vector<bool> by_overlap_;  // per frame: see DependsOnOverlap(); of what straggled from the start
   std::vector<Hold> holds_;
   std::vector<std::vector<int>> gates_;     // per frame
   std::vector<std::vector<int>> nodes_in_;  // per frame; none of frame 0

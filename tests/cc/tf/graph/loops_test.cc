@@ -54,7 +54,6 @@ TEST(Loops, WhatTheCounterDoesNotWaitForStraggles) {
   EXPECT_FALSE(loops.Straggles(body));
 }
 
-// The list of what a loop pushes: five tiles, held from the Enter on.
 // Draws in iterations that nothing orders come in the executor's order, which must stay what it is.
 TEST(Loops, WhereSeededDrawsComeInAnyOrderNothingIsPlannedOrHeld) {
   const auto loop_with_seed = [](int seed, bool ordered) {
@@ -74,11 +73,32 @@ TEST(Loops, WhereSeededDrawsComeInAnyOrderNothingIsPlannedOrHeld) {
     const Imported step(loop_with_seed(seed, ordered));
     Loops loops(step.item().graph, step.index());
     const NodeIndex& body = step.index()[step.index().Find("body")];
-    EXPECT_EQ(loops.DrawsInAnyOrder(body.frame), drawn) << seed << ordered;
+    EXPECT_EQ(loops.DependsOnOverlap(body.frame), drawn) << seed << ordered;
     EXPECT_EQ(loops.MayBePlanned(body.region), !drawn) << seed << ordered;
     loops.HoldIterations(body.frame);
     EXPECT_EQ(loops.Straggles(step.index().Find("draw")), drawn) << seed << ordered;
   }
+}
+
+// Who holds a term of a sum decides in which order it adds up, and the next iteration is one of them.
+TEST(Loops, WhereASumMindsTheNextIterationNothingIsPlannedOrHeld) {
+  const auto minds = [](const std::string& terms, const std::string& next) {
+    LoopBuilder b;
+    b.Carry("y", "x", "body", tensorflow::DT_FLOAT);
+    b.Carry("z", "x", next, tensorflow::DT_FLOAT);
+    b.Parse("made = Tanh(y_switch:1); other = Tanh(made); body = AddN(" + terms + "); fetch y_exit, z_exit");
+    const Imported step(b.item());
+    Loops loops(step.item().graph, step.index());
+    const int frame = step.index()[step.index().Find("body")].frame;
+    loops.HoldIterations(frame);
+    EXPECT_EQ(loops.Holds().empty(), loops.DependsOnOverlap(frame));
+    return loops.DependsOnOverlap(frame);
+  };
+  EXPECT_TRUE(minds("z_switch:1, made, y_switch:1", "z_switch:1"));  // handed through
+  EXPECT_TRUE(minds("made, made, other", "other"));                  // handed on
+  EXPECT_FALSE(minds("other, z_switch:1, made", "z_switch:1"));      // taken over in any case
+  EXPECT_FALSE(minds("z_switch:1, made", "z_switch:1"));             // one order is like the other
+  EXPECT_FALSE(minds("y_switch:1, made, made", "other"));
 }
 
 // Of one maker, l and l2, which a loop fills by push and push2, beside y, which becomes body.
