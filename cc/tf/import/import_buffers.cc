@@ -145,10 +145,11 @@ class BufferMaker {
     }
     if (size.known || state_.types[node].outputs[port] != tensorflow::DT_VARIANT) return size;
     if (state_.Node(node).op() == "IteratorGetNextAsOptional") return state_.sizes.OfElement(state_.Node(node));
-    const bool passes = IsControlFlow(state_.Node(node).op()) || state_.Node(node).op() == "OptionalFromValue";
+    const std::string& type = state_.Node(node).op();
+    const bool passes = IsControlFlow(type) || type == "OptionalFromValue" || type == "ZerosLike";
     for (size_t i = 0; passes && i < state_.index[node].inputs.size(); ++i) {
       const BufferId b = state_.BufferOf(state_.index[node].inputs[i]);
-      if (b == kNone || state_.Node(node).op() == "OptionalFromValue") continue;  // shares the value's storage
+      if (b == kNone || type == "OptionalFromValue") continue;  // shares the value's storage
       size.bytes = std::max(size.bytes, state_.out.graph.buffers[b].bytes);
     }
     return size;

@@ -194,7 +194,7 @@ void NoteUnknownLists(ImportState* state) {
       if (outputs[port] != tensorflow::DT_VARIANT) continue;
       const int group = state->lists.GroupOf(node);
       const std::string& op = state->Node(node).op();
-      const bool optional = op.rfind("Optional", 0) == 0 || op.rfind("Iterator", 0) == 0 ||
+      const bool optional = op.rfind("Optional", 0) == 0 || op.rfind("Iterator", 0) == 0 || op == "ZerosLike" ||
                             IsPassThrough(state->Node(node)) || IsSwap(op);
       if (group < 0 ? optional : state->lists.group(group).known) continue;
       unknown[state->index[node].frame] = true;

@@ -103,7 +103,7 @@ bool RunDevicePass(const DeviceContext& context, tensorflow::GraphDef* output, R
       tell.Fits(hints(0));
       break;
     case BudgetOutcome::kNothingToGain:
-      tell.NothingToGain(candidates, hints(0));
+      tell.NothingToGain(candidates, hints(0), goal.step().worst);
       break;
     case BudgetOutcome::kFailed:
       return tell.Failed(result.rewritten.status);

@@ -1,5 +1,6 @@
 #include "cc/tf/pass/device_report.h"
 
+#include <algorithm>
 #include <exception>
 #include <memory>
 #include <utility>
@@ -141,13 +142,21 @@ void DeviceReport::Fits(const HintNotes& hints) {
   AddWarnings(hints.warnings);
 }
 
-void DeviceReport::NothingToGain(const Candidates& candidates, const HintNotes& hints) {
+void DeviceReport::NothingToGain(const Candidates& candidates, const HintNotes& hints, int64_t worst) {
   report_.status = ReportStatus::kFits;
   report_.budget_bytes = report_.min_budget_bytes = report_.peak_before_bytes;
   report_.hints = hints.hints;
   AddWarnings(hints.warnings);
   report_.reason = "no plan lowers the predicted peak of " + FormatBytes(report_.peak_before_bytes) + hidden_ +
                    Returned(candidates.imported.graph, report_.peak_before_bytes - report_.resident_bytes);
+  WarnOfOverlap(worst);
+}
+
+void DeviceReport::WarnOfOverlap(int64_t worst) {
+  if (worst <= std::max(report_.budget_bytes, report_.peak_after_bytes)) return;
+  report_.warnings.push_back(
+      "iterations of a loop may run ahead of one another, and nothing keeps them apart: at worst the step takes " +
+      FormatBytes(worst) + ", more than the budget of " + FormatBytes(report_.budget_bytes));
 }
 
 void DeviceReport::Infeasible(const Candidates& candidates, const Shortfall& shortfall, const HintNotes& hints) {
@@ -192,6 +201,7 @@ void DeviceReport::Rewritten(const ReadStep& read, const BudgetGoal& goal, const
                                ", and the device has " + FormatBytes(report_.budget_bytes) +
                                ": no plan was found that is sure to hold, and this one comes nearest");
   }
+  WarnOfOverlap(rewritten.verified.worst_bytes);
   const bool lowered = goal.Over() && report_.peak_after_bytes < report_.peak_before_bytes;
   if (candidates.Hinted() && !lowered) {
     report_.reason = "hints are carried out, " + HintsThatChange(candidates.hints) + ": the predicted peak goes from " +

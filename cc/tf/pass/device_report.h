@@ -38,7 +38,8 @@ class DeviceReport {
   bool Skipped(const std::string& reason);
   bool Failed(const absl::Status& status);
   void Fits(const HintNotes& hints = {});
-  void NothingToGain(const Candidates& candidates, const HintNotes& hints);
+  // `worst`: what the step takes if iterations of its loops run ahead.
+  void NothingToGain(const Candidates& candidates, const HintNotes& hints, int64_t worst);
   void Infeasible(const Candidates& candidates, const Shortfall& shortfall, const HintNotes& hints);
   void Rewritten(const ReadStep& read, const BudgetGoal& goal, const Candidates& candidates, const BudgetResult& result,
                  const HintNotes& hints);
@@ -53,6 +54,7 @@ class DeviceReport {
   GraphDump DumpFile() const { return {context_.options.dump_graphs, report_.function, report_.sequence}; }
   void AddWarnings(const std::vector<std::string>& warnings);
   void AddAssumption();  // to the reason
+  void WarnOfOverlap(int64_t worst);
 
   const DeviceContext& context_;
   Report& report_;

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <string>
 #include <utility>
 
 namespace lms {
@@ -12,6 +13,7 @@ namespace {
 constexpr size_t kMostCombinations = 8;
 // Of what branches make: one that makes less need not be taken.
 constexpr int64_t kLeastShare = 16;
+constexpr int kMostStepsBack = 64;  // from zeros to the makers of what they are like
 
 using Predicate = std::pair<int, int>;  // node and port
 
@@ -28,6 +30,41 @@ std::vector<std::vector<Condition>> ChoicesOfRegions(const GraphIndex& index) {
     }
   }
   return choices;
+}
+
+// Zeros like an Optional of a branch, for the gradient of its gradient: they take no memory where it holds no value.
+struct OptionalZeros {
+  OpId op;
+  std::vector<int> makers;  // nodes that give the Optional its value, where they run
+};
+
+std::vector<OptionalZeros> FindOptionalZeros(const GraphIndex& index, const ImportedGraph& imported) {
+  std::vector<OptionalZeros> all;
+  for (OpId op = 0; op < static_cast<OpId>(imported.node_of_op.size()); ++op) {
+    if (imported.graph.ops[op].type != "ZerosLike") continue;
+    OptionalZeros zeros{op, {}};
+    std::vector<TensorRef> pending = index[imported.node_of_op[op]].inputs;
+    bool known = true;
+    for (int steps = 0; known && !pending.empty(); ++steps) {
+      const int node = pending.back().node;
+      pending.pop_back();
+      const OpId at = imported.op_of_node[node];
+      const std::string type = at == kNone ? "" : imported.graph.ops[at].type;
+      const std::vector<TensorRef>& inputs = index[node].inputs;
+      if (type == "OptionalFromValue") {
+        zeros.makers.push_back(node);
+      } else if (type == "Merge") {
+        pending.insert(pending.end(), inputs.begin(), inputs.end());
+      } else if ((type == "Identity" || type == "Switch") && !inputs.empty()) {
+        pending.push_back(inputs[0]);
+      } else {
+        known = type == "OptionalNone";
+      }
+      known = known && steps < kMostStepsBack;
+    }
+    if (known) all.push_back(std::move(zeros));
+  }
+  return all;
 }
 
 }  // namespace
@@ -60,6 +97,7 @@ std::vector<std::vector<bool>> DeadByOutcome(const GraphIndex& index, const Impo
   std::stable_sort(taken.begin(), taken.end(), [&](int a, int b) { return made[a] > made[b]; });
   if (taken.size() > kMostCombinations) taken.resize(kMostCombinations);
   if (taken.empty()) taken.push_back(0);
+  const std::vector<OptionalZeros> zeros = FindOptionalZeros(index, imported);
   std::vector<std::vector<bool>> combinations;
   for (const int region : taken) {
     std::map<Predicate, int> outcome_of = usual;
@@ -70,9 +108,12 @@ std::vector<std::vector<bool>> DeadByOutcome(const GraphIndex& index, const Impo
         return outcome_of.at({choice.node, choice.port}) != choice.outcome;
       }));
     }
+    const auto is_dead = [&](int node) { return index[node].region >= 0 && region_dead[index[node].region]; };
     std::vector<bool> dead;
-    for (const int node : imported.node_of_op)
-      dead.push_back(index[node].region >= 0 && region_dead[index[node].region]);
+    for (const int node : imported.node_of_op) dead.push_back(is_dead(node));
+    for (const OptionalZeros& like : zeros) {
+      if (std::all_of(like.makers.begin(), like.makers.end(), is_dead)) dead[like.op] = true;
+    }
     if (std::find(combinations.begin(), combinations.end(), dead) == combinations.end()) {
       combinations.push_back(std::move(dead));
     }

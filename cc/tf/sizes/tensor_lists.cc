@@ -27,11 +27,6 @@ bool HasType(const tensorflow::NodeDef& node, tensorflow::DataType type) {
 
 bool MakesEmpty(const std::string& op) { return op == "EmptyTensorList" || op == "TensorListReserve"; }
 
-bool MakesList(const tensorflow::NodeDef& node) {
-  return MakesEmpty(node.op()) || node.op() == "TensorListFromTensor" ||
-         (node.op() == "ZerosLike" && HasType(node, tensorflow::DT_VARIANT));
-}
-
 bool Adds(const std::string& op) { return op == "AddN" || op == "Add" || op == "AddV2"; }
 
 }  // namespace
@@ -167,10 +162,24 @@ int TensorLists::NewList(List list) {
   return parent_.back();
 }
 
+bool TensorLists::MakesList(int node) const {
+  const tensorflow::NodeDef& def = graph_.node(node);
+  if (MakesEmpty(def.op()) || def.op() == "TensorListFromTensor") return true;
+  return def.op() == "ZerosLike" && HasType(def, tensorflow::DT_VARIANT) && !OfOptional(node);
+}
+
+bool TensorLists::OfOptional(int node) const {
+  for (int depth = 0; depth < kMostListDepth && !index_[node].inputs.empty(); ++depth) {
+    node = index_[node].inputs[0].node;
+    if (graph_.node(node).op().rfind("Optional", 0) == 0) return true;
+  }
+  return false;
+}
+
 void TensorLists::FindLists() {
   std::vector<int> pending;
   for (int i = 0; i < index_.size(); ++i) {
-    if (!index_[i].live || !MakesList(graph_.node(i))) continue;
+    if (!index_[i].live || !MakesList(i)) continue;
     const std::vector<TensorRef>& inputs = index_[i].inputs;
     List list;
     list.maker = i;
@@ -190,7 +199,7 @@ void TensorLists::FindLists() {
     const int node = pending.back();
     pending.pop_back();
     for (const int reader : index_[node].readers) {
-      if (!index_[reader].live || MakesList(graph_.node(reader))) continue;
+      if (!index_[reader].live || MakesList(reader)) continue;
       for (size_t i = 0; i < index_[reader].inputs.size(); ++i) {
         const TensorRef& input = index_[reader].inputs[i];
         const bool list = input.node == node && (input.port == 0 || graph_.node(node).op() == "Switch");

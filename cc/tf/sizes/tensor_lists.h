@@ -100,6 +100,9 @@ class TensorLists {
     TensorRef tensor;
   };
 
+  bool MakesList(int node) const;
+  // Are the node's zeros like an Optional, which one may hand on before? Branches return such ones for their gradients.
+  bool OfOptional(int node) const;
   bool HandsOn(int node, size_t input) const;
   // Is it a loop that lms has added, which fills lists up to where its gradient stands?
   bool FillsSegments(int frame) const;

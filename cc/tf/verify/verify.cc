@@ -283,7 +283,10 @@ absl::Status VerifyRewrite(const tensorflow::grappler::GrapplerItem& original, c
   ImportCosts(rewritten, sizes, link, &imported);
   *profile = PredictMemory(rewritten.graph, index, imported, threads, arenas, deadline,
                            run == nullptr ? nullptr : &run->record);
-  if (run != nullptr) run->imported = std::move(imported);
+  if (run != nullptr) {
+    run->worst_bytes = PeakAtWorst(rewritten.graph, index, imported, threads, arenas, *profile, deadline);
+    run->imported = std::move(imported);
+  }
   return status;
 }
 

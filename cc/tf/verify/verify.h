@@ -26,8 +26,9 @@ namespace lms {
 
 // What the memory of a rewritten graph was predicted with.
 struct VerifiedRun {
-  ImportedGraph imported;  // the new graph
-  RunRecord record;        // of the run with that profile
+  ImportedGraph imported;   // the new graph
+  RunRecord record;         // of the run with that profile
+  int64_t worst_bytes = 0;  // peak, or more where iterations of loops may run ahead of one another
 };
 
 // `rewritten` is the item with the new graph, `original` with the one that came in, which `original_index` is of. An

@@ -151,7 +151,12 @@ TEST_F(LinkFileTest, WritersAtTheSameTimeLoseNothing) {
   for (int t = 0; t < 4; ++t) {
     threads.emplace_back([this, t] {
       for (int i = 0; i < 4; ++i) {
-        EXPECT_EQ(StoreLink(path_, "CPU x", "0.1.0", {"disk", std::to_string(4 * t + i)}, {Link(1, 2), kNow}), "");
+        // On a slow disk one may wait longer for the others than it is ready to; then it is told so, and asks again.
+        std::string problem = "has held it";
+        while (problem.find("has held it") != std::string::npos) {
+          problem = StoreLink(path_, "CPU x", "0.1.0", {"disk", std::to_string(4 * t + i)}, {Link(1, 2), kNow});
+        }
+        EXPECT_EQ(problem, "");
       }
     });
   }

@@ -90,5 +90,18 @@ TEST_F(OutcomesTest, OfOtherPredicatesTheOutcomeThatMakesMost) {
   EXPECT_EQ(Dead(), (std::vector<Names>{both(a0, b1), both(a1, b1), both(a0, b0)}));
 }
 
+TEST_F(OutcomesTest, ZerosLikeAnOptionalGoWithWhatGivesItAValue) {
+  AddBranch("a", "p", "x", /*taken=*/3, /*other=*/2);
+  const testing::Attr variant = testing::Type("T", tensorflow::DT_VARIANT);
+  b_.Add("some", "OptionalFromValue", {"a_1_2"}, {testing::Types("Toutput_types", {tensorflow::DT_FLOAT})});
+  b_.Add("none", "OptionalNone", {"^a_0_1"});
+  b_.Add("held", "Merge", {"none", "some"}, {variant, testing::Int("N", 2)});
+  b_.Add("zeros", "ZerosLike", {"held"}, {variant});
+  b_.Fetch("a_merge");
+  b_.Fetch("zeros");
+  EXPECT_EQ(Dead(),
+            (std::vector<Names>{{"a_0_0", "a_0_1", "none"}, {"a_1_0", "a_1_1", "a_1_2", "some", "zeros"}}));
+}
+
 }  // namespace
 }  // namespace lms
