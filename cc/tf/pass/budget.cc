@@ -110,9 +110,9 @@ bool BudgetGoal::Over() const {
   }
 }
 
-int64_t BudgetGoal::BudgetFor(int64_t peak, bool hinted) const {
+int64_t BudgetGoal::BudgetFor(int64_t peak) const {
   const int64_t budget = BudgetForLimit(peak, step_.resident, safety_margin_);
-  if (kind_ == Budget::Kind::kAuto || (hinted && peak > step_.peak)) return budget;
+  if (kind_ == Budget::Kind::kAuto || peak > step_.peak) return budget;
   // A step that fits needs no margin.
   return std::min(budget, step_.peak);
 }

@@ -34,7 +34,7 @@ Shortfall ExplainShortfall(const DeviceContext& context, const BudgetGoal& goal,
   Attempt first;
   first.restraint = restraint;
   Shortfall shortfall;
-  shortfall.min_budget_bytes = goal.BudgetFor(least_peak, candidates.Hinted());
+  shortfall.min_budget_bytes = goal.BudgetFor(least_peak);
   shortfall.swap_limit = WhatLimitsSwapping(context, goal, candidates, StrategyFor(context, goal, candidates, first));
   shortfall.hints = HintsInTheWay(context, goal, candidates, restraint);
   return shortfall;

@@ -167,7 +167,7 @@ BudgetResult TryPlans(const Planning& planning, Attempt attempt, Tried* tried) {
       }
       // The budget to ask for in bytes to get as low: a plan for it is held against the limit in the planner's eyes
       // and in the verifier's, and has the margin that every budget has.
-      const int64_t budget = goal.BudgetFor(std::max(result.peak_bytes, peak), candidates->Hinted());
+      const int64_t budget = goal.BudgetFor(std::max(result.peak_bytes, peak));
       return Accepted(std::move(planned), std::move(rewritten), attempt.restraint, budget);
     }
     if (Met(goal, rewritten.profile)) return Accepted(std::move(planned), std::move(rewritten), attempt.restraint, 0);
@@ -179,7 +179,7 @@ BudgetResult TryPlans(const Planning& planning, Attempt attempt, Tried* tried) {
     if (!loose) attempt.limit = AimLower(goal, limit, result.peak_bytes, rewritten.profile, ++over);
     in_pieces = peak <= goal.Allowed();
     if (tried != nullptr) {
-      const int64_t budget = goal.BudgetFor(std::max(result.peak_bytes, peak), candidates->Hinted());
+      const int64_t budget = goal.BudgetFor(std::max(result.peak_bytes, peak));
       tried->Add(goal, limit, Accepted(std::move(planned), std::move(rewritten), attempt.restraint, budget));
     }
   }

@@ -134,10 +134,10 @@ TEST(BudgetGoal, APlanThatNothingAsksForMayTakeWhatIsAllowed) {
 
 TEST(BudgetGoal, WhatFitsNeedsNoMargin) {
   const BudgetGoal goal = GoalOf(Budget::Kind::kBytes, 3000);
-  EXPECT_EQ(goal.BudgetFor(2800, false), BudgetForLimit(2800, 1000, 0.1));
-  EXPECT_EQ(goal.BudgetFor(4990, false), 5000);
-  EXPECT_EQ(goal.BudgetFor(5400, true), BudgetForLimit(5400, 1000, 0.1));
-  EXPECT_GT(GoalOf(Budget::Kind::kAuto, 3000).BudgetFor(4990, false), 5000);
+  EXPECT_EQ(goal.BudgetFor(2800), BudgetForLimit(2800, 1000, 0.1));
+  EXPECT_EQ(goal.BudgetFor(4990), 5000);
+  EXPECT_EQ(goal.BudgetFor(5400), BudgetForLimit(5400, 1000, 0.1));
+  EXPECT_GT(GoalOf(Budget::Kind::kAuto, 3000).BudgetFor(4990), 5000);
 }
 
 }  // namespace
