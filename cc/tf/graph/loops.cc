@@ -60,34 +60,46 @@ Loops::Loops(const tensorflow::GraphDef& graph, const GraphIndex& index)
   gates_.resize(index.frames());
   for (int f = 1; f < index.frames(); ++f) gates_[f] = FindGates(f);
   FindStragglers();
-  by_overlap_.assign(index.frames(), false);
-  for (int i = 0; i < index.size(); ++i) {
-    if (!straggles_[i] || !(HasSeed(graph.node(i)) || MindsNextIteration(i))) continue;
-    for (int f = index[i].frame; f > 0; f = index.frame(f).parent) by_overlap_[f] = true;
-  }
+  FindMinded();
 }
 
-bool Loops::MindsNextIteration(int sum) const {
+bool Loops::MindsHolders(int sum) const {
   const std::vector<TensorRef>& terms = index_[sum].inputs;
-  if (!OrderDependsOnHolders(graph_.node(sum).op(), terms.size())) return false;
+  if (!index_[sum].live || !OrderDependsOnHolders(graph_.node(sum).op(), terms.size())) return false;
   // The first term that nobody else holds is taken over, and the first two may change places.
-  for (size_t i = 0; i < 2; ++i) {
-    if (index_[terms[i].node].readers.size() == 1 && SharedInput(graph_.node(terms[i].node), terms[i].port) < 0) {
-      return false;
-    }
-  }
-  return std::any_of(terms.begin(), terms.end(), [this](TensorRef term) {
+  return std::none_of(terms.begin(), terms.begin() + 2, [this](const TensorRef& term) {
+    return index_[term.node].readers.size() == 1 && SharedInput(graph_.node(term.node), term.port) < 0;
+  });
+}
+
+std::vector<int> Loops::ReadersOfTerms(int sum) const {
+  std::vector<int> all;
+  for (TensorRef term : index_[sum].inputs) {
     for (int steps = 0; steps < index_.size(); ++steps) {
       const std::vector<int>& readers = index_[term.node].readers;
-      if (std::any_of(readers.begin(), readers.end(), [this](int r) { return IsNextIteration(graph_.node(r)); })) {
-        return true;
-      }
+      all.insert(all.end(), readers.begin(), readers.end());
       const int shared = SharedInput(graph_.node(term.node), term.port);
       if (shared < 0 || shared >= static_cast<int>(index_[term.node].inputs.size())) break;
       term = index_[term.node].inputs[shared];
     }
-    return false;
-  });
+  }
+  return all;
+}
+
+void Loops::FindMinded() {
+  by_overlap_.assign(index_.frames(), false);
+  if (index_.frames() < 2) return;
+  const auto mark_all = [this](int f) {
+    for (; f > 0; f = index_.frame(f).parent) by_overlap_[f] = true;
+  };
+  for (int i = 0; i < index_.size(); ++i) {
+    if (straggles_[i] && HasSeed(graph_.node(i))) mark_all(index_[i].frame);
+    if (!MindsHolders(i)) continue;
+    for (const int reader : ReadersOfTerms(i)) {
+      if (straggles_[i] && IsNextIteration(graph_.node(reader))) mark_all(index_[i].frame);
+      if (IsEnter(graph_.node(reader)) && index_[reader].frame > 0) by_overlap_[index_[reader].frame] = true;
+    }
+  }
 }
 
 void Loops::FindStragglers() {

@@ -58,9 +58,10 @@ class Loops {
   const std::vector<int>& Gates(int frame) const { return gates_[frame]; }
 
   // Does how far iterations of the loop, or of one around it, run ahead decide what it computes? So it does where
-  // nothing says which of them draws first from a kernel's own sequence of random numbers, and where a sum that may run
-  // late adds up, in an order that depends on who else holds its terms, something that the next iteration holds, too.
-  // Any change in the loop might change that.
+  // nothing says which of them draws first from a kernel's own sequence of random numbers, and where a sum, whose order
+  // depends on who else holds its terms, adds up something that the loop holds, too: one that may run late what the next
+  // iteration holds, or one outside what enters the loop, and is let go of as soon as all iterations have run. Any
+  // change in the loop might change that.
   bool DependsOnOverlap(int frame) const;
 
   // May it be planned: does it run only when its loops go on, and not depend on their overlap? Nodes of it that
@@ -70,8 +71,11 @@ class Loops {
  private:
   // Marks the nodes of the loop from which one leads to any of `ends` within one iteration.
   void MarkBefore(const std::vector<int>& ends, int frame);
-  // Is it a sum whose order may depend on whether the next iteration holds a term of it?
-  bool MindsNextIteration(int sum) const;
+  // Is it a sum whose order may depend on who else holds its terms?
+  bool MindsHolders(int sum) const;
+  // All that read a term of it, or what that shares its storage with.
+  std::vector<int> ReadersOfTerms(int sum) const;
+  void FindMinded();
   bool Marked(int node) const { return marked_[node] == mark_; }
   void FindStragglers();
   std::vector<int> FindGates(int frame);

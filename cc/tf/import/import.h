@@ -34,6 +34,7 @@ namespace lms {
 struct WorstBytes {
   BufferId buffer;
   int64_t bytes;
+  bool for_good;  // nothing may lower it: what the loop computes depends on it (Loops::DependsOnOverlap)
 };
 
 struct ImportedGraph {

@@ -15,7 +15,7 @@ constexpr char kKept[] = "computed from constants once, and kept";
 bool IsFolded(const ImportState& state, int node, const std::vector<bool>& constant) {
   const NodeIndex& facts = state.index[node];
   const NodeTypes& types = state.types[node];
-  if (facts.inputs.empty() || !facts.controls.empty() || facts.in_frame || facts.conditional) return false;
+  if (facts.inputs.empty()) return false;
   if (state.index.Preserved(node) || types.op_def->is_stateful() || IsControlFlow(state.Node(node).op())) return false;
   if (!std::all_of(types.outputs.begin(), types.outputs.end(), IsPlain)) return false;
   for (size_t port = 0; port < types.outputs.size(); ++port) {

@@ -79,7 +79,7 @@ void AddAhead(int frame, const std::vector<int>& nodes, int64_t usual, OpId last
   if (first == last) return;
   const BufferId id = state->NewBuffer(state->order[first], 0, 0, false);
   state->out.graph.buffers[id].name = state->Node(state->order[first]).name() + ":ahead";
-  state->out.ahead.push_back({id, bytes});
+  state->out.ahead.push_back({id, bytes, state->loops.DependsOnOverlap(frame)});
   state->facts[id].keep_reason = "of iterations of a loop that overlap";
   state->out.graph.ops[last].inputs.push_back(id);
 }

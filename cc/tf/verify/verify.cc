@@ -284,7 +284,13 @@ absl::Status VerifyRewrite(const tensorflow::grappler::GrapplerItem& original, c
   *profile = PredictMemory(rewritten.graph, index, imported, threads, arenas, deadline,
                            run == nullptr ? nullptr : &run->record);
   if (run != nullptr) {
-    run->worst_bytes = PeakAtWorst(rewritten.graph, index, imported, threads, arenas, *profile, deadline);
+    std::vector<WorstBytes>& ahead = imported.ahead;
+    ahead.erase(std::remove_if(ahead.begin(), ahead.end(), [](const WorstBytes& worst) { return !worst.for_good; }),
+                ahead.end());
+    run->worst_bytes = profile->peak_bytes;
+    if (!ahead.empty()) {
+      run->worst_bytes = PeakAtWorst(rewritten.graph, index, imported, threads, arenas, *profile, deadline);
+    }
     run->imported = std::move(imported);
   }
   return status;

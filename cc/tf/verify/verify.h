@@ -28,7 +28,7 @@ namespace lms {
 struct VerifiedRun {
   ImportedGraph imported;   // the new graph
   RunRecord record;         // of the run with that profile
-  int64_t worst_bytes = 0;  // peak, or more where iterations of loops may run ahead of one another
+  int64_t worst_bytes = 0;  // peak, or more where iterations run ahead of one another and may not be kept from it
 };
 
 // `rewritten` is the item with the new graph, `original` with the one that came in, which `original_index` is of. An

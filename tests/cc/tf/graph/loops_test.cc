@@ -101,6 +101,22 @@ TEST(Loops, WhereASumMindsTheNextIterationNothingIsPlannedOrHeld) {
   EXPECT_FALSE(minds("y_switch:1, made, made", "other"));
 }
 
+// One outside minds whether the loop still holds what has entered it.
+TEST(Loops, WhereASumMindsWhetherTheLoopHoldsItsTermsNothingIsPlannedOrHeld) {
+  const auto minds = [](const std::string& terms) {
+    LoopBuilder b;
+    b.Parse("a = Tanh(x); other = Tanh(a); last = Tanh(other); sum = AddN(" + terms + ")");
+    b.Carry("y", "a", "body", tensorflow::DT_FLOAT);
+    b.Parse("late = Tanh(y_switch:1); body = Tanh(y_switch:1); fetch y_exit, sum, last");
+    const Imported step(b.item());
+    const Loops loops(step.item().graph, step.index());
+    return loops.DependsOnOverlap(step.index()[step.index().Find("body")].frame);
+  };
+  EXPECT_TRUE(minds("other, other, a"));
+  EXPECT_FALSE(minds("other, other, x"));
+  EXPECT_FALSE(minds("a, other"));
+}
+
 // Of one maker, l and l2, which a loop fills by push and push2, beside y, which becomes body.
 LoopBuilder WithTwoLists() {
   LoopBuilder b;
