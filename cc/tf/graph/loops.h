@@ -59,8 +59,8 @@ class Loops {
 
   // Does how far iterations of the loop, or of one around it, run ahead decide what it computes? So it does where
   // nothing says which of them draws first from a kernel's own sequence of random numbers, and where a sum, whose order
-  // depends on who else holds its terms, adds up something that the loop holds, too: one that may run late what the next
-  // iteration holds, or one outside what enters the loop, and is let go of as soon as all iterations have run. Any
+  // depends on who else holds its terms, adds up something that the loop holds, too: one that may run late what the
+  // next iteration holds, or one outside what enters the loop, and is let go of as soon as all iterations have run. Any
   // change in the loop might change that.
   bool DependsOnOverlap(int frame) const;
 

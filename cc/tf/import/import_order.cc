@@ -68,6 +68,19 @@ void KeepThoseOfTheDevice(const ImportState& state, const From& from, std::vecto
   waits->erase(std::remove_if(waits->begin(), waits->end(), elsewhere), waits->end());
 }
 
+// What enters a loop comes before its iterations: in the one that stands for all of them, it is there. The first may
+// begin without.
+std::vector<std::pair<OpId, OpId>> EnterWaits(const ImportState& state, const std::vector<OpId>& op_of) {
+  std::vector<std::pair<OpId, OpId>> waits;
+  for (int node = 0; node < state.index.size(); ++node) {
+    const int frame = state.index[node].frame;
+    if (op_of[node] == kNone || frame <= 0 || !IsEnter(state.Node(node))) continue;
+    const int cond = state.index.frame(frame).loop_cond;
+    if (cond >= 0 && op_of[cond] != kNone) waits.emplace_back(op_of[cond], op_of[node]);
+  }
+  return waits;
+}
+
 }  // namespace
 
 absl::Status AddOps(ImportState* state) {
@@ -153,8 +166,13 @@ absl::Status AddOps(ImportState* state) {
       if (op_of[reader] != kNone && reader != fusion.into) fusion_waits.emplace_back(op_of[reader], op_of[fusion.into]);
     }
   }
+  std::vector<std::pair<OpId, OpId>> enter_waits = EnterWaits(*state, op_of);
   for (;;) {
     MemGraph waiting = unordered;
+    for (const auto& [op, waits_for] : enter_waits) {
+      pace.Step(static_cast<int64_t>(waiting.ops[op].deps.size()));
+      AddOnce(&waiting.ops[op].deps, waits_for);
+    }
     for (const auto& [op, waits_for] : fusion_waits) {
       pace.Step(static_cast<int64_t>(waiting.ops[op].deps.size()));
       AddOnce(&waiting.ops[op].deps, waits_for);
@@ -168,10 +186,15 @@ absl::Status AddOps(ImportState* state) {
       AddOnce(&waiting.ops[op_of[wait.update]].deps, op_of[wait.reader]);
     }
     order = ExecutionOrder(waiting);
-    const bool last = state->out.sum_waits.empty() && state->out.variable_waits.empty() && fusion_waits.empty();
+    const bool last = state->out.sum_waits.empty() && state->out.variable_waits.empty() && fusion_waits.empty() &&
+                      enter_waits.empty();
     if (order.size() == live.size() || last) {
       unordered = std::move(waiting);
       break;
+    }
+    if (!enter_waits.empty()) {
+      enter_waits.clear();
+      continue;
     }
     if (state->out.variable_waits.empty() && state->out.sum_waits.empty()) fusion_waits.clear();
     if (state->out.variable_waits.empty()) state->out.sum_waits.clear();

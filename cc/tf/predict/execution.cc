@@ -61,7 +61,8 @@ std::vector<OpId> Begun(const std::vector<RunEvent>& run) {
 MemoryProfile Highest(const tensorflow::GraphDef& graph, const GraphIndex& index, const ImportedGraph& imported,
                       const MemGraph& memory, int threads, const std::vector<ArenaSettings>& arenas,
                       const Deadline& deadline, RunRecord* record = nullptr) {
-  const ExecutorModel model(graph, index, tensorflow::IsMKLEnabled(), EdgeDraws::kByAddress);
+  const ExecutorModel model(graph, index, tensorflow::IsMKLEnabled(), EdgeDraws::kByAddress,
+                            ExecutorModel::Iteration::kMiddle);
   const auto nodes = static_cast<uint32_t>(std::max(1, index.size()));
   const uint32_t draws = std::clamp(kNodesDrawn / nodes, kLeastDraws, kMostDraws);
   std::vector<double> microseconds(index.size(), 0);

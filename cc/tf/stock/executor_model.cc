@@ -99,10 +99,12 @@ class ExecutorModel::Execution {
   std::vector<int> order_;
 };
 
-ExecutorModel::ExecutorModel(const tensorflow::GraphDef& graph, const GraphIndex& index, bool onednn, EdgeDraws draws)
+ExecutorModel::ExecutorModel(const tensorflow::GraphDef& graph, const GraphIndex& index, bool onednn, EdgeDraws draws,
+                             Iteration iteration)
     : graph_(graph),
       index_(index),
       draws_(OneDevice(graph) ? draws : EdgeDraws::kAny),
+      iteration_(iteration),
       fused_(FusedInto(graph, index, onednn)),
       alone_(index.size()),
       numbers_(graph, index, fused_, onednn, draws_) {
@@ -153,6 +155,9 @@ ExecutorNodes ExecutorModel::Connected(const std::vector<int>& order) const {
       wait_for_loop(from, to);
     }
     if (fused_[to] != to) nodes[fused_[to]].fused.push_back(to);
+    if (iteration_ == Iteration::kFirst || index_[to].frame <= 0 || !IsEnter(graph_.node(to))) continue;
+    const int cond = index_.frame(index_[to].frame).loop_cond;
+    if (cond >= 0 && index_[cond].live) connect(to, cond);
   }
   for (const int node : order) {
     if (!index_[node].live || fused_[node] != node) continue;

@@ -36,8 +36,11 @@ namespace lms {
 class ExecutorModel {
  public:
   // `index` belongs to the graph; both outlive this. `onednn`: is oneDNN in use? `draws`: which orders; of the graphs
-  // of several devices always any. O(n log n) in nodes and inputs.
-  ExecutorModel(const tensorflow::GraphDef& graph, const GraphIndex& index, bool onednn, EdgeDraws draws);
+  // of several devices always any. `iteration`: which one of each loop. In its middle all that enters it is there; the
+  // first may begin without. O(n log n) in nodes and inputs.
+  enum class Iteration { kFirst, kMiddle };
+  ExecutorModel(const tensorflow::GraphDef& graph, const GraphIndex& index, bool onednn, EdgeDraws draws,
+                Iteration iteration = Iteration::kFirst);
 
   // The live nodes in an order in which they may run; the same draw gives the same order. Shorter than the live nodes
   // where some never become ready. O(n log n).
@@ -58,6 +61,7 @@ class ExecutorModel {
   const tensorflow::GraphDef& graph_;
   const GraphIndex& index_;
   const EdgeDraws draws_;
+  const Iteration iteration_;
   const std::vector<int> fused_;
   std::vector<ExecutorNode> alone_;  // without edges
   const NodeNumbers numbers_;

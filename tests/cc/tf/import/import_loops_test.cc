@@ -40,6 +40,13 @@ TEST(ImportLoops, IterationsRunAheadOnceTheyHaveWhatTheyLeaveBehind) {
   EXPECT_LT(step.OpOf("y_switch"), step.OpOf("z_switch"));
 }
 
+// The iteration that stands for all of them has all that enters the loop, though the first may begin without.
+TEST(ImportLoops, WhatEntersIsThereBeforeTheIteration) {
+  const Imported step(SumOfWhatComesLate().item());
+  EXPECT_LT(step.OpOf("latest"), step.OpOf("cond"));
+  EXPECT_LT(step.OpOf("z_enter"), step.OpOf("cond"));
+}
+
 // A list that a loop fills with elements of another list, which is made late.
 LoopBuilder FilledFromAnother() {
   LoopBuilder b;

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <memory>
 #include <numeric>
 #include <set>
@@ -9,6 +10,7 @@
 #include <vector>
 
 #include "tests/cc/tf/graph_builder.h"
+#include "tests/cc/tf/loop_builder.h"
 
 namespace lms {
 namespace {
@@ -87,6 +89,23 @@ TEST(ExecutorModelTest, ThreadsRunAllNodesOnce) {
       EXPECT_EQ(ended[i], begun[i]);
     }
   }
+}
+
+TEST(ExecutorModelTest, InTheMiddleOfALoopAllThatEntersItIsThere) {
+  testing::LoopBuilder b;
+  b.Parse("late = Tanh(x); later = Tanh(late); latest = Tanh(later)");
+  b.Carry("y", "x", "body", tensorflow::DT_FLOAT);
+  b.Carry("z", "latest", "turn", tensorflow::DT_FLOAT);
+  b.Parse("turn = Tanh(z_switch:1); body = Tanh(y_switch:1); fetch y_exit, z_exit");
+  const testing::Imported step(b.item());
+  const auto waits = [&step](ExecutorModel::Iteration iteration) {
+    const ExecutorModel model(step.item().graph, step.index(), false, EdgeDraws::kByAddress, iteration);
+    const std::vector<int> order = model.Run(0);
+    const auto at = [&](const char* name) { return std::find(order.begin(), order.end(), step.index().Find(name)); };
+    return at("latest") < at("cond");
+  };
+  EXPECT_FALSE(waits(ExecutorModel::Iteration::kFirst));
+  EXPECT_TRUE(waits(ExecutorModel::Iteration::kMiddle));
 }
 
 TEST(ExecutorModelTest, CheapNodesGoFirst) {
