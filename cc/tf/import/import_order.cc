@@ -167,6 +167,9 @@ absl::Status AddOps(ImportState* state) {
     }
   }
   std::vector<std::pair<OpId, OpId>> enter_waits = EnterWaits(*state, op_of);
+  const std::vector<SumWait> all_sum_waits = state->out.sum_waits;
+  const std::vector<VariableWait> all_variable_waits = state->out.variable_waits;
+  const std::vector<std::pair<OpId, OpId>> all_fusion_waits = fusion_waits;
   for (;;) {
     MemGraph waiting = unordered;
     for (const auto& [op, waits_for] : enter_waits) {
@@ -186,14 +189,17 @@ absl::Status AddOps(ImportState* state) {
       AddOnce(&waiting.ops[op_of[wait.update]].deps, op_of[wait.reader]);
     }
     order = ExecutionOrder(waiting);
-    const bool last = state->out.sum_waits.empty() && state->out.variable_waits.empty() && fusion_waits.empty() &&
-                      enter_waits.empty();
-    if (order.size() == live.size() || last) {
+    const bool bare = state->out.sum_waits.empty() && state->out.variable_waits.empty() && fusion_waits.empty();
+    if (order.size() == live.size() || (bare && enter_waits.empty())) {
       unordered = std::move(waiting);
       break;
     }
-    if (!enter_waits.empty()) {
+    if (bare) {
       enter_waits.clear();
+      state->out.enters_last = true;
+      state->out.sum_waits = all_sum_waits;
+      state->out.variable_waits = all_variable_waits;
+      fusion_waits = all_fusion_waits;
       continue;
     }
     if (state->out.variable_waits.empty() && state->out.sum_waits.empty()) fusion_waits.clear();

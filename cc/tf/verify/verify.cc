@@ -273,6 +273,9 @@ absl::Status VerifyRewrite(const tensorflow::grappler::GrapplerItem& original, c
     const std::vector<int> regions = RegionsOfTheAdded(index, originals);
     status = ImportRegions(rewritten, index, sizes, regions, /*hold=*/false, &imported, deadline, device, threads);
   }
+  if (status.ok() && imported.enters_last) {
+    status = absl::InternalError("there is a cycle: what enters a loop waits for what leaves it");
+  }
   if (status.ok()) status = CheckVariableOrder(rewritten.graph, index, imported, deadline);
   if (status.ok() && sizes.data_may_end()) {
     status =

@@ -11,6 +11,7 @@
 #include "cc/tf/predict/execution.h"
 #include "cc/tf/rewrite/rewrite.h"
 #include "tests/cc/tf/graph_builder.h"
+#include "tests/cc/tf/loop_builder.h"
 
 namespace lms {
 namespace {
@@ -274,6 +275,28 @@ TEST_F(VerifyPlaces, AnEdgeIntoALoop) {
   });
   ExpectRefused("node last was moved into or out of a loop or branch",
                 [](GraphDef* graph) { CopyY("body", "last", graph); });
+}
+
+// TensorFlow ends an iteration when all that enters the loop has come, though nobody reads it: with iterations one by
+// one, what waits for the loop's end would never run, and the step would end without its results.
+TEST(VerifyLoops, WhatEntersALoopWaitsForNothingThatLeavesIt) {
+  testing::LoopBuilder b;
+  b.Parse("late = Tanh(x); other = Tanh(x)");
+  b.Carry("y", "late", "other_switch:1", tensorflow::DT_FLOAT);  // its first value is read by none
+  b.Carry("other", "other", "other_switch:1", tensorflow::DT_FLOAT);
+  b.Add("ended", "Identity", {"i_exit"}, {testing::OfType(tensorflow::DT_INT32)});
+  b.Parse("fetch y_exit, ended");
+  const Imported step(b.item());
+  tensorflow::grappler::GrapplerItem rewritten = step.item();
+  const auto verify = [&] {
+    MemoryProfile profile;
+    return VerifyRewrite(step.item(), step.index(), rewritten, step.sizes(), 1, SwapLink(), &profile);
+  };
+  EXPECT_TRUE(verify().ok()) << verify().message();
+  for (NodeDef& node : *rewritten.graph.mutable_node()) {
+    if (node.name() == "late") node.add_input("^ended");
+  }
+  EXPECT_NE(verify().message().find("cycle"), std::string::npos) << verify().message();
 }
 
 }  // namespace
