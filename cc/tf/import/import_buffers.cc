@@ -33,10 +33,6 @@ class BufferMaker {
         buffers[port] = GroupBuffer(element_of, node, port);
         continue;
       }
-      if (const int goes_to = state_.lists.GroupThatItGoesTo({node, port}); goes_to >= 0) {
-        buffers[port] = GroupBuffer(goes_to, node, port);
-        continue;
-      }
       if (types.outputs[port] == tensorflow::DT_VARIANT && state_.lists.GroupOf(node) >= 0) {
         const int group = state_.lists.GroupOf(node);
         const bool filled_later = state_.lists.group(group).grows || state_.lists.BeganEmpty(node);

@@ -293,7 +293,6 @@ void TensorLists::AddElements() {
     const auto [counted, is_new] =
         held.emplace(std::make_pair(source.tensor.node, source.tensor.port), std::make_pair(list_of_[i], int64_t{0}));
     if (!is_new) Join(list_of_[i], counted->second.first);
-    if (!there && !list.segment) becomes_element_of_[{source.tensor.node, source.tensor.port}] = list_of_[i];
     if (is_new && fills_[frame] >= 0) fills_[frame] = std::min(kMostBytes, fills_[frame] + size.bytes);
     const int64_t more = std::max<int64_t>(0, count) - counted->second.second;
     list.known = list.known && (size.known || shape) && (count >= 0 || !is_new);
@@ -346,13 +345,6 @@ std::vector<int> TensorLists::GroupsMadeBy(int node) const {
   if (found == made_by_.end()) return groups;
   for (const int list : found->second) groups.push_back(group_[list]);
   return groups;
-}
-
-int TensorLists::GroupThatItGoesTo(const TensorRef& tensor) const {
-  const auto found = becomes_element_of_.find({tensor.node, tensor.port});
-  if (found == becomes_element_of_.end()) return -1;
-  const Group& group = groups_[group_[found->second]];
-  return group.known && group.grows ? group_[found->second] : -1;
 }
 
 int TensorLists::GroupOfElement(const TensorRef& tensor) const {

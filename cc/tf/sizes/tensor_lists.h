@@ -19,7 +19,6 @@
 #include <cstdint>
 #include <map>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "cc/tf/graph/graph_index.h"
@@ -50,9 +49,6 @@ class TensorLists {
   };
   // The groups of which the node, in a loop, makes elements.
   std::vector<int> GroupsMadeBy(int node) const;
-  // The group that the tensor, which an iteration of a loop makes, becomes an element of; -1 where it is kept for
-  // itself, or nobody knows how large the group is. The group's bytes have it.
-  int GroupThatItGoesTo(const TensorRef& tensor) const;
   int groups() const { return static_cast<int>(groups_.size()); }
   const Group& group(int group) const { return groups_[group]; }
 
@@ -133,8 +129,7 @@ class TensorLists {
   mutable std::vector<int> parent_;
   std::vector<int> group_;  // per list
   std::vector<Group> groups_;
-  std::map<int, std::vector<int>> made_by_;                // lists whose elements the node makes, by node
-  std::map<std::pair<int, int>, int> becomes_element_of_;  // lists, by node and port
+  std::map<int, std::vector<int>> made_by_;  // lists whose elements the node makes, by node
   std::vector<int64_t> trips_;
   std::vector<bool> open_;      // per frame: its trips are not constant
   std::vector<int64_t> fills_;  // per frame: bytes that an iteration adds to lists as long as it goes round; -1: none
