@@ -7,10 +7,11 @@ import dataclasses
 import gc
 import json
 import os
+import re
 import tempfile
 import time
 import traceback
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import lms
@@ -227,11 +228,15 @@ def _judge_difference(
 
 
 # What a report says where it knows nothing of what is held somewhere: there is no budget to keep.
-_NO_PROMISE = (
-    "is not predicted",
-    "is neither predicted",
-    "may run ahead of one another",
-)
+_NO_PROMISE = ("is not predicted", "is neither predicted")
+_AT_WORST = re.compile(r"at worst the step takes ([\d.]+) ([KMG]iB|B)")
+
+
+def _said_at_worst(warnings: Sequence[str]) -> float:
+    """What a report says that the step may take where iterations of a loop run ahead; else 0."""
+    units = {"B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
+    found = [match for text in warnings if (match := _AT_WORST.search(text))]
+    return max((float(m[1]) * units[m[2]] for m in found), default=0)
 
 
 def _judge_reports(step: Step, ours: Run, outcome: Outcome) -> None:
@@ -265,6 +270,7 @@ def _judge_reports(step: Step, ours: Run, outcome: Outcome) -> None:
         outcome.excess = measured / last.budget_bytes
         if outcome.excess > TOLERANCE and measured - last.budget_bytes > WORKSPACE:
             warned = any(said in text for text in last.warnings for said in _NO_PROMISE)
+            warned |= measured <= TOLERANCE * _said_at_worst(last.warnings)
             outcome.found(
                 "budget-warned" if warned else "budget",
                 f"{last.status}: measured {measured}, budget {last.budget_bytes}, predicted "

@@ -60,7 +60,7 @@ Loops::Loops(const tensorflow::GraphDef& graph, const GraphIndex& index)
   gates_.resize(index.frames());
   for (int f = 1; f < index.frames(); ++f) gates_[f] = FindGates(f);
   FindStragglers();
-  FindMinded();
+  FindThoseThatDependOnOverlap();
 }
 
 bool Loops::MindsHolders(int sum) const {
@@ -86,7 +86,7 @@ std::vector<int> Loops::ReadersOfTerms(int sum) const {
   return all;
 }
 
-void Loops::FindMinded() {
+void Loops::FindThoseThatDependOnOverlap() {
   by_overlap_.assign(index_.frames(), false);
   if (index_.frames() < 2) return;
   const auto mark_all = [this](int f) {

@@ -75,7 +75,8 @@ class Loops {
   bool MindsHolders(int sum) const;
   // All that read a term of it, or what that shares its storage with.
   std::vector<int> ReadersOfTerms(int sum) const;
-  void FindMinded();
+  // The loops whose results depend on the overlap. Needs who straggles from the start.
+  void FindThoseThatDependOnOverlap();
   bool Marked(int node) const { return marked_[node] == mark_; }
   void FindStragglers();
   std::vector<int> FindGates(int frame);
@@ -84,7 +85,7 @@ class Loops {
   const GraphIndex& index_;
   std::vector<bool> changes_;
   std::vector<bool> straggles_;
-  std::vector<bool> by_overlap_;  // per frame: see DependsOnOverlap(); of what straggled from the start
+  std::vector<bool> by_overlap_;  // per frame: without those around it, see DependsOnOverlap()
   std::vector<Hold> holds_;
   std::vector<std::vector<int>> gates_;     // per frame
   std::vector<std::vector<int>> nodes_in_;  // per frame; none of frame 0

@@ -48,16 +48,16 @@ struct ImportedGraph {
   std::vector<BufferId> overlaps;                     // what iterations of loops may hold beyond one of them
   std::vector<WorstBytes> ahead;                      // what they may hold at worst, besides
   std::vector<bool> before_data;  // by node: waits for nothing in the order (variable_waits.h); empty: none is such
-  std::vector<VariableWait> variable_waits;      // which the order assumes: a rewrite makes edges of them
-  std::vector<SumWait> sum_waits;                // likewise
-  std::vector<CollectiveWait> collective_waits;  // which the graph has, by edges or through other nodes: likewise
-  std::string device;                            // the one that is planned
-  std::vector<std::string> other_devices;        // that could be, most bytes first
-  std::vector<int> regions = {0};                // of the index: those that are planned, the main one first
-  bool enters_last = false;        // somewhere what enters a loop waits for what leaves it: it may never end
-  std::vector<Loops::Hold> holds;  // edges that a rewrite adds, and the plan relies on
-  int hidden_ops = 0;              // in loops that hold tensor lists of unknown size
-  std::string hidden_example;      // of an op that makes such a list
+  std::vector<VariableWait> variable_waits;          // which the order assumes: a rewrite makes edges of them
+  std::vector<SumWait> sum_waits;                    // likewise
+  std::vector<CollectiveWait> collective_waits;      // which the graph has, by edges or through other nodes: likewise
+  std::string device;                                // the one that is planned
+  std::vector<std::string> other_devices;            // that could be, most bytes first
+  std::vector<int> regions = {0};                    // of the index: those that are planned, the main one first
+  bool enters_last = false;                          // what enters some loop waits for what leaves it
+  std::vector<Loops::Hold> holds;                    // edges that a rewrite adds, and the plan relies on
+  int hidden_ops = 0;                                // in loops that hold tensor lists of unknown size
+  std::string hidden_example;                        // of an op that makes such a list
   std::vector<TensorLists::OpenLoop> open_loops;     // of which earlier steps may tell how large their lists get
   std::vector<AssumptionSet> assumptions_of_buffer;  // that its size rests on
   std::vector<Takeover> takeovers;                   // in the graph as they are in its own order

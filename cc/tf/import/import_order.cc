@@ -167,9 +167,6 @@ absl::Status AddOps(ImportState* state) {
     }
   }
   std::vector<std::pair<OpId, OpId>> enter_waits = EnterWaits(*state, op_of);
-  const std::vector<SumWait> all_sum_waits = state->out.sum_waits;
-  const std::vector<VariableWait> all_variable_waits = state->out.variable_waits;
-  const std::vector<std::pair<OpId, OpId>> all_fusion_waits = fusion_waits;
   for (;;) {
     MemGraph waiting = unordered;
     for (const auto& [op, waits_for] : enter_waits) {
@@ -194,14 +191,9 @@ absl::Status AddOps(ImportState* state) {
       unordered = std::move(waiting);
       break;
     }
-    if (bare) {
-      enter_waits.clear();
-      state->out.enters_last = true;
-      state->out.sum_waits = all_sum_waits;
-      state->out.variable_waits = all_variable_waits;
-      fusion_waits = all_fusion_waits;
-      continue;
-    }
+    // Such a graph is not planned, and no plan may make one.
+    state->out.enters_last = bare;
+    if (bare) enter_waits.clear();
     if (state->out.variable_waits.empty() && state->out.sum_waits.empty()) fusion_waits.clear();
     if (state->out.variable_waits.empty()) state->out.sum_waits.clear();
     state->out.variable_waits.clear();

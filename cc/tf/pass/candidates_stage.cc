@@ -60,6 +60,7 @@ void GiveHints(const DeviceContext& context, const HintMarks& marks, Candidates*
 std::string WhyNotPlanned(const DeviceContext& context, const ReadStep& read) {
   const std::string too_large = WhyTooLarge(context.item, GraphWork::kPlan, context.bounds());
   if (!too_large.empty()) throw TooMuch(too_large);
+  if (read.imported.enters_last) return "what enters a loop waits for what leaves it: lms changes no order around it";
   const std::string waits = UnknownWait(context.item, read.index);
   return waits.empty() ? "" : waits + " may wait for another op of the step: lms changes no order around it";
 }

@@ -131,8 +131,7 @@ std::string HintsInTheWay(const DeviceContext& context, const BudgetGoal& goal, 
     if (!without.feasible) {
       const PlannerResult least = ChooseForLeastPeak(unhinted, ways).planned;
       context.account.Count(least.work);
-      return "; without hints the least budget would be " +
-             FormatBytes(goal.BudgetFor(least.peak_bytes));
+      return "; without hints the least budget would be " + FormatBytes(goal.BudgetFor(least.peak_bytes));
     }
     std::vector<std::string> alone;
     const size_t plans = std::min(kMostPriced, hints.groups().size());

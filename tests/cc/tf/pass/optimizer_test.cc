@@ -23,6 +23,7 @@
 #include "tensorflow/core/grappler/optimizers/custom_graph_optimizer_registry.h"
 #include "tensorflow/core/protobuf/rewriter_config.pb.h"
 #include "tests/cc/tf/graph_builder.h"
+#include "tests/cc/tf/loop_builder.h"
 #include "tests/cc/tf/replicas.h"
 
 namespace lms {
@@ -540,6 +541,18 @@ TEST_F(OptimizerTest, SizesOfArgumentsAreInTheReport) {
   EXPECT_EQ(Last().sizes, std::vector<std::string>{"x:0 = 32 (assumed)"});
   ASSERT_EQ(Last().warnings.size(), 1u);
   EXPECT_NE(Last().warnings[0].find("it names y"), std::string::npos);
+}
+
+TEST_F(OptimizerTest, ALoopWhoseEntryWaitsForItsResultIsLeftAlone) {
+  testing::LoopBuilder b;
+  b.Parse("late = Tanh(x, ^i_exit); other = Tanh(x)");
+  b.Carry("y", "late", "other_switch:1", tensorflow::DT_FLOAT);
+  b.Carry("other", "other", "other_switch:1", tensorflow::DT_FLOAT);
+  b.Parse("fetch y_exit, i_exit");
+  SetBudget(kTile);
+  EXPECT_FALSE(Optimize(b.item()));
+  EXPECT_EQ(Last().status, ReportStatus::kSkipped);
+  EXPECT_NE(Last().reason.find("what enters a loop"), std::string::npos) << Last().reason;
 }
 
 }  // namespace

@@ -99,8 +99,7 @@ TEST_F(OutcomesTest, ZerosLikeAnOptionalGoWithWhatGivesItAValue) {
   b_.Add("zeros", "ZerosLike", {"held"}, {variant});
   b_.Fetch("a_merge");
   b_.Fetch("zeros");
-  EXPECT_EQ(Dead(),
-            (std::vector<Names>{{"a_0_0", "a_0_1", "none"}, {"a_1_0", "a_1_1", "a_1_2", "some", "zeros"}}));
+  EXPECT_EQ(Dead(), (std::vector<Names>{{"a_0_0", "a_0_1", "none"}, {"a_1_0", "a_1_1", "a_1_2", "some", "zeros"}}));
 }
 
 }  // namespace
