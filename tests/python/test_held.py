@@ -88,3 +88,46 @@ def tapes(budget):
 
 def test_python_holds_what_its_gradient_needs():
     in_a_process('tapes("60%")')
+
+
+def planned_again(budget):
+    """Rows that a mask chooses, more with each call: each plan has constants of its own."""
+    tf.config.threading.set_intra_op_parallelism_threads(1)
+    tf.config.threading.set_inter_op_parallelism_threads(1)
+    lms.memory.reset_peak()
+    x = tf.random.stateless_normal([BATCH, WIDTH], [1, 2])
+    weights = [
+        tf.Variable(tf.random.stateless_normal(shape, [3, 4]) / 16.0)
+        for shape in ([WIDTH, 4 * WIDTH], [4 * WIDTH, WIDTH])
+    ]
+
+    @tf.function
+    def step(x, least):
+        with tf.GradientTape() as tape:
+            chosen = x[:, 0] > least
+            rows = tf.matmul(tf.boolean_mask(x, chosen), weights[0])
+            rows = tf.matmul(tf.nn.elu(tf.nn.elu(rows)), weights[1])
+            y = x + tf.tensor_scatter_nd_add(tf.zeros_like(x), tf.where(chosen), rows)
+            loss = tf.reduce_mean(tf.square(y - 1.0))
+        for weight, gradient in zip(weights, tape.gradient(loss, weights)):
+            weight.assign_sub(0.05 * tf.convert_to_tensor(gradient))
+        return loss
+
+    lms.enable(budget)
+    for least in (9.0, 1.0, 0.5, 0.0, -0.5, -0.5):
+        least = tf.constant(least)
+        step(x, least)  # a larger one than all before: the next call is planned for it
+        for _ in range(2):
+            gc.collect()
+            lms.memory.reset_peak()
+            before = lms.memory.bytes_in_use()
+            step(x, least)
+    report = lms.report()
+    assert len(lms.reports()) >= 4
+    assert abs(report.resident_bytes - before) < SMALL, (report.resident_bytes, before)
+    assert lms.memory.peak_bytes() <= report.budget_bytes, (report, lms.memory.peak_bytes())
+    assert any("plans that this function had before" in text for text in report.warnings)
+
+
+def test_constants_of_plans_before_count():
+    in_a_process('planned_again("70%")')

@@ -78,6 +78,7 @@ struct Options {
   std::vector<SeenValue> seen_values;  // "_seen_values": whole numbers that its first call was given
   RecordedShapes recorded;             // "_recorded": what earlier steps have shown of its tensors
   bool data_may_end = false;           // "_data_may_end": a step may fail as an iterator has no more elements
+  std::map<std::string, int64_t> earlier_constants;  // of the function's earlier plans, by device (earlier_plans.h)
   bool record_sizes = false;           // "_record_sizes": the next call can be planned with what this one shows
   double observed_excess = 1;          // "_feedback": activations measured / predicted, under an earlier plan
   std::string planned_again;           // the words that came with it; "": the first plan

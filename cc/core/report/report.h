@@ -96,6 +96,7 @@ struct Report {
   std::string budget;                      // as asked
   int64_t budget_bytes = 0;                // resident included, as are all peaks
   int64_t resident_bytes = 0;
+  int64_t constant_bytes = 0;  // of these: the plan's own constants (earlier_plans.h)
   int64_t peak_before_bytes = 0;
   int64_t peak_after_bytes = 0;
   int64_t measured_peak_bytes = 0;  // of a later call: the rise over what was in use before it, on top of

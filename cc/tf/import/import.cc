@@ -47,6 +47,7 @@ absl::Status ImportRegions(const tensorflow::grappler::GrapplerItem& item, const
   AddBuffers(&state);
   deadline.Check();
   CountFoldedConstants(&state);
+  AddEarlierConstants(&state);
   CountArrivals(&state);
   AddReads(&state);
   AddTapeReads(&state);

@@ -95,4 +95,16 @@ void CountFoldedConstants(ImportState* state) {
   }
 }
 
+void AddEarlierConstants(ImportState* state) {
+  MemBuffer buffer;
+  buffer.name = "constants of earlier plans";
+  buffer.bytes = state->sizes.EarlierConstants(state->out.device);
+  buffer.resident = true;
+  if (buffer.bytes == 0) return;
+  state->out.graph.buffers.push_back(buffer);
+  state->out.dtype_of_buffer.push_back(tensorflow::DT_INVALID);
+  state->out.assumptions_of_buffer.push_back(0);
+  state->facts.push_back({kKept, false});
+}
+
 }  // namespace lms

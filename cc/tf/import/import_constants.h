@@ -16,6 +16,9 @@ namespace lms {
 // Needs the ops and the buffers. The results become resident. No copy may wait for an op that goes: it would stay.
 void CountFoldedConstants(ImportState* state);
 
+// Adds what the function's plans before keep of constants as one buffer, which is resident and read by nobody.
+void AddEarlierConstants(ImportState* state);
+
 }  // namespace lms
 
 #endif  // LMS_CC_TF_IMPORT_IMPORT_CONSTANTS_H_

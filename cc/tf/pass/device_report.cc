@@ -51,6 +51,7 @@ void DeviceReport::NoteMeasured(const ReadStep& read, const MeasuredStep& measur
   const StepAsItCame* const came = context_.as_it_came;
   const MemoryProfile& profile = came == nullptr ? measured.profile : came->profile;
   report_.resident_bytes = measured.profile.resident_bytes;
+  report_.constant_bytes = measured.constant_bytes;
   report_.peak_before_bytes = report_.peak_after_bytes = profile.peak_bytes;
   report_.timeline_before = profile.Timeline();
   report_.order_peaks_before = profile.order_peaks;

@@ -69,6 +69,7 @@ MeasuredStep MeasureStep(const DeviceContext& context, const ReadStep& read) {
   context.Enter("liveness");
   measured.profile = PredictMemory(context.item.graph, read.index, read.imported, context.threads, read.arenas,
                                    context.deadline(), &measured.record);
+  measured.constant_bytes = ConstantBytes(context.item.graph, read.imported);
   NoteAssumptions(context, read.imported, &measured);
   return measured;
 }
@@ -79,7 +80,7 @@ AskedFor ResolveGoal(const DeviceContext& context, const ReadStep& read, const M
   step.peak = measured.profile.peak_bytes;
   step.lacking = measured.profile.lacking_bytes;
   step.outside = measured.profile.outside_bytes;
-  step.constants = ConstantBytes(context.item.graph, read.imported);
+  step.constants = measured.constant_bytes;
   step.worst = PeakAtWorst(context.item.graph, read.index, read.imported, context.threads, read.arenas,
                            measured.profile, context.deadline());
   context.Enter("budget");

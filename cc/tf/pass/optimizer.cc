@@ -4,11 +4,13 @@
 #include <chrono>
 #include <deque>
 #include <exception>
+#include <functional>
 #include <utility>
 
 #include "cc/core/base/fault_injection.h"
 #include "cc/core/base/words.h"
 #include "cc/core/options/session_notes.h"
+#include "cc/core/report/earlier_plans.h"
 #include "cc/core/report/planning_now.h"
 #include "cc/core/report/report_store.h"
 #include "cc/core/report/stage_watch.h"
@@ -49,6 +51,12 @@ int OpThreads(const tensorflow::ConfigProto& config) {
   const bool read = tensorflow::ReadInt64FromEnvVar("TF_NUM_INTRAOP_THREADS", 0, &threads).ok();
   return read && threads > 0 ? static_cast<int>(threads) : 0;
 }
+
+// What TensorFlow calls each step of each session.
+constexpr char kSessionsStep[] = "tf_graph";
+
+// Of constants that are worth counting: a budget that a report names as the least can be met then, as a rule.
+constexpr int64_t kLeastKept = 64 << 10;
 
 // When a share of its own peak cannot be met, a small function beside the training step is no news, nor is one in which
 // there is nothing to recompute (`relative`: that is what was asked).
@@ -127,6 +135,19 @@ bool MayBePlannedAgain(const std::deque<Report>& reports) {
     const bool near = 2 * (report.peak_before_bytes - report.resident_bytes) > left;
     return report.status == ReportStatus::kFits && (near || !report.sizes.empty());
   });
+}
+
+size_t HashOf(const OptionMap& map) {
+  std::string text;
+  for (const auto& [name, value] : map) {
+    text += name + "=";
+    if (const auto* words = std::get_if<std::string>(&value)) text += *words;
+    if (const auto* whole = std::get_if<int64_t>(&value)) text += std::to_string(*whole);
+    if (const auto* number = std::get_if<double>(&value)) text += std::to_string(*number);
+    if (const auto* flag = std::get_if<bool>(&value)) text += *flag ? "true" : "false";
+    text += '\n';
+  }
+  return std::hash<std::string>()(text);
 }
 
 // The stages, on the graph with its sums held to stock TensorFlow's order. False: the graph is to stay as it came.
@@ -215,6 +236,7 @@ absl::Status LmsOptimizer::Init(const tensorflow::RewriterConfig_CustomGraphOpti
     FailIfInjected("options");
     if (config == nullptr) return absl::OkStatus();
     OptionMap map = OptionsFromConfig(*config, &problems_);
+    options_hash_ = HashOf(map);
     // No options of a step's plan.
     TakeText("_prepare", &map, &prepare_);
     TakeText("_keep_random", &map, &keep_random_);
@@ -239,7 +261,7 @@ void LmsOptimizer::NoteProblem(const char* what) {
   }
 }
 
-// Of a session's step: TensorFlow calls each "tf_graph". (_tf/sessions.py makes the same name.)
+// Of a session's step it is one of its own. (_tf/sessions.py makes the same name.)
 std::string LmsOptimizer::NameOf(const grappler::GrapplerItem& item) const {
   constexpr size_t kShown = 3;
   if (session_.empty() || item.fetch.empty()) return item.id;
@@ -274,6 +296,7 @@ absl::Status LmsOptimizer::Optimize(grappler::Cluster* cluster, const grappler::
     changed = MarkChanges(item, reports, changed, optimized_graph);
     // From here on the graph is what it will be, whatever becomes of the reports.
     if (!changed) optimized_graph->Clear();
+    NotePlan(item.id, reports);
     for (Report& report : reports) Tell(std::move(report));
     return changed ? absl::OkStatus() : unchanged_;
   } catch (...) {
@@ -317,6 +340,7 @@ bool LmsOptimizer::Act(grappler::Cluster* cluster, const grappler::GrapplerItem&
           "the step runs in parts (Session.partial_run), and a part must not wait for what is fed to a later one";
     } else if (problems_.empty() && !unreadable_) {
       options_.intra_op_threads = config_proto_.intra_op_parallelism_threads();
+      options_.earlier_constants = EarlierPlans::Global().ConstantsOf(item.id, options_hash_);
       // A random operation must not begin anew when the next call is planned anew.
       options_.record_sizes = options_.record_sizes && (keep_random_.empty() || CanKeepState(item.graph));
       if (!session_.empty() && options_.unknown_dim.everywhere == 0) AddSessionSizes(session_, &options_.unknown_dim);
@@ -394,6 +418,16 @@ bool LmsOptimizer::MarkChanges(const grappler::GrapplerItem& item, const std::de
   if (!changed) *output = item.graph;
   AddChangeMarks(mark_changes_, output);
   return true;
+}
+
+// What TensorFlow keeps of this plan when the function has another one.
+void LmsOptimizer::NotePlan(const std::string& item_id, const std::deque<Report>& reports) const {
+  if (item_id == kSessionsStep) return;
+  EarlierPlans::Bytes constants;
+  for (const Report& report : reports) {
+    if (report.constant_bytes >= kLeastKept) constants[report.device] += report.constant_bytes;
+  }
+  EarlierPlans::Global().Note(item_id, options_hash_, constants);
 }
 
 // Logs the report and puts it into the list. Throws nothing: what is lost is said, if that can be.

@@ -51,6 +51,7 @@ class LmsOptimizer : public tensorflow::grappler::CustomGraphOptimizer {
                    tensorflow::GraphDef* output) const;
   bool MarkChanges(const tensorflow::grappler::GrapplerItem& item, const std::deque<Report>& reports, bool changed,
                    tensorflow::GraphDef* output) const;
+  void NotePlan(const std::string& item_id, const std::deque<Report>& reports) const;
   void Tell(Report report) const;
   absl::Status Time(tensorflow::grappler::Cluster* cluster, const tensorflow::grappler::GrapplerItem& item,
                     tensorflow::GraphDef* optimized_graph);
@@ -61,6 +62,7 @@ class LmsOptimizer : public tensorflow::grappler::CustomGraphOptimizer {
   // Made beforehand: where there is no memory left, this can still be returned.
   const absl::Status unchanged_ = absl::AbortedError("lms leaves the graph as it is");
   std::map<std::string, int> calls_;  // per item
+  size_t options_hash_ = 0;           // of all that an entry says: TensorFlow keeps an instance for each
   std::string session_;               // "_session": a v1 session's name (session_notes.h)
   std::string keep_random_;           // "_keep_random": the function, where it has random operations with a seed
   std::string mark_changes_;          // "_mark_changes": the function, where a failed call may be undone; "": it is not

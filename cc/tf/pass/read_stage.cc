@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "cc/core/base/bytes.h"
 #include "cc/core/base/fault_injection.h"
 #include "cc/core/base/words.h"
 #include "cc/core/system/system_memory.h"
@@ -17,6 +18,7 @@ namespace {
 constexpr size_t kMostRecordedLines = 8;
 constexpr int64_t kLeastRegion = int64_t{1} << 20;
 constexpr int64_t kRoomBeside = int64_t{64} << 20;
+constexpr int64_t kLeastEarlier = int64_t{1} << 20;  // that is worth a word
 
 std::vector<std::string> SizesInWords(const StepFacts& facts) {
   std::vector<std::string> lines = facts.dimensions.lines();
@@ -74,6 +76,13 @@ void NoteCompiled(const DeviceContext& context, ReadStep* read) {
   }
 }
 
+void NoteEarlierPlans(const DeviceContext& context, ReadStep* read) {
+  const int64_t bytes = context.facts.sizes.EarlierConstants(read->imported.device);
+  if (bytes < kLeastEarlier) return;
+  read->warnings.push_back("TensorFlow keeps the constants of the plans that this function had before: " +
+                           FormatBytes(bytes) + ", counted as resident");
+}
+
 // What a limited pool may still take comes as one region, where the system has room for that and for what is no tensor.
 void TakeRegion(const DeviceContext& context, const std::string& device) {
   const std::optional<CpuPool> pool = CpuPoolOf(AllocatorOf(device, context.cluster));
@@ -120,6 +129,7 @@ ReadStep ReadGraph(const DeviceContext& context) {
   NoteHiddenOps(read.imported, context.options.record_sizes && to_come, &read);
   NoteUnseenCalls(context, &read);
   NoteCompiled(context, &read);
+  NoteEarlierPlans(context, &read);
   return read;
 }
 

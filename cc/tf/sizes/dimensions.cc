@@ -263,7 +263,8 @@ Dimensions::Dimensions(const tensorflow::grappler::GrapplerItem& item, const Opt
     : item_(item),
       rest_(options.unknown_dim.everywhere > 0 ? options.unknown_dim.everywhere : kAssumedDim),
       recorded_(options.recorded),
-      data_may_end_(options.data_may_end) {
+      data_may_end_(options.data_may_end),
+      earlier_constants_(options.earlier_constants) {
   const Entrances entrances(item.graph);
   const ArgumentSizes sizes =
       SizeArguments(entrances.arguments(), options.unknown_dim, options.seen_sizes, kAssumedDim);

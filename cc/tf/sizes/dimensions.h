@@ -10,6 +10,7 @@
 #define LMS_CC_TF_SIZES_DIMENSIONS_H_
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <unordered_map>
@@ -48,6 +49,7 @@ class Dimensions {
   // What the first call gave for arguments of few whole numbers, by the node that brings them into the graph.
   const ShapeValues::SeenNumbers& seen() const { return seen_; }
   bool data_may_end() const { return data_may_end_; }  // Options::data_may_end
+  const std::map<std::string, int64_t>& earlier_constants() const { return earlier_constants_; }  // Options, likewise
   // What earlier steps have shown of tensors.
   const RecordedShapes& recorded() const { return recorded_; }
   // Names in unknown_dim that are no argument of this function.
@@ -68,6 +70,7 @@ class Dimensions {
   RecordedShapes recorded_;
   ShapeValues::SeenNumbers seen_;
   bool data_may_end_;
+  std::map<std::string, int64_t> earlier_constants_;
 };
 
 }  // namespace lms

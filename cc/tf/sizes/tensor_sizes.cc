@@ -283,6 +283,12 @@ int64_t TensorSizes::RecordedTrips(const std::string& loop_cond) const {
   return found == dimensions_->recorded().end() || found->second.size() != 1 ? -1 : found->second[0];
 }
 
+int64_t TensorSizes::EarlierConstants(const std::string& device) const {
+  if (dimensions_ == nullptr) return 0;
+  const auto found = dimensions_->earlier_constants().find(device);
+  return found == dimensions_->earlier_constants().end() ? 0 : found->second;
+}
+
 std::vector<std::string> TensorSizes::SeenLines() const {
   return values_ == nullptr ? std::vector<std::string>() : values_->SeenLines();
 }

@@ -76,6 +76,9 @@ class TensorSizes {
   // May a step fail where it takes an element, as there is none left?
   bool data_may_end() const { return dimensions_ != nullptr && dimensions_->data_may_end(); }
 
+  // Bytes of constants on the device that are of plans which the function had before.
+  int64_t EarlierConstants(const std::string& device) const;
+
   // See ShapeValues.
   std::vector<ShapeValues::OpenNode> OpenNodes() const;
   std::vector<std::string> RecordedLines() const;

@@ -13,6 +13,7 @@
 #include "cc/core/base/text_file.h"
 #include "cc/core/graph/node_names.h"
 #include "cc/core/profile/profile_file.h"
+#include "cc/core/report/earlier_plans.h"
 #include "cc/core/report/report_store.h"
 #include "cc/core/simulate/liveness.h"
 #include "cc/core/text/text_format.h"
@@ -38,6 +39,7 @@ class OptimizerTest : public ::testing::Test {
  protected:
   void SetUp() override {
     ReportStore::Global().Clear();
+    EarlierPlans::Global().Clear();
     ::setenv("LMS_PROFILE_DIR", "/nonexistent", 1);  // whatever this machine's user has measured
   }
   void TearDown() override { InjectFailure(""); }
@@ -123,6 +125,32 @@ TEST_F(OptimizerTest, AStepOverItsBudgetIsRewrittenToStayUnderIt) {
   again.graph = output_;
   EXPECT_FALSE(Optimize(again));
   EXPECT_EQ(Last().status, ReportStatus::kSkipped);
+}
+
+TEST_F(OptimizerTest, ConstantsOfPlansBeforeAreResident) {
+  GrapplerItem item = testing::TrainChain(8);
+  testing::GraphBuilder more;
+  more.Constant("constant", {256, 64});
+  more.Float("shifted", "AddV2", {"x", "constant"});
+  item.graph.MergeFrom(more.item().graph);
+  item.fetch.push_back("shifted");
+  SetBudget(10 * kTile);
+  ASSERT_TRUE(Optimize(item));
+  const Report first = Last();
+  ASSERT_EQ(first.constant_bytes, kTile + 8);
+  ASSERT_TRUE(Optimize(item));  // under the same options it is the same instance
+  EXPECT_EQ(Last().resident_bytes, first.resident_bytes);
+  SetBudget(11 * kTile);
+  ASSERT_TRUE(Optimize(item));
+  EXPECT_EQ(Last().resident_bytes, first.resident_bytes + first.constant_bytes);
+  EXPECT_EQ(Last().constant_bytes, first.constant_bytes);
+  EXPECT_LE(Last().peak_after_bytes, 11 * kTile);
+  SetBudget(12 * kTile);
+  ASSERT_TRUE(Optimize(item));
+  EXPECT_EQ(Last().resident_bytes, first.resident_bytes + 2 * first.constant_bytes);
+  item.id = "another";
+  ASSERT_TRUE(Optimize(item));
+  EXPECT_EQ(Last().resident_bytes, first.resident_bytes);
 }
 
 TEST_F(OptimizerTest, TheSameGraphGetsTheSameRewrite) {
