@@ -31,6 +31,8 @@ def pick_budget(
     percent = aim
     while len(tried) < picks:
         budget = "min" if percent == 0 else f"{percent:.4g}%"
+        if any(attempt["options"]["memory_budget"] == budget for attempt in tried):
+            break  # plans come in steps: there is none closer, and TensorFlow keeps this one
         trainer.options = {"memory_budget": budget, "safety_margin": 0.0, **options}
         lms.clear_reports()
         measured = peak()

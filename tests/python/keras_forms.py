@@ -177,6 +177,13 @@ def run_forms(module: str, names: list[str], budgets: dict[str, str]) -> dict[st
     return found
 
 
+def quick_ones(names: Iterable[str], *quick: str) -> list[Any]:
+    """Parameters of a test, of which those that are not named run with ./run test --all alone."""
+    names = list(names)
+    assert set(quick) <= set(names), set(quick) - set(names)
+    return [name if name in quick else pytest.param(name, marks=pytest.mark.slow) for name in names]
+
+
 def results(module: str) -> Any:
     """The fixture: what has come of the forms that the tests to be run ask for."""
 

@@ -239,7 +239,7 @@ def recurrent(kind: str, budget: str | int | None) -> tuple:
 
 def predict(kind: str) -> None:
     """One line: what is predicted of the step with its loops' iterations kept apart?"""
-    report, peak = recurrent(kind, "min")[2], recurrent(kind, "min")[1]
+    _, peak, report = recurrent(kind, "min")
     resident = report.resident_bytes
     highest = (report.peak_after_bytes - resident) / peak
     usual = (report.usual_peak_after_bytes - resident) / peak

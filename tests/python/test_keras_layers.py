@@ -110,6 +110,9 @@ FORMS = {**NOISE, **NORMS, **SHAPES}
 results = keras_forms.results(__name__)
 
 
-@pytest.mark.parametrize("name", FORMS)
+QUICK = ("dropout", "batch_norm", "layer_and_group_norm", "depthwise", "up_and_down", "activations")
+
+
+@pytest.mark.parametrize("name", keras_forms.quick_ones(FORMS, *QUICK))
 def test_rewritten_and_the_same(results, name):
     keras_forms.assert_rewritten(results[name])

@@ -108,7 +108,11 @@ BUDGETS.update(dict.fromkeys(("float16", "float16_overflow"), "90%"))
 results = keras_forms.results(__name__)
 
 
-@pytest.mark.parametrize("name", [name for name in FORMS if name not in MIXED])
+OTHERS = [name for name in FORMS if name not in MIXED]
+QUICK = ("sgd_nesterov", "adamw", "adafactor", "global_clipnorm", "averaged", "accumulating")
+
+
+@pytest.mark.parametrize("name", keras_forms.quick_ones(OTHERS, *QUICK, "signed", "slices"))
 def test_optimizers(results, name):
     keras_forms.assert_rewritten(results[name])
 

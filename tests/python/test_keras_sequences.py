@@ -176,12 +176,14 @@ BUDGETS = dict.fromkeys(LOOPS, "min")
 results = keras_forms.results(__name__)
 
 
-@pytest.mark.parametrize("name", REWRITTEN)
+@pytest.mark.parametrize("name", keras_forms.quick_ones(REWRITTEN, "transformer", "ragged"))
 def test_rewritten_and_the_same(results, name):
     keras_forms.assert_rewritten(results[name])
 
 
-@pytest.mark.parametrize("name", LOOPS)
+@pytest.mark.parametrize(
+    "name", keras_forms.quick_ones(LOOPS, "masked_lstm", "bidirectional", "conv_lstm")
+)
 def test_recurrent_layers(results, name):
     """The least that there is: gradients of loops over time compute elements of lists again."""
     found = results[name]
