@@ -76,8 +76,12 @@ class SessionTrainer:
             initialize = v1.global_variables_initializer()
         self.fetches = [loss, update]
         self.feeds = {x: problem.inputs, y: problem.labels}
-        ours = lms.configure(v1.ConfigProto(), **options)
-        configs = {False: v1.ConfigProto(), True: ours}
+        # Sessions do not take the numbers of threads from tf.config.
+        stock = v1.ConfigProto(
+            intra_op_parallelism_threads=tf.config.threading.get_intra_op_parallelism_threads(),
+            inter_op_parallelism_threads=tf.config.threading.get_inter_op_parallelism_threads(),
+        )
+        configs = {False: stock, True: lms.configure(stock, **options)}
         # Each session has weights of its own.
         self.sessions = {k: v1.Session(graph=graph, config=c) for k, c in configs.items()}
         for session in self.sessions.values():

@@ -9,9 +9,25 @@
 
 #include "cc/tf/graph/node_types.h"
 #include "cc/tf/stock/layout_search.h"
+#include "tensorflow/core/framework/attr_value.pb.h"
+#include "tensorflow/core/framework/types.pb.h"
+#include "tensorflow/core/util/util.h"
 
 namespace lms {
 namespace {
+
+// Has oneDNN kernels for it? (IsMklOp in TensorFlow's mkl_graph_util.h)
+bool HasKernels(tensorflow::DataType type) {
+  switch (type) {
+    case tensorflow::DT_FLOAT:
+      return true;
+    case tensorflow::DT_BFLOAT16:
+    case tensorflow::DT_HALF:
+      return tensorflow::IsDataTypeSupportedByOneDNNOnThisCPU(type);
+    default:
+      return false;
+  }
+}
 
 // Ops that oneDNN's layout pass replaces by nodes of its own, which are of the CPU.
 bool Replaced(const tensorflow::NodeDef& node) {
@@ -23,7 +39,9 @@ bool Replaced(const tensorflow::NodeDef& node) {
       "FusedBatchNormV3", "MatMul", "MaxPool", "MaxPoolGrad", "Softmax",
       // fused before
       "_FusedBatchNormEx", "_FusedConv2D", "_FusedDepthwiseConv2dNative", "_FusedMatMul", "_MklSwish"};
-  return names->count(node.op()) != 0 && DeviceType(node.device()) == "CPU";
+  if (names->count(node.op()) == 0 || DeviceType(node.device()) != "CPU") return false;
+  const auto type = node.attr().find("T");
+  return type == node.attr().end() || HasKernels(type->second.type());
 }
 
 // What is an argument in a call is a placeholder or a variable's handle where a function is planned before any call.

@@ -179,6 +179,20 @@ TEST(ExecutorModelTest, WhatOneDnnReplacesIsNumberedInSeveralWays) {
   }
 }
 
+TEST(ExecutorModelTest, OneDnnReplacesNothingOfTypesThatItHasNoKernelsFor) {
+  for (const tensorflow::DataType type : {tensorflow::DT_DOUBLE, tensorflow::DT_FLOAT}) {
+    GraphBuilder b;
+    b.Add("x", "Placeholder", {}, {testing::Type("dtype", type)});
+    b.Add("n", "MatMul", {"x", "x"}, {testing::Type("T", type)});
+    b.Fetch("n");
+    GraphIndex index;
+    ASSERT_TRUE(index.Build(b.item()).ok());
+    const std::vector<int> fused = {0, 1};
+    const NodeNumbers numbers(b.item().graph, index, fused, /*onednn=*/true, EdgeDraws::kByAddress);
+    EXPECT_EQ(numbers.Fixed(), type == tensorflow::DT_DOUBLE);
+  }
+}
+
 TEST(ExecutorModelTest, WhatOneDnnReplacesComesAfterOtherReaders) {
   GraphBuilder b;
   b.Parse("x[8, 8]; n1 = MatMul(x, x); n2 = Neg(x); n3 = Add(n1, n2); fetch n3");
