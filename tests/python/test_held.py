@@ -127,6 +127,9 @@ def planned_again(budget):
     assert abs(report.resident_bytes - before) < SMALL, (report.resident_bytes, before)
     assert lms.memory.peak_bytes() <= report.budget_bytes, (report, lms.memory.peak_bytes())
     assert any("plans that this function had before" in text for text in report.warnings)
+    held = {layer.layer: layer.before_bytes for layer in report.by_layer()}
+    assert held["(inputs)"] < 2 * x.shape[0] * x.shape[1] * 4, held
+    assert held["(constants)"] >= len(lms.reports()) * 2 * x.shape[0] * x.shape[1] * 4, held
 
 
 def test_constants_of_plans_before_count():

@@ -23,6 +23,8 @@ Role RoleOf(const ImportedGraph& imported, BufferId b, Phase phase) {
   const std::string_view type = TypeOf(imported.graph, buffer);
   if (buffer.resident) {
     if (type == "Const" || type == "HostConst") return Role::kConstant;
+    // Made once from constants, by this plan or by earlier ones.
+    if (buffer.producer == kNone || !imported.graph.ops[buffer.producer].inputs.empty()) return Role::kConstant;
     const tensorflow::DataType dtype = imported.dtype_of_buffer[b];
     if (dtype == tensorflow::DT_RESOURCE || tensorflow::IsRefType(dtype) || type == "VarHandleOp") return Role::kWeight;
     return Role::kArgument;

@@ -247,6 +247,12 @@ TensorLists::Source TensorLists::SourceOf(TensorRef tensor) const {
   return {Source::kOwn, tensor};
 }
 
+void TensorLists::AddWhole(int64_t count, int64_t bytes, List* list) {
+  if (list->whole_bytes < 0) return;
+  const bool known = count >= 0 && bytes >= 0;
+  list->whole_bytes = known ? std::min(kMostBytes, list->whole_bytes + CappedProduct(count, bytes)) : -1;
+}
+
 void TensorLists::AddElements() {
   // By storage: the list that had it first, and of how many iterations lists hold it.
   std::map<std::pair<int, int>, std::pair<int, int64_t>> held;
@@ -261,26 +267,25 @@ void TensorLists::AddElements() {
     List& list = lists_[list_of_[i]];
     list.element_bytes = std::max(list.element_bytes, size.bytes);
     list.assumptions |= size.assumptions;
-    if (list.full || source.kind == Source::kOutside) continue;
+    if (list.full) continue;
+    const int frame = std::max(0, index_[i].frame);
+    const bool there = index_[i].frame == index_[list.maker].frame;
+    const bool once = there || (!push && graph_.node(index_[i].inputs[1].node).op() == "Const");
+    int64_t count = once ? 1 : list.elements > 0 ? list.elements : trips_[frame];
+    // A shape is small, whatever its rank.
+    const bool shape = graph_.node(source.tensor.node).op() == "TensorListElementShape";
+    AddWhole(count, size.known || shape ? size.bytes : -1, &list);
+    if (source.kind == Source::kOutside) continue;
     if (source.kind == Source::kElement) {
       if (list_of_[source.tensor.node] >= 0) Join(list_of_[i], list_of_[source.tensor.node]);
       continue;
     }
-    // A shape is small, whatever its rank.
-    const bool shape = graph_.node(source.tensor.node).op() == "TensorListElementShape";
-    const int frame = std::max(0, index_[i].frame);
-    int64_t count = list.elements > 0 ? list.elements : trips_[frame];
     if (FillsSegments(frame)) {
       // It is emptied before the next one comes, and when anything else runs one element is out of it.
       list.segment = true;
-      count = trips_[frame] - 1;
+      if (!once) count = trips_[frame] - 1;
     }
-    const bool there = index_[i].frame == index_[list.maker].frame;
-    if (there || (!push && graph_.node(index_[i].inputs[1].node).op() == "Const")) {
-      count = 1;
-    } else if (list.elements <= 0) {
-      fills_[frame] = std::max<int64_t>(0, fills_[frame]);
-    }
+    if (!once && list.elements <= 0) fills_[frame] = std::max<int64_t>(0, fills_[frame]);
     list.grows = list.grows && !there && index_[source.tensor.node].frame > 0;
     made_by_[source.tensor.node].push_back(list_of_[i]);
     // What only every few iterations keep is counted by itself: others may let go of theirs long before.
@@ -321,8 +326,9 @@ void TensorLists::AddElements() {
     if (graph_.node(list.maker).op() != "ZerosLike" || index_[list.maker].inputs.empty()) continue;
     const int like = list_of_[index_[list.maker].inputs[0].node];
     list.full = true;
-    list.known = like >= 0 && lists_[like].known;
-    list.bytes = like >= 0 ? lists_[like].bytes : 0;
+    const int64_t whole = like < 0 ? -1 : lists_[like].full ? lists_[like].bytes : lists_[like].whole_bytes;
+    list.known = whole >= 0 && lists_[like].known;
+    list.bytes = std::max<int64_t>(0, whole);
   }
   group_.assign(lists_.size(), -1);
   std::map<int, int> by_root;

@@ -89,6 +89,7 @@ class TensorLists {
     int64_t bytes = 0;      // in elements of its own, before groups
     int64_t step_bytes = 0;
     int64_t element_bytes = 0;
+    int64_t whole_bytes = 0;  // of all elements, whoever has their storage; -1: not known
     bool full = false;  // made of a tensor: what is put in takes the place of something
     bool grows = true;  // nothing is put in but in loops
     bool known = true;
@@ -115,6 +116,8 @@ class TensorLists {
   bool Counts(int fork, tensorflow::DataType type) const;
   int64_t ConstantOf(TensorRef tensor, int depth) const;
   Source SourceOf(TensorRef tensor) const;
+  // Each -1 where it is not known.
+  static void AddWhole(int64_t count, int64_t bytes, List* list);
   void AddElements();
   int Root(int list) const;
   void Join(int a, int b);

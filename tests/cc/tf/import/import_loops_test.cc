@@ -75,6 +75,16 @@ TEST(ImportLoops, AListTakesNothingBeforeAnyElementIsMade) {
   EXPECT_EQ(step.Buffer("full").bytes, kTile);
 }
 
+TEST(ImportLoops, ZerosLikeAListHaveStorageForAllElementsWhoeverHasTheirs) {
+  LoopBuilder b = FilledFromAnother();
+  b.Add("zeros", "ZerosLike", {"l_exit"}, {testing::Type("T", tensorflow::DT_VARIANT)});
+  b.Add("stack", "TensorListStack", {"zeros", "row"}, {Element()});
+  b.Parse("fetch stack");
+  const Imported step(b.item());
+  const int64_t row = 64 * sizeof(float);
+  EXPECT_EQ(step.Buffer("zeros").bytes, testing::kRounds * row);
+}
+
 // A loop that reads what does not change in it, and an op that reads its result.
 LoopBuilder ReadsWhatEnters(bool read_later) {
   LoopBuilder b;
