@@ -24,7 +24,7 @@ _WHY = {
     "swapped": "dear to make again, and the link is idle while nobody reads it",
     "moved": "nobody reads it before the backward pass",
 }
-_KEPT = ["", "read again at once", "a sum whose order depends on who else holds its terms"]
+_KEPT = ["", "read again at once", "a sum whose last bits might change"]
 
 
 class _Strings:

@@ -45,7 +45,7 @@ def test_a_step_that_was_changed():
     assert "The largest layers at the peak: " in text
     assert "  " not in text
     lms.disable()
-    assert lms.explain().startswith("lms is off now; it was on when the step ran. The step")
+    assert lms.explain().startswith("lms was on when this step ran, and is off now. The step")
     above = dataclasses.replace(report, measured_peak_bytes=2 * report.budget_bytes)
     assert "above the budget" in lms.explain(above)
 

@@ -12,6 +12,9 @@
 
 namespace lms {
 
+// Of so many bytes of constants, those that count for plans to come: a few are not worth it.
+inline int64_t KeptConstants(int64_t bytes) { return bytes < (int64_t{64} << 10) ? 0 : bytes; }
+
 // May be used by several threads at once.
 class EarlierPlans {
  public:

@@ -175,7 +175,8 @@ void AddVariableWritesOf(int node, ImportState* state) {
     const BufferId b = state->BufferOf(state->index[node].inputs[0]);
     if (b == kNone) return;
     if (Concerns(*state, node)) AddWriter(b, state->out.op_of_node[node], state);
-    state->facts[b].keep_reason = "changed in place by " + op.type;
+    const bool of_sum = op.type == "DestroyTemporaryVariable";
+    state->facts[b].keep_reason = of_sum ? kPartOfSum : "changed in place by " + op.type;
   }
   if (IsVariableRead(op.type) || IsVariableQuery(op.type)) return;
   if (!state->types[node].op_def->is_stateful() || !Concerns(*state, node)) return;

@@ -25,6 +25,9 @@
 
 namespace lms {
 
+// Why tensors are kept that Grappler's memory optimizer makes of a sum of many, to add them up one after the other.
+inline constexpr char kPartOfSum[] = "part of a sum that is added up in place";
+
 struct BufferFacts {
   std::string keep_reason;  // why the buffer itself is kept, whatever made it: neither recomputed nor swapped
   bool by_name = false;     // made by a node that is preserved by name: not recomputed

@@ -17,7 +17,7 @@ namespace {
 
 using tensorflow::DataType;
 
-constexpr char kSumReason[] = "a sum whose order depends on who else holds its terms";
+constexpr char kSumReason[] = "a sum whose last bits might change";
 
 class Judge {
  public:
@@ -81,7 +81,10 @@ class Judge {
       if (!IsPlain(type)) op.keep_reason = "reads type " + tensorflow::DataTypeString(type);
       if (!state_.OnDevice(input.node)) op.keep_reason = "reads from another device";
       const BufferId b = state_.BufferOf(input);
-      if (b != kNone && ReferenceVariable(b)) op.keep_reason = "reads a reference variable";
+      if (b != kNone && ReferenceVariable(b)) {
+        const bool of_sum = state_.Node(input.node).op() == "TemporaryVariable";
+        op.keep_reason = of_sum ? kPartOfSum : "reads a reference variable";
+      }
       if (b != kNone && ChangedInLoop(b, state_.index[node].region))
         op.keep_reason = "reads a variable that a loop changes";
     }

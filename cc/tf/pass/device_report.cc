@@ -7,6 +7,7 @@
 
 #include "cc/core/base/bytes.h"
 #include "cc/core/base/fault_injection.h"
+#include "cc/core/report/earlier_plans.h"
 #include "cc/core/report/report_store.h"
 #include "cc/tf/report/step_report.h"
 
@@ -162,7 +163,8 @@ void DeviceReport::WarnOfOverlap(int64_t worst) {
 
 void DeviceReport::Infeasible(const Candidates& candidates, const Shortfall& shortfall, const HintNotes& hints) {
   report_.status = ReportStatus::kInfeasible;
-  report_.min_budget_bytes = shortfall.min_budget_bytes;
+  // Whoever asks for that next has this plan's constants besides.
+  report_.min_budget_bytes = shortfall.min_budget_bytes + KeptConstants(report_.constant_bytes);
   report_.reason = "the budget of " + FormatBytes(report_.budget_bytes) + " cannot be met";
   if (report_.budget_bytes <= report_.resident_bytes) {
     report_.reason += ": weights, inputs and constants alone take " + FormatBytes(report_.resident_bytes);
@@ -193,14 +195,15 @@ void DeviceReport::Rewritten(const ReadStep& read, const BudgetGoal& goal, const
   report_.hints = hints.hints;
   AddWarnings(hints.warnings);
   if (const int64_t lacking = rewritten.profile.lacking_bytes; lacking > 0) {
-    report_.warnings.push_back("the free memory of " + imported.device + " is in pieces: in one of them " +
-                               FormatBytes(lacking) + " are predicted to be lacking");
+    report_.warnings.push_back("TensorFlow's memory pool on " + imported.device +
+                               " is fragmented: a free piece is predicted to be " + FormatBytes(lacking) + " too small");
   }
   if (result.short_of) {
     report_.min_budget_bytes = result.budget_bytes;
     report_.warnings.push_back("the step is predicted to take " + FormatBytes(report_.peak_after_bytes) +
                                ", and the device has " + FormatBytes(report_.budget_bytes) +
-                               ": no plan was found that is sure to hold, and this one comes nearest");
+                               ": no plan was found that is sure to hold, and this one comes nearest. The step may "
+                               "run out of memory, or end with a crash: a higher limit or a smaller batch is safe");
   }
   WarnOfOverlap(rewritten.verified.worst_bytes);
   const bool lowered = goal.Over() && report_.peak_after_bytes < report_.peak_before_bytes;

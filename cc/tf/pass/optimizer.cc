@@ -55,9 +55,6 @@ int OpThreads(const tensorflow::ConfigProto& config) {
 // What TensorFlow calls each step of each session.
 constexpr char kSessionsStep[] = "tf_graph";
 
-// Of constants that are worth counting: a budget that a report names as the least can be met then, as a rule.
-constexpr int64_t kLeastKept = 64 << 10;
-
 // When a share of its own peak cannot be met, a small function beside the training step is no news, nor is one in which
 // there is nothing to recompute (`relative`: that is what was asked).
 constexpr int64_t kNewsBytes = 16 << 20;
@@ -424,9 +421,7 @@ bool LmsOptimizer::MarkChanges(const grappler::GrapplerItem& item, const std::de
 void LmsOptimizer::NotePlan(const std::string& item_id, const std::deque<Report>& reports) const {
   if (item_id == kSessionsStep) return;
   EarlierPlans::Bytes constants;
-  for (const Report& report : reports) {
-    if (report.constant_bytes >= kLeastKept) constants[report.device] += report.constant_bytes;
-  }
+  for (const Report& report : reports) constants[report.device] += KeptConstants(report.constant_bytes);
   EarlierPlans::Global().Note(item_id, options_hash_, constants);
 }
 

@@ -29,7 +29,10 @@ def explain(report: Any = None) -> str:
     found = _latest.report_to_read(report)
     if found is not None:
         others = _beside() if report is None else []
-        return " ".join([_state(about_a_step=True), *_of(found), *others])
+        # What XLA hides matters more than advice on the rest.
+        hidden_first = others and found.status == "infeasible"
+        parts = [*others, *_of(found)] if hidden_first else [*_of(found), *others]
+        return " ".join([_state(about_a_step=True), *parts])
     return " ".join(
         [_state(), *_without_report("training step" if report is None else "run of it")]
     )
@@ -64,8 +67,7 @@ def in_a_line(report: Report) -> str:
 def _state(about_a_step: bool = False) -> str:
     options = _switch.current()
     if options is None:
-        was = "; it was on when the step ran" if about_a_step else ""
-        return f"lms is off now{was}."
+        return "lms was on when this step ran, and is off now." if about_a_step else "lms is off now."
     return f"lms is on, with memory_budget={options.get('memory_budget', 'auto')!r}."
 
 
@@ -135,6 +137,8 @@ def _rewritten(report: Report) -> list[str]:
                 f"It really took {measured}, which is above the budget: the next call is planned "
                 "with a margin for that. If it stays so, ask for less."
             )
+    elif report.function.startswith("session.run("):
+        parts.append("What it really took is not measured in v1 sessions: see lms.memory.")
     parts.append(
         "If memory still runs out, ask for less; if it costs too much time, ask for more "
         "(lms.report().pareto() shows what each budget costs)."
