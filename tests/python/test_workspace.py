@@ -89,6 +89,12 @@ def check_products(dtype: str, own: bool = False) -> int:
     blocks = 0 if own else blocks_of_products(dtype)
     x = normal([256, 512], dtype)
     measured = predicted_well(lambda x, y: tf.matmul(x, y), x, tf.transpose(x), blocks=blocks)
+    bias = normal([256], dtype)
+
+    def layer(x, y, bias):
+        return tf.nn.relu(tf.nn.bias_add(tf.matmul(x, y), bias))
+
+    predicted_well(layer, x, tf.transpose(x), bias, blocks=blocks if dtype == "float32" else 0)
     batch = normal([12, 96, 160], dtype)
     predicted_well(lambda x: tf.matmul(x, x, transpose_b=True), batch, blocks=blocks)
     return measured

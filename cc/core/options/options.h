@@ -79,10 +79,10 @@ struct Options {
   RecordedShapes recorded;             // "_recorded": what earlier steps have shown of its tensors
   bool data_may_end = false;           // "_data_may_end": a step may fail as an iterator has no more elements
   std::map<std::string, int64_t> earlier_constants;  // of the function's earlier plans, by device (earlier_plans.h)
-  bool record_sizes = false;           // "_record_sizes": the next call can be planned with what this one shows
-  double observed_excess = 1;          // "_feedback": activations measured / predicted, under an earlier plan
-  std::string planned_again;           // the words that came with it; "": the first plan
-  std::string hints;                   // "_hints": what is said of a function's tensors by name (cc/tf/import/hints.h)
+  bool record_sizes = false;   // "_record_sizes": the next call can be planned with what this one shows
+  double observed_excess = 1;  // "_feedback": activations measured / predicted, under an earlier plan
+  std::string planned_again;   // the words that came with it; "": the first plan
+  std::string hints;           // "_hints": what is said of a function's tensors by name (cc/tf/import/hints.h)
 };
 
 // What holds for a device of that full name: the budget of its own, else that of its type, else memory_budget.

@@ -196,7 +196,8 @@ void DeviceReport::Rewritten(const ReadStep& read, const BudgetGoal& goal, const
   AddWarnings(hints.warnings);
   if (const int64_t lacking = rewritten.profile.lacking_bytes; lacking > 0) {
     report_.warnings.push_back("TensorFlow's memory pool on " + imported.device +
-                               " is fragmented: a free piece is predicted to be " + FormatBytes(lacking) + " too small");
+                               " is fragmented: a free piece is predicted to be " + FormatBytes(lacking) +
+                               " too small");
   }
   if (result.short_of) {
     report_.min_budget_bytes = result.budget_bytes;

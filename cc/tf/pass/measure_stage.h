@@ -17,11 +17,11 @@
 namespace lms {
 
 struct MeasuredStep {
-  MemoryProfile profile;   // as predicted
-  RunRecord record;        // of the run with that profile
+  MemoryProfile profile;       // as predicted
+  RunRecord record;            // of the run with that profile
   int64_t constant_bytes = 0;  // of those of the step that are present throughout, computed ones included
-  std::string assumption;  // what it all holds for; "": always
-  std::string assumed;     // a warning: what else rests on sizes that nobody knows; "": nothing
+  std::string assumption;      // what it all holds for; "": always
+  std::string assumed;         // a warning: what else rests on sizes that nobody knows; "": nothing
   std::vector<OpenSize> open_sizes;
   std::vector<OpenLoop> open_loops;
   std::vector<std::string> warnings;

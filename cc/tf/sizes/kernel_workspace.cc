@@ -116,6 +116,11 @@ int64_t MatrixProduct(const SizedOp& op, const CpuKernels& kernels) {
   const bool short_floats = type == tensorflow::DT_HALF || type == tensorflow::DT_BFLOAT16;
   const bool batched = op.node->op() == "BatchMatMul" || op.node->op() == "BatchMatMulV2";
   if (op.inputs[1].dtype() != type) return 0;
+  // With a bias it is another kernel of oneDNN's, which adds up in float on every processor.
+  constexpr int64_t kLine = 128;
+  if (kernels.OneDnn(type) && short_floats && op.node->op() == "_FusedMatMul") {
+    return Product(ElementsOf(op.outputs[0]), sizeof(float)) + kLine;
+  }
   if (kernels.OneDnn(type) && (short_floats || batched)) {
     const auto& result = op.outputs[0].shape();
     const auto& first = op.inputs[0].shape();

@@ -10,7 +10,8 @@
 // kernels take, gradients of convolutions too, comes from malloc. Where it has no instructions for bfloat16 it adds up
 // in float what a thread computes, a whole matrix or image. Otherwise its products hold copies of blocks of their
 // operands, for each thread up to 0.7 MB in float and 1.4 MB in bfloat16 (ProductBlocks); those of convolutions count
-// nothing here, up to 0.7 MB. MatMul of floats is another kernel, which takes nothing.
+// nothing here, up to 0.7 MB. MatMul of floats is another kernel, which takes nothing; one of short floats that is
+// fused with a bias always adds up in float.
 //
 // The rules were read from the kernels (2.21), and measured op by op with lms.memory (benchmarks/workspace.py): on an
 // AMD EPYC with AVX-512 and avx512_bf16 (Zen 5), there also with oneDNN off, and held to AVX512_CORE, AVX2, AVX and

@@ -90,8 +90,8 @@ class TensorLists {
     int64_t step_bytes = 0;
     int64_t element_bytes = 0;
     int64_t whole_bytes = 0;  // of all elements, whoever has their storage; -1: not known
-    bool full = false;  // made of a tensor: what is put in takes the place of something
-    bool grows = true;  // nothing is put in but in loops
+    bool full = false;        // made of a tensor: what is put in takes the place of something
+    bool grows = true;        // nothing is put in but in loops
     bool known = true;
     bool segment = false;  // filled a segment of iterations at a time, and emptied one by one
     AssumptionSet assumptions = 0;
