@@ -128,6 +128,11 @@ def memory_checks() -> Iterator[Check]:
             yield Check(
                 group, name, OK, f'{bytes_in_words(soft)}; memory_budget="auto" keeps to it'
             )
+    pool = os.environ.get("TF_MKL_ALLOC_MAX_BYTES", "")
+    text = "no limit of its own (TF_MKL_ALLOC_MAX_BYTES)"
+    if pool.isdigit() and int(pool):
+        text = f'{bytes_in_words(int(pool))} where oneDNN is in use; "auto" plans for that'
+    yield Check(group, "CPU pool", OK, text)
     bound = cgroup_limit()
     if bound is None:
         yield Check(group, "cgroup", OK, "no memory limit")
