@@ -26,6 +26,7 @@
 #include "cc/core/profile/profile_file.h"
 #include "cc/core/report/planning_now.h"
 #include "cc/core/report/report.h"
+#include "cc/core/report/earlier_plans.h"
 #include "cc/core/report/report_store.h"
 #include "cc/core/spill/spill_measure.h"
 #include "cc/core/spill/spill_store.h"
@@ -396,6 +397,7 @@ PYBIND11_MODULE(_native, m) {
   m.def("store_host_link", &StoreHostLink, py::arg("device"), py::arg("figures"));
   m.def("measure_disk_link", &MeasureDiskLink, py::arg("swap_to"));
   m.def("latest_plan", &LatestPlan, py::arg("function"));
+  m.def("forget_earlier_plans", [] { lms::EarlierPlans::Global().Clear(); });
   m.def("note_session_sizes", &lms::NoteSessionSizes, py::arg("session"), py::arg("text"));
   m.def("note_step_in_parts", &lms::NoteStepInParts, py::arg("session"), py::arg("begins"));
   m.def("recorded_sizes", &lms::RecordedSizesOf, py::arg("function"));

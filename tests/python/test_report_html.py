@@ -157,7 +157,7 @@ def test_title_words_and_figures(show):
     assert "+7.1%" in figures and "no plan adds less than 6.1%" in figures
     assert "assumed to be 32" in text(page, ".warnings")
     assert "images:0 = 64 (first call)" in text(page, "#facts")
-    assert "a sum whose order" in text(page, "#kept")
+    assert "a sum whose last bits" in text(page, "#kept")
     assert "Measured, 2 steps" in text(page, "#measured") and "Recomputed" in text(page, "#terms")
 
 

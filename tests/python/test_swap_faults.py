@@ -92,7 +92,8 @@ def open_spill_files():
             yield path
 
 assert good() and good()
-assert largest_report().swapped_bytes > 0
+swapped = largest_report().swapped_bytes
+assert swapped > 0
 """
 
 
@@ -156,7 +157,7 @@ fault("limit on file sizes")
 import threading
 ended = threading.Event()
 def cut():
-    while lms.swap_statistics().stored_bytes < largest_report().swapped_bytes:
+    while lms.swap_statistics().stored_bytes < swapped:
         if ended.wait(0.001):
             return
     for path in open_spill_files():

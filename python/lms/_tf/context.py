@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 
+from lms import _native
 from lms._tf.calls import PATCHES
 from lms._tf.entry import Entry
 from lms._tf.keras import update_models, watch_keras
@@ -59,6 +60,7 @@ def override(entry: Entry | None) -> Iterator[None]:
 def forget_optimized_functions() -> None:
     """Drops what the runtime keeps of functions that ran: the next call optimises afresh."""
     _context.context().clear_kernel_cache()
+    _native.forget_earlier_plans()
 
 
 watch_keras()
