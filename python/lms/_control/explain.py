@@ -67,7 +67,9 @@ def in_a_line(report: Report) -> str:
 def _state(about_a_step: bool = False) -> str:
     options = _switch.current()
     if options is None:
-        return "lms was on when this step ran, and is off now." if about_a_step else "lms is off now."
+        return (
+            "lms was on when this step ran, and is off now." if about_a_step else "lms is off now."
+        )
     return f"lms is on, with memory_budget={options.get('memory_budget', 'auto')!r}."
 
 
