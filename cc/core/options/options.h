@@ -75,10 +75,10 @@ struct Options {
   std::string time_ops;              // lms.calibrate(): ops run one at a time, and their keys are kept under this name
   int intra_op_threads = 0;          // from TensorFlow's configuration; 0: its default
   std::vector<SeenSize> seen_sizes;  // "_seen_sizes": what one function's call tells of itself
-  std::vector<SeenValue> seen_values;  // "_seen_values": whole numbers that its first call was given
-  RecordedShapes recorded;             // "_recorded": what earlier steps have shown of its tensors
-  bool data_may_end = false;           // "_data_may_end": a step may fail as an iterator has no more elements
+  std::vector<SeenValue> seen_values;                // "_seen_values": whole numbers that its first call was given
+  RecordedShapes recorded;                           // "_recorded": what earlier steps have shown of its tensors
   std::map<std::string, int64_t> earlier_constants;  // of the function's earlier plans, by device (earlier_plans.h)
+  bool data_may_end = false;   // "_data_may_end": a step may fail as an iterator has no more elements
   bool record_sizes = false;   // "_record_sizes": the next call can be planned with what this one shows
   double observed_excess = 1;  // "_feedback": activations measured / predicted, under an earlier plan
   std::string planned_again;   // the words that came with it; "": the first plan
