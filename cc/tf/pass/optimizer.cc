@@ -233,12 +233,12 @@ absl::Status LmsOptimizer::Init(const tensorflow::RewriterConfig_CustomGraphOpti
     FailIfInjected("options");
     if (config == nullptr) return absl::OkStatus();
     OptionMap map = OptionsFromConfig(*config, &problems_);
-    options_hash_ = HashOf(map);
     // No options of a step's plan.
     TakeText("_prepare", &map, &prepare_);
     TakeText("_keep_random", &map, &keep_random_);
     TakeText("_mark_changes", &map, &mark_changes_);
     TakeText("_session", &map, &session_);
+    options_hash_ = HashOf(map);
     const std::vector<std::string> more = ParseOptions(map, &options_, /*internal=*/true);
     problems_.insert(problems_.end(), more.begin(), more.end());
   } catch (const std::exception& e) {
