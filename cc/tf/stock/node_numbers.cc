@@ -8,26 +8,16 @@
 #include <utility>
 
 #include "cc/tf/graph/node_types.h"
+#include "cc/tf/sizes/kernel_workspace.h"
 #include "cc/tf/stock/layout_search.h"
 #include "tensorflow/core/framework/attr_value.pb.h"
 #include "tensorflow/core/framework/types.pb.h"
-#include "tensorflow/core/util/util.h"
 
 namespace lms {
 namespace {
 
 // Has oneDNN kernels for it? (IsMklOp in TensorFlow's mkl_graph_util.h)
-bool HasKernels(tensorflow::DataType type) {
-  switch (type) {
-    case tensorflow::DT_FLOAT:
-      return true;
-    case tensorflow::DT_BFLOAT16:
-    case tensorflow::DT_HALF:
-      return tensorflow::IsDataTypeSupportedByOneDNNOnThisCPU(type);
-    default:
-      return false;
-  }
-}
+bool HasKernels(tensorflow::DataType type) { return type == tensorflow::DT_FLOAT || CpuKernels::Here(1).OneDnn(type); }
 
 // Ops that oneDNN's layout pass replaces by nodes of its own, which are of the CPU.
 bool Replaced(const tensorflow::NodeDef& node) {
