@@ -61,13 +61,14 @@ def trained(batch: int) -> tuple[v1.Tensor, v1.Operation]:
 
 
 def config_for(option: str, limit: int) -> v1.ConfigProto:
-    """`option`: a value of Grappler's memory_optimization, or "lms 0.9", a share of the limit."""
+    """`option`: a value of Grappler's memory_optimization; "lms auto"; "lms 0.9", a share of the limit."""
     config = v1.ConfigProto(intra_op_parallelism_threads=1, inter_op_parallelism_threads=1)
     rewrite = config.graph_options.rewrite_options
-    name, _, share = option.partition(" ")
+    name, _, budget = option.partition(" ")
     if name == OURS:  # alone: Grappler's scheduling needs more of the allocator's memory
         rewrite.memory_optimization = rewrite.NO_MEM_OPT
-        return lms.configure(config, memory_budget=int(limit * float(share)), swap=False)
+        asked = budget if budget == "auto" else int(limit * float(budget))
+        return lms.configure(config, memory_budget=asked, swap=False)
     rewrite.memory_optimization = type(rewrite).MemOptType.Value(option)
     rewrite.meta_optimizer_iterations = type(rewrite).TWO
     return config

@@ -31,8 +31,8 @@ ROWS = (*PUBLISHED_ROWS, mnist.OURS)
 LIMIT = 512 << 20
 START = 680  # where the search begins
 CLOSENESS = 0.05
-# Budgets of lms that are tried, of the limit: the allocator hands out blocks, and leaves holes.
-SHARES = (0.95, 0.88, 0.8)
+# Budgets of lms that are tried: "auto", which is planned for the allocator's blocks and holes, and shares of the limit.
+BUDGETS = ("auto", "0.95", "0.88")
 SECONDS = 300  # a process that takes longer has failed
 TIMES_THEIRS = 2  # what lms is to reach
 # What the gradient of the pooling reads and writes for one image, whatever is computed again: the
@@ -76,7 +76,7 @@ def measure(name: str, quick: bool) -> dict[str, Any]:
         return {"gone": True}
     # Where blocks lie differs from run to run, and so what fits: each has as many tries.
     ours = name == mnist.OURS
-    options = [f"{name} {share:g}" for share in SHARES] if ours else [name] * len(SHARES)
+    options = [f"{name} {budget}" for budget in BUDGETS] if ours else [name] * len(BUDGETS)
     trained: dict[int, str] = {}
 
     def fits(batch: int) -> bool:

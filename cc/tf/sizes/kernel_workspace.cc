@@ -77,6 +77,11 @@ int64_t InputGradient(const SizedOp& op, const CpuKernels& kernels) {
   return sizes.Bytes(one ? 1 : sizes.ImagesAtATime(size), size);
 }
 
+bool HasStrides(const NodeDef& node) {
+  const std::vector<int64_t> strides = IntsAttr(node, "strides");
+  return std::any_of(strides.begin(), strides.end(), [](int64_t stride) { return stride > 1; });
+}
+
 // By oneDNN with filters of one place, whose sums are in float: for each thread an image of them, and with strides the
 // places of the input that count (AVX512_CORE; 1 to 4 threads, strides of 1 and 2, 20 to 96 channels). Larger filters
 // have kernels that add up in registers.
@@ -88,18 +93,42 @@ int64_t ConvolutionSums(const SizedOp& op, const CpuKernels& kernels) {
   const auto& f = filter.shape();
   const auto& out = output.shape();
   if (f.dim(0).size() != 1 || f.dim(1).size() != 1) return 0;
-  const std::vector<int64_t> strides = IntsAttr(*op.node, "strides");
-  const bool gathered = std::any_of(strides.begin(), strides.end(), [](int64_t stride) { return stride > 1; });
-  const int64_t place =
-      out.dim(3).size() * sizeof(float) + (gathered ? f.dim(2).size() * tensorflow::DataTypeSize(output.dtype()) : 0);
+  const int64_t place = out.dim(3).size() * sizeof(float) +
+                        (HasStrides(*op.node) ? f.dim(2).size() * tensorflow::DataTypeSize(output.dtype()) : 0);
   const int64_t images = std::min<int64_t>(std::max(kernels.threads, 1), out.dim(0).size());
   return Product(images, Product(Product(out.dim(1).size(), out.dim(2).size()), place));
+}
+
+// By oneDNN with AMX: what a thread copies its part of the input to, and its tiles. With filters of one place to some
+// hundred bytes (1 and 2 threads, strides of 1 and 2, 64 to 1,024 channels). Larger ones copy as much as oneDNN's
+// choice of blocks makes of it: 23 shapes took 0.02 to 0.5 MB for each thread, and three first layers (1 to 8 channels,
+// filters of 5 and 7 places a side, strides of 2) 0.1, 1.5 and 2.7 MB.
+int64_t ConvolutionTiles(const SizedOp& op, const CpuKernels& kernels) {
+  if (!Has(op, 2, 1) || ChannelsFirst(*op.node)) return 0;
+  const TensorInfo& filter = op.inputs[1];
+  const TensorInfo& output = op.outputs[0];
+  if (!kernels.amx_bfloat16 || output.dtype() != tensorflow::DT_BFLOAT16) return 0;
+  if (!RankIs(filter, 4) || !RankIs(output, 4)) return 0;
+  constexpr int64_t kPage = 4096, kCopied = int64_t{256} << 10;
+  const auto& f = filter.shape();
+  const auto& out = output.shape();
+  int64_t copied = 0;
+  if (f.dim(0).size() != 1 || f.dim(1).size() != 1) {
+    copied = kCopied;
+  } else if (HasStrides(*op.node)) {
+    copied = Product(Product(out.dim(1).size(), out.dim(2).size()), f.dim(2).size() * 2);
+  }
+  return Product(std::max(kernels.threads, 1), copied + 3 * kPage) + (copied > 0 ? 4 : 2) * kPage;
+}
+
+int64_t ChannelsLastConvolution(const SizedOp& op, const CpuKernels& kernels) {
+  return ConvolutionSums(op, kernels) + ConvolutionTiles(op, kernels);
 }
 
 // oneDNN's kernel, where channels come first: the input and the output with channels last.
 int64_t Convolution(const SizedOp& op, const CpuKernels& kernels) {
   if (!Has(op, 2, 1)) return 0;
-  if (!ChannelsFirst(*op.node)) return ConvolutionSums(op, kernels);
+  if (!ChannelsFirst(*op.node)) return ChannelsLastConvolution(op, kernels);
   if (!kernels.onednn_float || op.inputs[0].dtype() != tensorflow::DT_FLOAT) return 0;
   return BytesOf(op.inputs[0]) + BytesOf(op.outputs[0]);
 }
@@ -116,9 +145,11 @@ int64_t MatrixProduct(const SizedOp& op, const CpuKernels& kernels) {
   const bool short_floats = type == tensorflow::DT_HALF || type == tensorflow::DT_BFLOAT16;
   const bool batched = op.node->op() == "BatchMatMul" || op.node->op() == "BatchMatMulV2";
   if (op.inputs[1].dtype() != type) return 0;
-  // With a bias it is another kernel of oneDNN's, which adds up in float on every processor.
+  // With a bias it is another kernel of oneDNN's, which adds up in float on every processor. Of half there is none but
+  // oneDNN's reference, which takes nothing, and a hundred times as long.
   constexpr int64_t kLine = 128;
   if (kernels.OneDnn(type) && short_floats && op.node->op() == "_FusedMatMul") {
+    if (type == tensorflow::DT_HALF) return 0;
     return Product(ElementsOf(op.outputs[0]), sizeof(float)) + kLine;
   }
   if (kernels.OneDnn(type) && (short_floats || batched)) {
@@ -193,7 +224,7 @@ const std::unordered_map<std::string, Rule>& Rules() {
       {"Conv2D", Convolution},
       {"Conv2DBackpropFilter", FilterGradient},
       {"Conv2DBackpropInput", InputGradient},
-      {"_FusedConv2D", ConvolutionSums},
+      {"_FusedConv2D", ChannelsLastConvolution},
       {"MatMul", MatrixProduct},
       {"_FusedMatMul", MatrixProduct},
       {"BatchMatMul", MatrixProduct},
@@ -223,15 +254,26 @@ const std::unordered_map<std::string, Rule>& Rules() {
 
 }  // namespace
 
-bool OneDnnMayUse(DataType type, const std::string& most) {
-  // In rising order; the last one has what bfloat16 needs. Below AVX512_CORE oneDNN refuses what TensorFlow, which
-  // looks at the processor only, gives it of these types.
-  static const char* const kBelow[] = {
-      "sse41", "avx", "avx2", "avx2_vnni", "avx2_vnni_2", "avx512_core", "avx512_core_vnni", "avx512_core_bf16"};
+bool OneDnnMayUse(Instructions instructions, const std::string& most) {
+  // In rising order. Below AVX512_CORE oneDNN refuses what TensorFlow, which looks at the processor only, gives it of
+  // short floats.
+  static const char* const kWithoutAmx[] = {"sse41",
+                                            "avx",
+                                            "avx2",
+                                            "avx2_vnni",
+                                            "avx2_vnni_2",
+                                            "avx512_core",
+                                            "avx512_core_vnni",
+                                            "avx512_core_bf16",
+                                            "avx512_core_fp16",
+                                            "avx10_1_512"};
+  const char* const least = instructions == Instructions::kBfloat16 ? "avx512_core_bf16"
+                            : instructions == Instructions::kHalf   ? "avx512_core_fp16"
+                                                                    : "";
   std::string name = most;
   std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return std::tolower(c); });
-  const auto end = std::end(kBelow) - (type == tensorflow::DT_HALF ? 0 : 1);
-  return std::find(std::begin(kBelow), end, name) == end;
+  const auto end = std::find(std::begin(kWithoutAmx), std::end(kWithoutAmx), std::string(least));
+  return std::find(std::begin(kWithoutAmx), end, name) == end;
 }
 
 CpuKernels CpuKernels::Here(int threads) {
@@ -248,10 +290,12 @@ CpuKernels CpuKernels::Here(int threads) {
       const char* value = std::getenv(name);
       if (value != nullptr && *value != '\0') most = value;
     }
-    kernels.native_bfloat16 =
-        port::TestCPUFeature(port::CPUFeature::AVX512_BF16) && OneDnnMayUse(tensorflow::DT_BFLOAT16, most);
-    kernels.native_half =
-        port::TestCPUFeature(port::CPUFeature::AVX512_FP16) && OneDnnMayUse(tensorflow::DT_HALF, most);
+    const auto usable = [&most](port::CPUFeature feature, Instructions instructions) {
+      return port::TestCPUFeature(feature) && OneDnnMayUse(instructions, most);
+    };
+    kernels.native_bfloat16 = usable(port::CPUFeature::AVX512_BF16, Instructions::kBfloat16);
+    kernels.native_half = usable(port::CPUFeature::AVX512_FP16, Instructions::kHalf);
+    kernels.amx_bfloat16 = usable(port::CPUFeature::AMX_BF16, Instructions::kAmx);
     return kernels;
   }();
   CpuKernels kernels = here;
