@@ -12,7 +12,7 @@ and lms. Parts:
   sanity  a few programs against the CPU; how fast it computes and copies
   kernels what convolutions allocate for themselves, and what the ops of a step of ResNet-50 take,
           beside what lms predicts
-  tests   tests/python/test_gpu*.py, test_swap_gpu*.py (with pytest)
+  tests   tests/python/gpu (with pytest)
   peaks   10 models at "60%", "min" and "auto": predicted and measured peaks, bits (./run zoo --gpu)
   sizes   11 programs of a card's size at "auto" and "min": predicted and measured peaks. It runs
           only where --parts names it. On the stand-in nothing is computed there
@@ -195,8 +195,8 @@ def measure_kernels(run: Run) -> dict[str, Any]:
 
 
 def tests(run: Run) -> dict[str, Any]:
-    tests = ROOT / "tests" / "python"
-    files = sorted(str(file) for file in tests.glob("test*gpu*.py"))
+    folder = ROOT / "tests" / "python" / "gpu"
+    files = sorted(str(file) for file in folder.glob("test*gpu*.py"))
     if run.args.quick:
         files = [file for file in files if file.endswith("test_gpu.py")]
     try:

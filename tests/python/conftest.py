@@ -26,7 +26,6 @@ tf.config.threading.set_intra_op_parallelism_threads(1)
 tf.config.threading.set_inter_op_parallelism_threads(1)
 
 import lms  # noqa: E402
-from html_browser import chromium, show  # noqa: E402, F401
 from lms import _native  # noqa: E402
 from lms._base import failure as _failure  # noqa: E402
 from lms._control import switch as _switch  # noqa: E402

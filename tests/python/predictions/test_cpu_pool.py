@@ -1,0 +1,110 @@
+"""Budgets where TensorFlow's CPU allocator is a pool of a hard limit, as with oneDNN."""
+
+from __future__ import annotations
+
+import json
+import signal
+from typing import Any
+
+import pytest
+from helpers import run_python
+
+MIB = 2**20
+PROGRAM = """
+import json
+import os
+import lms
+import tensorflow as tf
+from helpers import make_step
+
+tf.config.threading.set_intra_op_parallelism_threads(1)
+tf.config.threading.set_inter_op_parallelism_threads(1)
+lms.memory.reset_peak()
+step, _ = make_step(layers=LAYERS, width=256, batch=4096)  # activations of 4 MiB each
+if BUDGET:
+    lms.enable(memory_budget=BUDGET)
+found = {}
+try:
+    found["losses"] = [float(step()).hex() for _ in range(4)]
+except tf.errors.ResourceExhaustedError as error:
+    found["error"] = str(error)
+found["asked"] = lms.memory.peak_bytes()
+report = lms.report()
+if report is not None:
+    names = ("status", "budget", "budget_bytes", "peak_before_bytes", "peak_after_bytes", "reason")
+    found.update({name: getattr(report, name) for name in names})
+    found["warnings"] = list(report.warnings)
+print("found:" + json.dumps(found), flush=True)
+os._exit(0)  # after an allocation that failed TensorFlow may end with a signal
+"""
+
+
+def found(budget: Any, limit: int = 0, layers: int = 12, **environment: str) -> dict[str, Any]:
+    """What four steps do in a process whose allocator has that limit, in bytes; 0: none."""
+    limited = {"TF_MKL_ALLOC_MAX_BYTES": str(limit)} if limit else {}
+    code = f"BUDGET, LAYERS = {budget!r}, {layers}\n{PROGRAM}"
+    status, output = run_python(code, **{"TF_ENABLE_ONEDNN_OPTS": "1", **limited, **environment})
+    lines = [line for line in output.splitlines() if line.startswith("found:")]
+    if not lines and status in (-signal.SIGSEGV, -signal.SIGABRT) and not budget:
+        return {"error": "kernels of TensorFlow's go on without the memory that they did not get"}
+    assert lines, f"status {status}: {output[-2000:]}"
+    return json.loads(lines[-1].partition(":")[2])
+
+
+@pytest.fixture(scope="module")
+def stock() -> dict[str, Any]:
+    return found(None)
+
+
+@pytest.mark.parametrize("limit", [44, pytest.param(36, marks=pytest.mark.slow)])
+def test_auto_trains_within_the_limit(stock, limit):
+    """67 MiB are asked for at the peak. In bytes alone the plan for 44 MiB took 39.5, and ran out:
+    no tensor of 4 MiB lies across two regions."""
+    auto = found("auto", limit * MIB)
+    assert auto.get("losses") == stock["losses"], auto
+    assert auto["status"] == "rewritten"
+    assert auto["budget"] == "auto (the limit of the CPU's pool, TF_MKL_ALLOC_MAX_BYTES)"
+    assert auto["peak_after_bytes"] <= auto["budget_bytes"] <= (limit + 1) * MIB
+
+
+@pytest.mark.slow
+def test_between_what_holds_and_what_does_not_more_is_tried():
+    """Limits are tried downwards by a twelfth: the first plan that held took 86 MiB."""
+    auto = found("auto", 105 * MIB, layers=24)
+    assert len(auto["losses"]) == 4
+    assert 0.87 * auto["budget_bytes"] <= auto["peak_after_bytes"] <= auto["budget_bytes"]
+
+
+def test_stock_does_not(stock):
+    assert "losses" in stock
+    assert "losses" not in found(None, 44 * MIB)
+
+
+def test_a_limit_that_no_plan_holds_is_said_before_the_step():
+    auto = found("auto", 22 * MIB)
+    assert "losses" not in auto
+    assert any("no plan was found that is sure to hold" in line for line in auto["warnings"]), auto
+
+
+def test_budgets_in_bytes_are_of_bytes_as_ever(stock):
+    """Chunks would be more than the 67.25 MiB that are asked for."""
+    limited = found(200 * MIB, 512 * MIB)
+    assert limited["losses"] == stock["losses"]
+    assert limited["peak_before_bytes"] == found(200 * MIB)["peak_before_bytes"]
+    assert "pool" not in limited["budget"]
+
+
+@pytest.mark.slow
+def test_without_onednn_the_variable_limits_nothing():
+    auto = found("auto", 44 * MIB, TF_ENABLE_ONEDNN_OPTS="0")
+    assert "losses" in auto
+    assert auto["status"] == "fits"
+    assert "pool" not in auto["budget"]
+
+
+@pytest.mark.slow
+def test_malloc_in_place_of_the_pool_has_no_limit():
+    auto = found("auto", 44 * MIB, TF_ONEDNN_USE_SYSTEM_ALLOCATOR="1")
+    assert "losses" in auto
+    assert auto["status"] == "fits"
+    assert "pool" not in auto["budget"]
