@@ -1,18 +1,14 @@
 #include "cc/tf/sizes/kernel_workspace.h"
 
 #include <algorithm>
-#include <cctype>
 #include <cstddef>
-#include <cstdlib>
-#include <iterator>
 #include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
+#include "cc/tf/sizes/product_workspace.h"
 #include "tensorflow/core/framework/types.h"
-#include "tensorflow/core/platform/cpu_info.h"
-#include "tensorflow/core/util/util.h"
 
 namespace lms {
 namespace {
@@ -253,112 +249,6 @@ const std::unordered_map<std::string, Rule>& Rules() {
 }
 
 }  // namespace
-
-bool OneDnnMayUse(Instructions instructions, const std::string& most) {
-  // In rising order. Below AVX512_CORE oneDNN refuses what TensorFlow, which looks at the processor only, gives it of
-  // short floats.
-  static const char* const kWithoutAmx[] = {"sse41",
-                                            "avx",
-                                            "avx2",
-                                            "avx2_vnni",
-                                            "avx2_vnni_2",
-                                            "avx512_core",
-                                            "avx512_core_vnni",
-                                            "avx512_core_bf16",
-                                            "avx512_core_fp16",
-                                            "avx10_1_512"};
-  const char* const least = instructions == Instructions::kBfloat16 ? "avx512_core_bf16"
-                            : instructions == Instructions::kHalf   ? "avx512_core_fp16"
-                                                                    : "";
-  std::string name = most;
-  std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return std::tolower(c); });
-  const auto end = std::find(std::begin(kWithoutAmx), std::end(kWithoutAmx), std::string(least));
-  return std::find(std::begin(kWithoutAmx), end, name) == end;
-}
-
-CpuKernels CpuKernels::Here(int threads) {
-  // What the processor can do is looked up once, as TensorFlow and oneDNN do.
-  static const CpuKernels here = [] {
-    namespace port = tensorflow::port;
-    CpuKernels kernels;
-    kernels.onednn_float = tensorflow::IsMKLEnabled();
-    if (!kernels.onednn_float) return kernels;
-    kernels.onednn_bfloat16 = tensorflow::IsDataTypeSupportedByOneDNNOnThisCPU(tensorflow::DT_BFLOAT16);
-    kernels.onednn_half = tensorflow::IsDataTypeSupportedByOneDNNOnThisCPU(tensorflow::DT_HALF);
-    std::string most;
-    for (const char* name : {"DNNL_MAX_CPU_ISA", "ONEDNN_MAX_CPU_ISA"}) {
-      const char* value = std::getenv(name);
-      if (value != nullptr && *value != '\0') most = value;
-    }
-    const auto usable = [&most](port::CPUFeature feature, Instructions instructions) {
-      return port::TestCPUFeature(feature) && OneDnnMayUse(instructions, most);
-    };
-    kernels.native_bfloat16 = usable(port::CPUFeature::AVX512_BF16, Instructions::kBfloat16);
-    kernels.native_half = usable(port::CPUFeature::AVX512_FP16, Instructions::kHalf);
-    kernels.amx_bfloat16 = usable(port::CPUFeature::AMX_BF16, Instructions::kAmx);
-    return kernels;
-  }();
-  CpuKernels kernels = here;
-  kernels.threads = threads;
-  return kernels;
-}
-
-bool CpuKernels::OneDnn(DataType type) const {
-  if (type == tensorflow::DT_BFLOAT16) return onednn_bfloat16;
-  if (type == tensorflow::DT_HALF) return onednn_half;
-  return type == tensorflow::DT_FLOAT && onednn_float;
-}
-
-bool CpuKernels::SumsInFloat(DataType type) const {
-  if (type == tensorflow::DT_BFLOAT16) return onednn_bfloat16 && !native_bfloat16;
-  return type == tensorflow::DT_HALF && onednn_half && !native_half;
-}
-
-// One matrix for each thread that has any (AVX512_CORE; 1 to 4 threads, 1 to 48 matrices, either operand transposed).
-int64_t ProductSums(DataType type, int64_t elements, int64_t matrices, const CpuKernels& kernels) {
-  if (!kernels.SumsInFloat(type) || matrices < 1) return 0;
-  const int64_t held = std::min<int64_t>(std::max(kernels.threads, 1), matrices);
-  return Product(Product(elements / matrices, held), sizeof(float));
-}
-
-int64_t ProductBlocks(DataType type, const MatrixShape& shape, const CpuKernels& kernels) {
-  if (!kernels.OneDnn(type) || kernels.SumsInFloat(type)) return 0;
-  if (shape.matrices < 1 || shape.rows < 1 || shape.inner < 1 || shape.columns < 1) return 0;
-  constexpr int64_t kMostRows = 256, kColumns = 64, kMostInner = 512;
-  constexpr int64_t kLine = 128;  // beside each copy
-  const auto up = [](int64_t value, int64_t by) { return (value + by - 1) / by; };
-  const bool in_float = type == tensorflow::DT_FLOAT;
-  const int64_t element = in_float ? 4 : 2;
-  const int64_t step = 64 / element;
-  const int64_t row_blocks = up(shape.rows, kMostRows);
-  const int64_t rows = up(shape.rows, row_blocks);
-  const int64_t inner = std::min(up(shape.inner, step) * step, kMostInner);
-  const bool long_inner = shape.inner > 2 * kMostInner;
-  const int64_t tasks = Product(Product(shape.matrices, row_blocks), up(shape.columns, kColumns));
-  const int64_t threads = std::min<int64_t>(std::max(kernels.threads, 1), tasks);
-  const bool copies_first = shape.first_transposed && shape.rows > 1 && shape.inner > 1;
-  // Long rows of a power of two, or nearly one, are in each other's way in the cache.
-  const bool crowded = in_float && shape.columns % 512 == 0 && shape.inner > 1;
-  const bool strided = shape.second_transposed && shape.columns > 1 && shape.inner > 1;
-  const bool copies_second = !in_float || crowded || strided;
-  int64_t each = 5 * kLine;
-  int64_t once = kLine;
-  if (copies_first) {
-    each += rows * (inner == kMostInner ? inner + step : inner) * element;
-    once += kLine;
-  }
-  if (copies_second) {
-    const int64_t depth = long_inner && !copies_first ? 2 * kMostInner : inner;
-    const bool all_columns = !in_float && copies_first && shape.inner > kMostInner;
-    each += (all_columns ? std::min<int64_t>(shape.columns, 1024) : kColumns) * depth * element;
-    once += kLine;
-  }
-  if (!in_float && shape.inner > kMostInner) {
-    each += rows * kColumns * static_cast<int64_t>(sizeof(float));
-    once += kLine;
-  }
-  return Product(each, threads) + once;
-}
 
 bool HasKernelWorkspace(const std::string& op) { return Rules().count(op) > 0; }
 

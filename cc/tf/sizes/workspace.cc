@@ -8,6 +8,8 @@
 #include <unordered_map>
 
 #include "cc/tf/graph/op_traits.h"
+#include "cc/tf/sizes/kernel_workspace.h"
+#include "cc/tf/sizes/product_workspace.h"
 
 namespace lms {
 namespace {

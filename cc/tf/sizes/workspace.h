@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "cc/tf/sizes/kernel_workspace.h"
+#include "cc/tf/sizes/cpu_kernels.h"
 #include "cc/tf/sizes/sized_op.h"
 #include "tensorflow/core/framework/node_def.pb.h"
 

@@ -6,7 +6,7 @@
 
 #include "cc/core/graph/node_names.h"
 #include "cc/tf/graph/node_types.h"
-#include "cc/tf/sizes/kernel_workspace.h"
+#include "cc/tf/sizes/cpu_kernels.h"
 #include "tensorflow/core/framework/attr_value.pb.h"
 
 namespace lms {

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "cc/tf/graph/node_types.h"
-#include "cc/tf/sizes/kernel_workspace.h"
+#include "cc/tf/sizes/cpu_kernels.h"
 #include "cc/tf/stock/layout_search.h"
 #include "tensorflow/core/framework/attr_value.pb.h"
 #include "tensorflow/core/framework/types.pb.h"

@@ -2,86 +2,28 @@
 
 #include <gtest/gtest.h>
 
-#include <string>
 #include <utility>
 #include <vector>
 
-#include "tensorflow/core/framework/attr_value.pb.h"
-#include "tensorflow/core/framework/tensor.h"
-#include "tests/cc/tf/graph_builder.h"
+#include "tests/cc/tf/sizes/ops_of_kernels.h"
 
 namespace lms {
 namespace {
 
 using tensorflow::DataType;
+using testing::Amx;
+using testing::Avx2;
+using testing::Avx512;
+using testing::Avx512Fp16;
+using testing::AvxNeConvert;
 using testing::Dims;
-
-constexpr DataType kFloat = tensorflow::DT_FLOAT;
-constexpr DataType kHalf = tensorflow::DT_HALF;
-constexpr DataType kBfloat16 = tensorflow::DT_BFLOAT16;
-constexpr DataType kDouble = tensorflow::DT_DOUBLE;
-
-// Processors, by what TensorFlow and oneDNN have for float, bfloat16 and half, and natively for the last two.
-// Zen 4, Zen 5, Cooper Lake: AVX-512 and avx512_bf16. The one on which all figures were measured.
-CpuKernels Measured(int threads = 2) { return {threads, true, true, false, true, false}; }
-// Skylake, Cascade Lake, Ice Lake: AVX-512 alone. Measured with ONEDNN_MAX_CPU_ISA=AVX512_CORE.
-CpuKernels Avx512(int threads = 2) { return {threads, true, true, false, false, false}; }
-// Sapphire Rapids and later: avx512_fp16 as well.
-CpuKernels Avx512Fp16() { return {2, true, true, true, true, true}; }
-// The same with AMX. Measured on such a Xeon.
-CpuKernels Amx(int threads = 2) { return {threads, true, true, true, true, true, true}; }
-// Haswell, Zen 1 to 3: AVX2.
-CpuKernels Avx2() { return {2, true, false, false, false, false}; }
-// Sierra Forest, Lunar Lake: AVX_NE_CONVERT and no AVX-512. Not measured.
-CpuKernels AvxNeConvert() { return {2, true, true, true, false, false}; }
-CpuKernels WithoutOneDnn() { return {2, false, false, false, false, false}; }
-
-class Op {
- public:
-  explicit Op(const std::string& type) { node_.set_op(type); }
-
-  Op& In(DataType type, const Dims& dims) { return Add(type, dims, &op_.inputs); }
-  Op& Out(DataType type, const Dims& dims) { return Add(type, dims, &op_.outputs); }
-  Op& Format(const std::string& format) {
-    (*node_.mutable_attr())["data_format"].set_s(format);
-    return *this;
-  }
-  Op& True(const char* name) {
-    (*node_.mutable_attr())[name].set_b(true);
-    return *this;
-  }
-  Op& Window(const std::vector<int64_t>& sides) {
-    for (const int64_t side : sides) (*node_.mutable_attr())["ksize"].mutable_list()->add_i(side);
-    return *this;
-  }
-  Op& Strides(const std::vector<int64_t>& strides) {
-    for (const int64_t stride : strides) (*node_.mutable_attr())["strides"].mutable_list()->add_i(stride);
-    return *this;
-  }
-  Op& Axes(const std::vector<int>& axes) {
-    tensorflow::Tensor value(tensorflow::DT_INT32, {static_cast<int64_t>(axes.size())});
-    for (size_t i = 0; i < axes.size(); ++i) value.flat<int32_t>()(i) = axes[i];
-    In(tensorflow::DT_INT32, {static_cast<int64_t>(axes.size())});
-    value.AsProtoTensorContent(op_.inputs.back().mutable_value());
-    return *this;
-  }
-  int64_t Workspace(const CpuKernels& kernels = Measured()) {
-    EXPECT_TRUE(HasKernelWorkspace(node_.op()));
-    op_.node = &node_;
-    return KernelWorkspace(op_, kernels);
-  }
-
- private:
-  Op& Add(DataType type, const Dims& dims, std::vector<tensorflow::OpInfo::TensorProperties>* tensors) {
-    tensors->emplace_back();
-    tensors->back().set_dtype(type);
-    *tensors->back().mutable_shape() = testing::Shape("", dims).second.shape();
-    return *this;
-  }
-
-  tensorflow::NodeDef node_;
-  SizedOp op_;
-};
+using testing::kBfloat16;
+using testing::kDouble;
+using testing::kFloat;
+using testing::kHalf;
+using testing::Measured;
+using testing::Op;
+using testing::WithoutOneDnn;
 
 Op FilterGradient(DataType type, const Dims& input, const Dims& filter, const Dims& gradient) {
   return Op("Conv2DBackpropFilter").In(type, input).In(tensorflow::DT_INT32, {4}).In(type, gradient).Out(type, filter);
@@ -136,17 +78,6 @@ TEST(KernelWorkspace, ConvolutionsWithChannelsFirstAreTransposed) {
   EXPECT_EQ(convolution(kFloat, "NHWC").Workspace(), 0);
 }
 
-TEST(KernelWorkspace, ProductsOfHalvesAreComputedInFloat) {
-  const auto product = [](DataType type) {
-    return Op("MatMul").In(type, {256, 512}).In(type, {512, 1024}).Out(type, {256, 1024});
-  };
-  EXPECT_EQ(product(kHalf).Workspace(), (256 * 512 + 512 * 1024 + 256 * 1024) * 4);
-  EXPECT_EQ(product(kFloat).Workspace(), 0);
-  EXPECT_EQ(product(kBfloat16).Workspace(WithoutOneDnn()), (256 * 512 + 512 * 1024 + 256 * 1024) * 4);
-  EXPECT_EQ(Op("BatchMatMulV2").In(kHalf, {8, 128, 256}).In(kHalf, {256, 512}).Out(kHalf, {8, 128, 512}).Workspace(),
-            (8 * 128 * 256 + 256 * 512 + 8 * 128 * 512) * 4);
-}
-
 TEST(KernelWorkspace, GradientsOfConvolutionsDependOnTheProcessorByWhatTensorFlowGivesToOneDnn) {
   const Dims input = {8, 32, 32, 16}, filter = {3, 3, 16, 32}, gradient = {8, 32, 32, 32};
   const auto both = [&](DataType type, const CpuKernels& kernels) {
@@ -164,111 +95,6 @@ TEST(KernelWorkspace, GradientsOfConvolutionsDependOnTheProcessorByWhatTensorFlo
     EXPECT_EQ(both(kHalf, kernels), 2 * 86 * 147456 * 2);
   }
   for (const CpuKernels& kernels : {Avx2(), WithoutOneDnn()}) EXPECT_EQ(both(kBfloat16, kernels), 2 * 86 * 147456 * 2);
-}
-
-TEST(KernelWorkspace, ProductsWithoutInstructionsForTheTypeAddUpInFloat) {
-  const auto product = [](DataType type, const CpuKernels& kernels) {
-    return Op("MatMul").In(type, {300, 700}).In(type, {700, 500}).Out(type, {300, 500}).Workspace(kernels);
-  };
-  // Measured: 600,192, with 1, 2 and 4 threads.
-  for (const int threads : {1, 2, 4}) EXPECT_EQ(product(kBfloat16, Avx512(threads)), 300 * 500 * 4);
-  EXPECT_EQ(product(kBfloat16, AvxNeConvert()), 300 * 500 * 4);
-  EXPECT_EQ(product(kHalf, AvxNeConvert()), 300 * 500 * 4);
-  // In registers: copies of blocks alone.
-  EXPECT_LT(product(kBfloat16, Avx512Fp16()), 300 * 500 * 4);
-  EXPECT_LT(product(kHalf, Avx512Fp16()), 300 * 500 * 4);
-  EXPECT_EQ(product(kFloat, Avx512()), 0);
-  constexpr int64_t kCopies = (300 * 700 + 700 * 500 + 300 * 500) * 4;
-  EXPECT_EQ(product(kBfloat16, Avx2()), kCopies);
-  EXPECT_EQ(product(kHalf, Avx512()), kCopies);
-  // A matrix for each thread: measured 36,992, 73,856 and 147,584 of 12 matrices; 110,720 of 3.
-  const auto batch = [](int64_t matrices, int threads) {
-    return Op("BatchMatMulV2")
-        .In(kBfloat16, {matrices, 96, 160})
-        .In(kBfloat16, {160, 96})
-        .Out(kBfloat16, {matrices, 96, 96})
-        .Workspace(Avx512(threads));
-  };
-  EXPECT_EQ(batch(12, 1), 96 * 96 * 4);
-  EXPECT_EQ(batch(12, 2), 2 * 96 * 96 * 4);
-  EXPECT_EQ(batch(12, 4), 4 * 96 * 96 * 4);
-  EXPECT_EQ(batch(3, 4), 3 * 96 * 96 * 4);
-  EXPECT_EQ(batch(0, 4), 0);
-  EXPECT_EQ(Op("MatMul").Workspace(Avx512()), 0);
-}
-
-// Measured: 196,736 and 16,777,344, with and without instructions for the type; 384 for one row of 64.
-TEST(KernelWorkspace, ProductsWithABiasAddUpInFloat) {
-  const auto product = [](DataType type, int64_t rows, int64_t columns, const CpuKernels& kernels) {
-    return Op("_FusedMatMul")
-        .In(type, {rows, 128})
-        .In(type, {128, columns})
-        .Out(type, {rows, columns})
-        .Workspace(kernels);
-  };
-  for (const CpuKernels& kernels : {Measured(), Avx512()}) {
-    EXPECT_EQ(product(kBfloat16, 512, 96, kernels), 196736);
-    EXPECT_EQ(product(kBfloat16, 4096, 1024, kernels), 16777344);
-    EXPECT_EQ(product(kBfloat16, 1, 64, kernels), 384);
-    EXPECT_EQ(product(kFloat, 512, 96, kernels), 0);
-  }
-  EXPECT_EQ(product(kBfloat16, 512, 96, Avx2()), (512 * 128 + 128 * 96 + 512 * 96) * 4);
-  for (const CpuKernels& kernels : {Avx512Fp16(), Amx()}) {
-    EXPECT_EQ(product(kBfloat16, 512, 96, kernels), 196736);
-    EXPECT_EQ(product(kHalf, 512, 96, kernels), 0);  // oneDNN's reference
-  }
-}
-
-// Measured on an AMD EPYC with avx512_bf16, one thread.
-TEST(KernelWorkspace, ProductsCopyBlocksOfTheirOperands) {
-  CpuKernels kernels = Measured();
-  kernels.threads = 1;
-  const auto blocks = [&](DataType type, const Dims& dims, bool first, bool second) {
-    return ProductBlocks(type, {4, dims[0], dims[1], dims[2], first, second}, kernels);
-  };
-  const auto of_float = [&](const Dims& dims) {
-    return Dims{blocks(kFloat, dims, false, false), blocks(kFloat, dims, false, true),
-                blocks(kFloat, dims, true, false), blocks(kFloat, dims, true, true)};
-  };
-  EXPECT_EQ(of_float({512, 256, 64}), Dims({768, 66432, 263040, 328704}));
-  EXPECT_EQ(of_float({256, 1024, 96}), Dims({768, 131968, 541568, 672768}));
-  EXPECT_EQ(of_float({96, 1024, 256}), Dims({768, 131968, 203648, 334848}));
-  EXPECT_EQ(of_float({1024, 1024, 1024}), Dims({131968, 131968, 672768, 672768}));
-  EXPECT_EQ(of_float({64, 2048, 64}), Dims({768, 263040, 136064, 267264}));
-  EXPECT_EQ(of_float({300, 64, 64}), Dims({768, 17280, 39296, 55808}));
-  EXPECT_EQ(of_float({100, 48, 30}), Dims({768, 13184, 20096, 32512}));
-  EXPECT_EQ(of_float({197, 197, 64}), Dims({768, 54144, 164800, 218176}));
-  EXPECT_EQ(of_float({1, 512, 512}), Dims({131968, 131968, 131968, 131968}));
-  EXPECT_EQ(of_float({512, 512, 1}), Dims({768, 768, 541568, 541568}));
-  EXPECT_EQ(of_float({64, 1, 64}), Dims({768, 768, 768, 768}));
-  const auto of_bfloat16 = [&](const Dims& dims) {
-    return Dims{blocks(kBfloat16, dims, false, false), blocks(kBfloat16, dims, true, false)};
-  };
-  EXPECT_EQ(of_bfloat16({512, 256, 64}), Dims({33664, 164864}));
-  EXPECT_EQ(of_bfloat16({256, 300, 64}), Dims({41856, 205824}));
-  EXPECT_EQ(of_bfloat16({1536, 384, 384}), Dims({50048, 246784}));
-  EXPECT_EQ(of_bfloat16({128, 512, 512}), Dims({66432, 205824}));
-  EXPECT_EQ(of_bfloat16({1024, 1024, 1024}), Dims({132096, 1393792}));
-  EXPECT_EQ(blocks(kBfloat16, {64, 2048, 64}, false, false), 148480);
-  // More than half of K: not exact. Measured: 476,288.
-  EXPECT_EQ(blocks(kBfloat16, {256, 1024, 96}, true, false), 443520);
-  // Two threads; as many as have something to do.
-  kernels.threads = 2;
-  EXPECT_EQ(blocks(kFloat, {256, 512, 64}, true, true), 1345152);
-  EXPECT_EQ(blocks(kFloat, {100, 48, 30}, false, true), 26112);
-  EXPECT_EQ(ProductBlocks(kFloat, {1, 100, 48, 30, false, true}, kernels), 13184);
-  // Another kernel, and without oneDNN.
-  EXPECT_EQ(blocks(kHalf, {512, 256, 64}, true, true), 0);
-  EXPECT_EQ(ProductBlocks(kFloat, {1, 512, 256, 64, true, true}, WithoutOneDnn()), 0);
-}
-
-TEST(KernelWorkspace, BatchesOfProductsTakeBlocks) {
-  CpuKernels kernels = Measured();
-  kernels.threads = 1;
-  const auto batch = Op("BatchMatMulV2").In(kFloat, {4, 256, 512}).In(kFloat, {4, 256, 64}).Out(kFloat, {4, 512, 64});
-  Op transposed = batch;
-  EXPECT_EQ(transposed.True("adj_x").Workspace(kernels), 263040);
-  EXPECT_EQ(transposed.Workspace(WithoutOneDnn()), 0);
 }
 
 TEST(KernelWorkspace, ConvolutionsOfOnePlaceWithoutInstructionsForTheTypeAddUpInFloat) {
@@ -315,25 +141,6 @@ TEST(KernelWorkspace, ConvolutionsWithAmxCopyTheirInput) {
     EXPECT_EQ(convolution(op, kBfloat16, 3, 1, Avx512Fp16()), 0);
     EXPECT_EQ(convolution(op, kFloat, 3, 1, Amx()), 0);
     EXPECT_EQ(convolution(op, kHalf, 3, 1, Amx()), 0);
-  }
-}
-
-TEST(KernelWorkspace, WhatOneDnnMayUseIsReadAsItReadsIt) {
-  for (const char* most : {"", "ALL", "AVX512_CORE_FP16", "avx512_core_amx", "AVX10_1_512_AMX", "nonsense"}) {
-    EXPECT_TRUE(OneDnnMayUse(Instructions::kBfloat16, most)) << most;
-    EXPECT_TRUE(OneDnnMayUse(Instructions::kHalf, most)) << most;
-  }
-  EXPECT_TRUE(OneDnnMayUse(Instructions::kBfloat16, "AVX512_CORE_BF16"));
-  for (const char* most : {"", "ALL", "avx512_core_amx", "AVX10_1_512_AMX", "AVX512_CORE_AMX_FP16", "nonsense"}) {
-    EXPECT_TRUE(OneDnnMayUse(Instructions::kAmx, most)) << most;
-  }
-  for (const char* most : {"AVX512_CORE_FP16", "AVX10_1_512", "AVX512_CORE_BF16", "avx2"}) {
-    EXPECT_FALSE(OneDnnMayUse(Instructions::kAmx, most)) << most;
-  }
-  EXPECT_FALSE(OneDnnMayUse(Instructions::kHalf, "AVX512_CORE_BF16"));
-  for (const char* most : {"SSE41", "AVX", "AVX2", "AVX2_VNNI", "AVX512_CORE", "avx512_core", "Avx512_Core_VNNI"}) {
-    EXPECT_FALSE(OneDnnMayUse(Instructions::kBfloat16, most)) << most;
-    EXPECT_FALSE(OneDnnMayUse(Instructions::kHalf, most)) << most;
   }
 }
 
