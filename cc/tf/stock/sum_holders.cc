@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <set>
 #include <utility>
 
+#include "cc/tf/graph/loops.h"
 #include "cc/tf/graph/op_traits.h"
 #include "cc/tf/sizes/row_slices.h"
 #include "cc/tf/stock/executor_model.h"
@@ -17,6 +19,13 @@ constexpr uint32_t kHolderRuns = 16;
 // Of sums with other readers of their terms. Each may become an edge.
 constexpr size_t kMostPairs = 2000000;
 
+// A sum, and somebody else who holds one of its terms: a node that reads it, or a loop.
+struct Pair {
+  int sum;
+  int reader;  // a loop's: the Enter
+  bool is_loop = false;
+};
+
 class Holders {
  public:
   Holders(const tensorflow::GraphDef& graph, const GraphIndex& index, const TensorSizes& sizes, bool onednn,
@@ -27,52 +36,92 @@ class Holders {
     FindPairs();
     if (pairs_.empty()) return {};
     const ExecutorModel model(graph_, index_, onednn_, EdgeDraws::kAny);
-    std::vector<std::vector<bool>> runs;  // does the reader come before the sum?
+    std::vector<Sides> runs;
     std::vector<int> place(index_.size(), -1);
     for (uint32_t seed = 0; seed < kHolderRuns; ++seed) {
       deadline_.Check();
       const std::vector<int> run = model.Run(seed);
       std::fill(place.begin(), place.end(), -1);
       for (size_t i = 0; i < run.size(); ++i) place[run[i]] = static_cast<int>(i);
-      std::vector<bool> before;
-      for (const auto& [sum, reader] : pairs_) {
-        if (place[sum] < 0 || place[reader] < 0) return {};  // some never ran: nothing is known
-        before.push_back(place[reader] < place[sum]);
+      Sides sides;
+      for (const Pair& pair : pairs_) {
+        if (place[pair.sum] < 0 || place[pair.reader] < 0) return {};  // some never ran: nothing is known
+        sides.push_back(SideOf(pair, place));
       }
-      runs.push_back(std::move(before));
+      runs.push_back(std::move(sides));
     }
-    const std::vector<uint32_t> votes = Votes(runs);
-    const std::vector<bool>& chosen = MostUsual(runs, votes);
+    const Sides& chosen = MostUsual(runs);
     std::vector<SumWait> waits;
     for (size_t p = 0; p < pairs_.size(); ++p) {
-      const auto& [sum, reader] = pairs_[p];
-      if (2 * (chosen[p] ? votes[p] : kHolderRuns - votes[p]) <= kHolderRuns) continue;
-      waits.push_back(chosen[p] ? SumWait{sum, reader} : SumWait{reader, sum});
+      if (!Usual(runs, p, chosen[p])) continue;
+      const auto& [sum, reader, is_loop] = pairs_[p];
+      if (chosen[p] == Side::kAfter) {
+        waits.push_back({reader, sum});
+      } else if (chosen[p] == Side::kBefore && !is_loop) {
+        waits.push_back({sum, reader});
+      } else if (chosen[p] == Side::kBefore) {
+        for (const int exit : loop_exits_[index_[reader].frame]) waits.push_back({sum, exit});
+      }
     }
     return waits;
   }
 
  private:
-  // For each pair, the runs in which the reader comes before the sum.
-  static std::vector<uint32_t> Votes(const std::vector<std::vector<bool>>& runs) {
-    std::vector<uint32_t> votes(runs[0].size(), 0);
-    for (const std::vector<bool>& run : runs) {
-      for (size_t p = 0; p < run.size(); ++p) votes[p] += run[p] ? 1 : 0;
+  // When the reader is done with the term: before the sum, or not; a loop also in its first iteration, where it has
+  // begun and not ended when the sum runs.
+  enum class Side { kBefore, kAfter, kWithin };
+  using Sides = std::vector<Side>;  // per pair
+
+  Side SideOf(const Pair& pair, const std::vector<int>& place) {
+    const auto before_sum = [&](int node) { return place[node] >= 0 && place[node] < place[pair.sum]; };
+    if (!pair.is_loop) return before_sum(pair.reader) ? Side::kBefore : Side::kAfter;
+    const std::vector<int>& exits = loop_exits_[index_[pair.reader].frame];
+    if (std::any_of(exits.begin(), exits.end(), before_sum)) return Side::kBefore;
+    if (!loops_->Changes(pair.reader)) return Side::kAfter;
+    const std::vector<int> readers = ReadersInLoop(pair.reader);
+    return std::all_of(readers.begin(), readers.end(), before_sum) ? Side::kWithin : Side::kAfter;
+  }
+
+  // Those that read in the first iteration what has entered the loop there.
+  std::vector<int> ReadersInLoop(int entry) {
+    std::vector<int> found, pending{entry};
+    std::set<int> seen{entry};
+    while (!pending.empty()) {
+      const int node = pending.back();
+      pending.pop_back();
+      for (const int reader : index_[node].readers) {
+        pace_.Step();
+        if (!index_[reader].live || !seen.insert(reader).second) continue;
+        const tensorflow::NodeDef& def = graph_.node(reader);
+        if (IsNextIteration(def) || IsExit(def)) continue;
+        const bool hands_on = def.op() == "Merge" || def.op() == "Switch" || IsPassThrough(def);
+        (hands_on ? pending : found).push_back(reader);
+      }
     }
-    return votes;
+    return found;
+  }
+
+  // Are most runs on that side?
+  static bool Usual(const std::vector<Sides>& runs, size_t pair, Side side) {
+    const auto count = std::count_if(runs.begin(), runs.end(), [&](const Sides& run) { return run[pair] == side; });
+    return 2 * static_cast<uint32_t>(count) > kHolderRuns;
   }
 
   // The run that is with the majority for the most pairs.
-  static const std::vector<bool>& MostUsual(const std::vector<std::vector<bool>>& runs,
-                                            const std::vector<uint32_t>& votes) {
-    const auto usual = [&votes](const std::vector<bool>& run) {
+  static const Sides& MostUsual(const std::vector<Sides>& runs) {
+    const auto usual = [&runs](const Sides& run) {
       size_t count = 0;
-      for (size_t p = 0; p < run.size(); ++p)
-        count += 2 * (run[p] ? votes[p] : kHolderRuns - votes[p]) > kHolderRuns ? 1 : 0;
+      for (size_t p = 0; p < run.size(); ++p) count += Usual(runs, p, run[p]) ? 1 : 0;
       return count;
     };
     return *std::max_element(runs.begin(), runs.end(),
                              [&usual](const auto& a, const auto& b) { return usual(a) < usual(b); });
+  }
+
+  static std::vector<int> EachOnce(std::vector<int> nodes) {
+    std::sort(nodes.begin(), nodes.end());
+    nodes.erase(std::unique(nodes.begin(), nodes.end()), nodes.end());
+    return nodes;
   }
 
   // The data input in whose storage the tensor lies, whole or as rows of it; -1: it has its own.
@@ -106,7 +155,8 @@ class Holders {
   }
 
   // Live nodes that read the tensor, through views too.
-  std::vector<int> Readers(const TensorRef& root) {
+  // `entries`: those by which it enters loops, which pass it on.
+  std::vector<int> Readers(const TensorRef& root, std::vector<int>* entries) {
     std::vector<int> found;
     std::vector<TensorRef> tensors{root};
     std::set<std::pair<int, int>> seen{{root.node, root.port}};
@@ -118,6 +168,7 @@ class Holders {
         if (!index_[reader].live) continue;
         for (size_t i = 0; i < inputs.size(); ++i) {
           if (!(inputs[i] == tensor)) continue;
+          if (IsEnter(graph_.node(reader))) entries->push_back(reader);
           const int port = IsPassThrough(graph_.node(reader)) ? static_cast<int>(i) : 0;
           std::vector<TensorRef> views{{reader, port}};
           if (StorageInput(views[0]) != static_cast<int>(i)) {
@@ -148,27 +199,46 @@ class Holders {
            !may_be_fused_[node];
   }
 
+  // May a loop that the term enters begin after the sum, or the sum wait for its end?
+  bool LoopMayWait(int entry, int sum) const {
+    const int frame = index_[entry].frame;
+    if (frame <= 0 || index_[entry].region < 0 || index_[sum].region < 0 || may_be_fused_[sum]) return false;
+    return index_.frame(frame).parent == index_[sum].frame &&
+           index_.region(index_[entry].region).conditions == index_.region(index_[sum].region).conditions &&
+           graph_.node(entry).device() == graph_.node(sum).device();
+  }
+
+  void FindLoops() {
+    loops_.emplace(graph_, index_);
+    loop_exits_.resize(index_.frames());
+    for (int i = 0; i < index_.size(); ++i) {
+      if (index_[i].live && index_[i].frame > 0 && IsExit(graph_.node(i))) loop_exits_[index_[i].frame].push_back(i);
+    }
+  }
+
   void FindPairs() {
     for (int sum = 0; sum < index_.size(); ++sum) {
       const std::vector<TensorRef>& terms = index_[sum].inputs;
       if (!index_[sum].live || !OrderDependsOnHolders(graph_.node(sum).op(), terms.size())) continue;
       if (may_be_fused_.empty()) may_be_fused_ = MayBeFused(graph_, index_, onednn_);
-      std::vector<int> others;
+      std::vector<int> others, entries;
       bool known = false;
       for (size_t i = 0; i < terms.size() && !known; ++i) {
         const TensorRef root = Root(terms[i]);
-        const std::vector<int> readers = Readers(root);
+        const std::vector<int> readers = Readers(root, &entries);
         known = i < 2 && readers.size() == 1 && MadeForReaders(root.node);
         others.insert(others.end(), readers.begin(), readers.end());
       }
       if (known) continue;
-      std::sort(others.begin(), others.end());
-      others.erase(std::unique(others.begin(), others.end()), others.end());
-      for (const int reader : others) {
-        if (reader != sum && MayWait(reader, sum)) pairs_.emplace_back(sum, reader);
+      for (const int reader : EachOnce(std::move(others))) {
+        if (reader != sum && MayWait(reader, sum)) pairs_.push_back({sum, reader});
+      }
+      for (const int entry : EachOnce(std::move(entries))) {
+        if (LoopMayWait(entry, sum)) pairs_.push_back({sum, entry, true});
       }
       if (pairs_.size() > kMostPairs) throw TooMuch("more than 2 million readers of terms of sums");
     }
+    if (std::any_of(pairs_.begin(), pairs_.end(), [](const Pair& pair) { return pair.is_loop; })) FindLoops();
   }
 
   const tensorflow::GraphDef& graph_;
@@ -178,7 +248,9 @@ class Holders {
   const Deadline deadline_;
   Pace pace_;
   std::vector<bool> may_be_fused_;
-  std::vector<std::pair<int, int>> pairs_;  // sum, another reader of one of its terms
+  std::optional<Loops> loops_;                // where one holds a term
+  std::vector<std::vector<int>> loop_exits_;  // likewise, per frame
+  std::vector<Pair> pairs_;
 };
 
 }  // namespace

@@ -8,11 +8,13 @@
 
 #include "cc/tf/graph/graph_index.h"
 #include "tests/cc/tf/graph_builder.h"
+#include "tests/cc/tf/loop_builder.h"
 
 namespace lms {
 namespace {
 
 using testing::GraphBuilder;
+using testing::LoopBuilder;
 using Names = std::set<std::pair<std::string, std::string>>;  // (node, what it waits for)
 
 // Terms a, b and c; `late` reads what the sum makes before it reads a view of a, `early` has read b for c to be made.
@@ -87,6 +89,43 @@ TEST(SumHolders, MostRunsDecide) {
   b.Float("all", "AddN", others, {testing::Int("N", 12)});
   b.Parse("late = AddN(a, b, all); fetch sum_reader, late");
   EXPECT_EQ(Waits(&b), Names({{"late", "sum"}}));
+}
+
+// The loop lets go of a before the sum: it has ended, as the sum needs what it has made.
+TEST(SumHolders, ASumWaitsForLoopsThatHaveEndedBeforeIt) {
+  LoopBuilder b;
+  b.Parse("a = Exp(x)");
+  b.Carry("y", "a", "body", tensorflow::DT_FLOAT);
+  b.Parse("body = Tanh(y_switch:1); made = Neg(y_exit); sum = AddN(a, a, made); fetch sum");
+  EXPECT_EQ(Waits(&b), Names({{"sum", "y_exit"}}));
+}
+
+// It holds a when the sum runs: it needs the sum to go on.
+TEST(SumHolders, LoopsThatHoldATermOfASumBeginAfterIt) {
+  LoopBuilder b;
+  b.Parse("a = Exp(x); b = Sin(x); sum = AddN(a, a, b); after = Neg(sum)");
+  b.Enter("a_in", "a", tensorflow::DT_FLOAT, true);
+  b.Carry("y", "after", "body", tensorflow::DT_FLOAT);
+  b.Parse("body = Mul(y_switch:1, a_in); fetch y_exit");
+  EXPECT_EQ(Waits(&b), Names({{"a_in", "sum"}}));
+}
+
+// The first iteration has read a, and is not over: no edge keeps the sum within it.
+TEST(SumHolders, WhatALoopHasReadAndNotEndedBeforeASumIsNobodysToKeep) {
+  LoopBuilder b;
+  b.Parse("a = Exp(x)");
+  b.Carry("y", "a", "body", tensorflow::DT_FLOAT);
+  b.Parse("body = Tanh(y_switch:1); b = Sin(x)");
+  std::string last = "b";
+  for (int i = 0; i < 20; ++i) {
+    const std::string name = "link" + std::to_string(i);
+    b.Float(name, "Tanh", {last});
+    last = name;
+  }
+  b.Parse("sum = AddN(a, a, " + last + "); after = Neg(sum)");
+  b.Carry("z", "after", "more", tensorflow::DT_FLOAT);
+  b.Parse("more = Tanh(z_switch:1); fetch y_exit, z_exit");
+  EXPECT_EQ(Waits(&b), Names());
 }
 
 }  // namespace
