@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <set>
 #include <utility>
@@ -9,6 +10,7 @@
 #include "cc/tf/graph/loops.h"
 #include "cc/tf/graph/op_traits.h"
 #include "cc/tf/sizes/row_slices.h"
+#include "cc/tf/stock/entrances.h"
 #include "cc/tf/stock/executor_model.h"
 #include "cc/tf/stock/layout_fusions.h"
 
@@ -19,11 +21,11 @@ constexpr uint32_t kHolderRuns = 16;
 // Of sums with other readers of their terms. Each may become an edge.
 constexpr size_t kMostPairs = 2000000;
 
-// A sum, and somebody else who holds one of its terms: a node that reads it, or a loop.
+// A sum, and somebody else who holds one of its terms: a node that reads it, or a loop or branches that it enters.
 struct Pair {
   int sum;
-  int reader;  // a loop's: the Enter
-  bool is_loop = false;
+  int reader;  // of a loop the Enter, of branches the Switch
+  bool leads_in = false;
 };
 
 class Holders {
@@ -54,51 +56,36 @@ class Holders {
     std::vector<SumWait> waits;
     for (size_t p = 0; p < pairs_.size(); ++p) {
       if (!Usual(runs, p, chosen[p])) continue;
-      const auto& [sum, reader, is_loop] = pairs_[p];
+      const auto& [sum, reader, leads_in] = pairs_[p];
       if (chosen[p] == Side::kAfter) {
         waits.push_back({reader, sum});
-      } else if (chosen[p] == Side::kBefore && !is_loop) {
+      } else if (chosen[p] == Side::kBefore && !leads_in) {
         waits.push_back({sum, reader});
       } else if (chosen[p] == Side::kBefore) {
-        for (const int exit : loop_exits_[index_[reader].frame]) waits.push_back({sum, exit});
+        for (const int way_out : entrances_.at(reader).ways_out) waits.push_back({sum, way_out});
       }
     }
     return waits;
   }
 
  private:
-  // When the reader is done with the term: before the sum, or not; a loop also in its first iteration, where it has
-  // begun and not ended when the sum runs.
+  // When the reader is done with the term: before the sum, or not; a loop or branch may also have read it and not have
+  // ended when the sum runs.
   enum class Side { kBefore, kAfter, kWithin };
   using Sides = std::vector<Side>;  // per pair
 
-  Side SideOf(const Pair& pair, const std::vector<int>& place) {
+  Side SideOf(const Pair& pair, const std::vector<int>& place) const {
     const auto before_sum = [&](int node) { return place[node] >= 0 && place[node] < place[pair.sum]; };
-    if (!pair.is_loop) return before_sum(pair.reader) ? Side::kBefore : Side::kAfter;
-    const std::vector<int>& exits = loop_exits_[index_[pair.reader].frame];
-    if (std::any_of(exits.begin(), exits.end(), before_sum)) return Side::kBefore;
-    if (!loops_->Changes(pair.reader)) return Side::kAfter;
-    const std::vector<int> readers = ReadersInLoop(pair.reader);
-    return std::all_of(readers.begin(), readers.end(), before_sum) ? Side::kWithin : Side::kAfter;
-  }
-
-  // Those that read in the first iteration what has entered the loop there.
-  std::vector<int> ReadersInLoop(int entry) {
-    std::vector<int> found, pending{entry};
-    std::set<int> seen{entry};
-    while (!pending.empty()) {
-      const int node = pending.back();
-      pending.pop_back();
-      for (const int reader : index_[node].readers) {
-        pace_.Step();
-        if (!index_[reader].live || !seen.insert(reader).second) continue;
-        const tensorflow::NodeDef& def = graph_.node(reader);
-        if (IsNextIteration(def) || IsExit(def)) continue;
-        const bool hands_on = def.op() == "Merge" || def.op() == "Switch" || IsPassThrough(def);
-        (hands_on ? pending : found).push_back(reader);
-      }
-    }
-    return found;
+    if (!pair.leads_in) return before_sum(pair.reader) ? Side::kBefore : Side::kAfter;
+    const auto& [readers, ways_out, held] = entrances_.at(pair.reader);
+    const bool is_loop = IsEnter(graph_.node(pair.reader));
+    const bool any_out = std::any_of(ways_out.begin(), ways_out.end(), before_sum);
+    const bool all_out = std::all_of(ways_out.begin(), ways_out.end(), before_sum);
+    if (any_out && (is_loop || all_out)) return Side::kBefore;
+    if (held || std::none_of(readers.begin(), readers.end(), before_sum)) return Side::kAfter;
+    // In a loop a reader that is still to come holds the term; in branches it may be in the one that is not taken.
+    const bool all_read = std::all_of(readers.begin(), readers.end(), before_sum);
+    return is_loop && !all_read ? Side::kAfter : Side::kWithin;
   }
 
   // Are most runs on that side?
@@ -155,7 +142,7 @@ class Holders {
   }
 
   // Live nodes that read the tensor, through views too.
-  // `entries`: those by which it enters loops, which pass it on.
+  // `entries`: those by which it enters loops and branches, which pass it on.
   std::vector<int> Readers(const TensorRef& root, std::vector<int>* entries) {
     std::vector<int> found;
     std::vector<TensorRef> tensors{root};
@@ -168,7 +155,7 @@ class Holders {
         if (!index_[reader].live) continue;
         for (size_t i = 0; i < inputs.size(); ++i) {
           if (!(inputs[i] == tensor)) continue;
-          if (IsEnter(graph_.node(reader))) entries->push_back(reader);
+          if (LeadsIn(graph_.node(reader), static_cast<int>(i))) entries->push_back(reader);
           const int port = IsPassThrough(graph_.node(reader)) ? static_cast<int>(i) : 0;
           std::vector<TensorRef> views{{reader, port}};
           if (StorageInput(views[0]) != static_cast<int>(i)) {
@@ -199,21 +186,14 @@ class Holders {
            !may_be_fused_[node];
   }
 
-  // May a loop that the term enters begin after the sum, or the sum wait for its end?
-  bool LoopMayWait(int entry, int sum) const {
+  // May the loop or branches behind it begin after the sum, or the sum wait for their end?
+  bool MayBePutAside(int entry, int sum) const {
+    if (index_[entry].region < 0 || index_[sum].region < 0 || may_be_fused_[sum]) return false;
+    if (graph_.node(entry).device() != graph_.node(sum).device()) return false;
+    if (!IsEnter(graph_.node(entry))) return index_[entry].region == index_[sum].region;
     const int frame = index_[entry].frame;
-    if (frame <= 0 || index_[entry].region < 0 || index_[sum].region < 0 || may_be_fused_[sum]) return false;
-    return index_.frame(frame).parent == index_[sum].frame &&
-           index_.region(index_[entry].region).conditions == index_.region(index_[sum].region).conditions &&
-           graph_.node(entry).device() == graph_.node(sum).device();
-  }
-
-  void FindLoops() {
-    loops_.emplace(graph_, index_);
-    loop_exits_.resize(index_.frames());
-    for (int i = 0; i < index_.size(); ++i) {
-      if (index_[i].live && index_[i].frame > 0 && IsExit(graph_.node(i))) loop_exits_[index_[i].frame].push_back(i);
-    }
+    return frame > 0 && index_.frame(frame).parent == index_[sum].frame &&
+           index_.region(index_[entry].region).conditions == index_.region(index_[sum].region).conditions;
   }
 
   void FindPairs() {
@@ -234,11 +214,16 @@ class Holders {
         if (reader != sum && MayWait(reader, sum)) pairs_.push_back({sum, reader});
       }
       for (const int entry : EachOnce(std::move(entries))) {
-        if (LoopMayWait(entry, sum)) pairs_.push_back({sum, entry, true});
+        if (MayBePutAside(entry, sum)) pairs_.push_back({sum, entry, true});
       }
       if (pairs_.size() > kMostPairs) throw TooMuch("more than 2 million readers of terms of sums");
     }
-    if (std::any_of(pairs_.begin(), pairs_.end(), [](const Pair& pair) { return pair.is_loop; })) FindLoops();
+    std::optional<Loops> loops;
+    for (const Pair& pair : pairs_) {
+      if (!pair.leads_in || entrances_.count(pair.reader) > 0) continue;
+      if (!loops) loops.emplace(graph_, index_);
+      entrances_.emplace(pair.reader, LookInto(graph_, index_, *loops, pair.reader, &pace_));
+    }
   }
 
   const tensorflow::GraphDef& graph_;
@@ -248,8 +233,7 @@ class Holders {
   const Deadline deadline_;
   Pace pace_;
   std::vector<bool> may_be_fused_;
-  std::optional<Loops> loops_;                // where one holds a term
-  std::vector<std::vector<int>> loop_exits_;  // likewise, per frame
+  std::map<int, Entrance> entrances_;  // by the node that leads in
   std::vector<Pair> pairs_;
 };
 

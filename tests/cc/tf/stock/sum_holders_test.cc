@@ -128,5 +128,30 @@ TEST(SumHolders, WhatALoopHasReadAndNotEndedBeforeASumIsNobodysToKeep) {
   EXPECT_EQ(Waits(&b), Names());
 }
 
+// A branch reads a; p decides which.
+void Branch(GraphBuilder* b, const std::string& predicate) {
+  b->Float("in", "Switch", {"a", predicate});
+  b->Parse("no = Neg(in); yes = Sin(in:1)");
+  b->Float("out", "Merge", {"no", "yes"}, {testing::Int("N", 2)});
+}
+
+TEST(SumHolders, ASumWaitsForBranchesThatHaveEndedBeforeIt) {
+  GraphBuilder b;
+  b.Parse("x[64]; p = Placeholder; a = Exp(x)");
+  Branch(&b, "p");
+  b.Parse("made = Neg(out); sum = AddN(a, a, made); fetch sum");
+  EXPECT_EQ(Waits(&b), Names({{"sum", "out"}}));
+}
+
+TEST(SumHolders, BranchesThatReadATermOfASumAfterItBeginAfterIt) {
+  GraphBuilder b;
+  b.Parse("x[64]; a = Exp(x); b = Sin(x); sum = AddN(a, a, b); after = Neg(sum)");
+  b.Add("p", "LogicalNot", {"q"});
+  b.Add("q", "Equal", {"after", "after"}, {testing::Type("T", tensorflow::DT_FLOAT)});
+  Branch(&b, "p");
+  b.Parse("fetch out");
+  EXPECT_EQ(Waits(&b), Names({{"in", "sum"}}));
+}
+
 }  // namespace
 }  // namespace lms

@@ -277,6 +277,34 @@ TEST_F(VerifyPlaces, AnEdgeIntoALoop) {
                 [](GraphDef* graph) { CopyY("body", "last", graph); });
 }
 
+TEST_F(VerifyPlaces, LoopsAndBranchesMayBeginLater) {
+  b_.Parse("z = Tanh(x); switch = Switch(y, p); yes = Relu(switch:1); merge = Merge(switch, yes)");
+  const testing::Attr frame = testing::Text("frame_name", "loop");
+  b_.Float("enter", "Enter", {"y"}, {frame, testing::Bool("is_constant", true)});
+  b_.Add("enter_p", "Enter", {"p"},
+         {frame, testing::Type("T", tensorflow::DT_BOOL), testing::Bool("is_constant", true)});
+  b_.Float("loop_merge", "Merge", {"enter_y", "next"}, {testing::Int("N", 2)});
+  b_.Float("enter_y", "Enter", {"y"}, {frame});
+  b_.Add("cond", "LoopCond", {"enter_p"});
+  b_.Parse(
+      "loop_switch = Switch(loop_merge, cond); body = Mul(loop_switch:1, enter); next = NextIteration(body); "
+      "exit = Exit(loop_switch); last = AddV2(merge, exit); fetch last, z");
+  const Imported step(b_.item());
+  for (const std::string name : {"switch", "enter", "enter_y"}) {
+    const auto waits_for = [&](const std::string& other) {
+      tensorflow::grappler::GrapplerItem rewritten = step.item();
+      for (NodeDef& node : *rewritten.graph.mutable_node()) {
+        if (node.name() == name) node.add_input("^" + other);
+      }
+      MemoryProfile profile;
+      return VerifyRewrite(step.item(), step.index(), rewritten, step.sizes(), 1, SwapLink(), &profile);
+    };
+    EXPECT_TRUE(waits_for("z").ok()) << name << waits_for("z").message();
+    EXPECT_FALSE(waits_for("yes").ok()) << name;   // it might never run
+    EXPECT_FALSE(waits_for("last").ok()) << name;  // it comes after
+  }
+}
+
 // TensorFlow ends an iteration when all that enters the loop has come, though nobody reads it: with iterations one by
 // one, what waits for the loop's end would never run, and the step would end without its results.
 TEST(VerifyLoops, WhatEntersALoopWaitsForNothingThatLeavesIt) {
