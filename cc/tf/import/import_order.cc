@@ -13,6 +13,7 @@
 #include "cc/tf/graph/op_traits.h"
 #include "cc/tf/graph/own_ops.h"
 #include "cc/tf/stock/layout_fusions.h"
+#include "cc/tf/stock/loop_starts.h"
 #include "cc/tf/stock/sum_holders.h"
 #include "cc/tf/stock/variable_waits.h"
 #include "tensorflow/core/util/util.h"
@@ -152,6 +153,10 @@ absl::Status AddOps(ImportState* state) {
   // Waits that keep bits come first; where some close a cycle together, the order goes without them.
   state->out.sum_waits =
       FindSumWaits(state->graph, state->index, state->sizes, tensorflow::IsMKLEnabled(), state->deadline);
+  for (const SumWait& wait :
+       FindStartWaits(state->graph, state->index, state->loops, tensorflow::IsMKLEnabled(), state->deadline)) {
+    state->out.sum_waits.push_back(wait);
+  }
   state->out.variable_waits = FindVariableWaits(state->graph, state->index, state->deadline, state->out.before_data);
   if (state->one_of_several || !collectives.instances.empty()) {
     const auto of_sum = [](const SumWait& wait) { return std::make_pair(wait.node, wait.waits_for); };
