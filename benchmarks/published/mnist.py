@@ -61,7 +61,8 @@ def trained(batch: int) -> tuple[v1.Tensor, v1.Operation]:
 
 
 def config_for(option: str, limit: int) -> v1.ConfigProto:
-    """`option`: a value of Grappler's memory_optimization; "lms auto"; "lms 0.9", a share of the limit."""
+    """`option`: a value of Grappler's memory_optimization; "lms auto", or "lms 0.9", a share of the
+    limit."""
     config = v1.ConfigProto(intra_op_parallelism_threads=1, inter_op_parallelism_threads=1)
     rewrite = config.graph_options.rewrite_options
     name, _, budget = option.partition(" ")

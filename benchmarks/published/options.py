@@ -31,7 +31,8 @@ ROWS = (*PUBLISHED_ROWS, mnist.OURS)
 LIMIT = 512 << 20
 START = 680  # where the search begins
 CLOSENESS = 0.05
-# Budgets of lms that are tried: "auto", which is planned for the allocator's blocks and holes, and shares of the limit.
+# Budgets of lms that are tried: "auto", which is planned for the allocator's blocks and holes, and
+# shares of the limit.
 BUDGETS = ("auto", "0.95", "0.88")
 SECONDS = 300  # a process that takes longer has failed
 TIMES_THEIRS = 2  # what lms is to reach

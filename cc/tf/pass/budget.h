@@ -81,8 +81,8 @@ class BudgetGoal {
   // Is the step, as it came, above it? With an automatic budget the margin counts too: what is left on a device is
   // never exact. An explicit budget that the prediction meets is met.
   bool Over() const;
-  // What would have to be asked for to get down to `peak`. Plans with hints, and those for a variant of the step (a loop
-  // that computes again), may be above what that takes without one.
+  // What would have to be asked for to get down to `peak`. Plans with hints, and those for a variant of the step (a
+  // loop that computes again), may be above what that takes without one.
   int64_t BudgetFor(int64_t peak) const;
 
  private:
