@@ -1,6 +1,7 @@
 #include "cc/tf/stock/sum_holders.h"
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -52,10 +53,11 @@ class Holders {
       }
       runs.push_back(std::move(sides));
     }
-    const Sides& chosen = MostUsual(runs);
+    const Votes votes = CountVotes(runs);
+    const Sides& chosen = MostUsual(runs, votes);
     std::vector<SumWait> waits;
     for (size_t p = 0; p < pairs_.size(); ++p) {
-      if (!Usual(runs, p, chosen[p])) continue;
+      if (!IsUsual(votes, p, chosen[p])) continue;
       const auto& [sum, reader, leads_in] = pairs_[p];
       if (chosen[p] == Side::kAfter) {
         waits.push_back({reader, sum});
@@ -88,17 +90,26 @@ class Holders {
     return is_loop && !all_read ? Side::kAfter : Side::kWithin;
   }
 
-  // Are most runs on that side?
-  static bool Usual(const std::vector<Sides>& runs, size_t pair, Side side) {
-    const auto count = std::count_if(runs.begin(), runs.end(), [&](const Sides& run) { return run[pair] == side; });
-    return 2 * static_cast<uint32_t>(count) > kHolderRuns;
+  // Per pair and side, the runs in which the reader is there.
+  using Votes = std::vector<std::array<uint32_t, 3>>;
+
+  static Votes CountVotes(const std::vector<Sides>& runs) {
+    Votes votes(runs[0].size(), {0, 0, 0});
+    for (const Sides& run : runs) {
+      for (size_t p = 0; p < run.size(); ++p) ++votes[p][static_cast<size_t>(run[p])];
+    }
+    return votes;
+  }
+
+  static bool IsUsual(const Votes& votes, size_t pair, Side side) {
+    return 2 * votes[pair][static_cast<size_t>(side)] > kHolderRuns;
   }
 
   // The run that is with the majority for the most pairs.
-  static const Sides& MostUsual(const std::vector<Sides>& runs) {
-    const auto usual = [&runs](const Sides& run) {
+  static const Sides& MostUsual(const std::vector<Sides>& runs, const Votes& votes) {
+    const auto usual = [&votes](const Sides& run) {
       size_t count = 0;
-      for (size_t p = 0; p < run.size(); ++p) count += Usual(runs, p, run[p]) ? 1 : 0;
+      for (size_t p = 0; p < run.size(); ++p) count += IsUsual(votes, p, run[p]) ? 1 : 0;
       return count;
     };
     return *std::max_element(runs.begin(), runs.end(),
