@@ -197,13 +197,15 @@ class Holders {
            !may_be_fused_[node];
   }
 
-  // May the loop or branches behind it begin after the sum, or the sum wait for their end?
+  // May the loop or branches behind it begin after the sum, or the sum wait for their end? Not within a loop: its
+  // iterations may have them on different sides.
   bool MayBePutAside(int entry, int sum) const {
-    if (index_[entry].region < 0 || index_[sum].region < 0 || may_be_fused_[sum]) return false;
+    if (index_[sum].frame != 0 || index_[entry].region < 0 || index_[sum].region < 0 || may_be_fused_[sum])
+      return false;
     if (graph_.node(entry).device() != graph_.node(sum).device()) return false;
     if (!IsEnter(graph_.node(entry))) return index_[entry].region == index_[sum].region;
     const int frame = index_[entry].frame;
-    return frame > 0 && index_.frame(frame).parent == index_[sum].frame &&
+    return frame > 0 && index_.frame(frame).parent == 0 &&
            index_.region(index_[entry].region).conditions == index_.region(index_[sum].region).conditions;
   }
 

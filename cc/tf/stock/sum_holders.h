@@ -4,7 +4,8 @@
 // on who else holds its terms when it runs. Where neither of the first two terms is the sum's alone, a rewrite must
 // keep each of their other readers on the side of the sum on which it is in the graph as it came. So must loops and
 // branches be that a term enters: they begin after the sum, or have ended before it. Where a loop's first iteration, or
-// a branch, has read the term and goes on, no edge can tell the sum so, and there is none.
+// a branch, has read the term and goes on, no edge can tell the sum so, and there is none. Nor are there any for sums
+// in loops: iterations may have a loop or branch within on different sides of the sum.
 
 #ifndef LMS_CC_TF_STOCK_SUM_HOLDERS_H_
 #define LMS_CC_TF_STOCK_SUM_HOLDERS_H_
