@@ -16,7 +16,7 @@ THREADS = 6
 def run(code: str) -> str:
     """The output of `code`, which must end well, and within a minute or two."""
     preamble = f"""
-        import threading
+        import sys, threading
         import tensorflow as tf
         tf.config.threading.set_intra_op_parallelism_threads(1)
         tf.config.threading.set_inter_op_parallelism_threads(1)

@@ -6,7 +6,7 @@ import lms
 import pytest
 import tensorflow as tf
 from forms import SLACK, compare, rewritten
-from loops import train
+from loop_steps import train
 from steps import BATCH, WIDTH, chain, descend, inputs, weights
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import tensorflow as tf
 from forms import alone, compare, rewritten
-from loops import gradients, train
+from loop_steps import gradients, train
 from steps import BATCH, WIDTH, chain, descend, inputs, weights
 
 

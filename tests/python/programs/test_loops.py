@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-import loops
+import loop_steps
 import pytest
 from forked import run_forked
 
@@ -14,10 +14,10 @@ KERAS = ("keras_sgd", "keras_adam")
 @pytest.fixture(scope="module")
 def lines():
     """In a process of its own: the number of threads is fixed once TensorFlow has started."""
-    status, output = run_forked("import loops; loops.main()")
+    status, output = run_forked("import loop_steps; loop_steps.main()")
     assert status == 0, output
     found = {line.split(":")[0]: line for line in output.splitlines() if " status=" in line}
-    assert set(found) >= {step.__name__ for step in loops.STEPS} | set(KERAS), output
+    assert set(found) >= {step.__name__ for step in loop_steps.STEPS} | set(KERAS), output
     return found
 
 
@@ -27,7 +27,7 @@ def feasible(line: str) -> bool:
     return "enough=True" in line
 
 
-@pytest.mark.parametrize("name", [*(step.__name__ for step in loops.STEPS), *KERAS])
+@pytest.mark.parametrize("name", [*(step.__name__ for step in loop_steps.STEPS), *KERAS])
 def test_the_same_bits(lines, name):
     assert not feasible(lines[name]) or "status=rewritten same=True" in lines[name], lines[name]
 
@@ -37,7 +37,7 @@ INEXACT = {"in_a_branch_not_taken", "with_a_loop_in_its_forward_pass"}
 
 
 @pytest.mark.parametrize(
-    "name", [*(step.__name__ for step in loops.STEPS if step.__name__ not in INEXACT), *KERAS]
+    "name", [*(step.__name__ for step in loop_steps.STEPS if step.__name__ not in INEXACT), *KERAS]
 )
 def test_within_the_budget(lines, name):
     assert not feasible(lines[name]) or "within=True lower=True" in lines[name], lines[name]
@@ -48,14 +48,14 @@ def test_the_report_says_where(lines, name):
     assert not feasible(lines[name]) or "region=loop hidden=False" in lines[name], lines[name]
 
 
-@pytest.mark.parametrize("kind", loops.RECURRENT)
+@pytest.mark.parametrize("kind", loop_steps.RECURRENT)
 def test_recurrent_layers(lines, kind):
     """Their gradients compute again what lists would hold, and their iterations do not overlap."""
     assert "status=rewritten same=True within=True lower=True" in lines[kind], lines[kind]
     assert "wait for the end of the one before" in lines[kind], lines[kind]
 
 
-@pytest.mark.parametrize("kind", loops.RECURRENT)
+@pytest.mark.parametrize("kind", loop_steps.RECURRENT)
 def test_the_least_budget_that_is_named_is_met(lines, kind):
     assert "status=infeasible rewritten within=True" in lines[f"least_{kind}"], lines[
         f"least_{kind}"
@@ -67,7 +67,7 @@ def test_the_least_budget_that_is_named_is_met(lines, kind):
 SIDE_BY_SIDE = {"bidirectional"}
 
 
-@pytest.mark.parametrize("kind", loops.RECURRENT)
+@pytest.mark.parametrize("kind", loop_steps.RECURRENT)
 def test_recurrent_layers_are_predicted(lines, kind):
     """Kept apart: how far stock's iterations run ahead differs from one run to the next."""
     line = lines[f"predicted_{kind}"]

@@ -83,5 +83,6 @@ def _run_code(code: str, environment: dict[str, str], output: str) -> None:
     sys.stderr = os.fdopen(2, "w", buffering=1, closefd=False)
     os.environ.clear()
     os.environ.update(environment)
-    sys.argv = ["-c"]  # not those of the process that tests
+    sys.argv = ["-c"]  # not those of the process that tests, nor is its path
+    sys.path[:0] = PYTHONPATH.split(os.pathsep)
     exec(compile(code, "<string>", "exec"), {"__name__": "__main__"})

@@ -10,7 +10,7 @@ import sys
 
 import pytest
 from helpers import load_file
-from places import ROOT
+from places import ROOMS, ROOT
 
 rooms = load_file(ROOT / "tools" / "rooms.py")
 
@@ -38,7 +38,7 @@ def test_our_own():
 
 def test_no_file_beside_the_package_hides_an_installed_module():
     """Tests put these folders at the front of sys.path, and their children inherit it."""
-    folders = ["tools", "benchmarks", "tests", "tests/python", "tests/standin"]
+    folders = ["tools", "benchmarks", "tests", "tests/python", "tests/standin", *ROOMS]
     path = [place for place in sys.path if pathlib.Path(place or ".").resolve() != ROOT]
     own = {ROOT / folder for folder in folders}
     others = [place for place in path if pathlib.Path(place) not in own]
