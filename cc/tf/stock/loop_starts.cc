@@ -51,7 +51,8 @@ std::vector<Start> FindStarts(const tensorflow::GraphDef& graph, const GraphInde
   std::vector<Start> starts;
   std::vector<bool> may_be_fused;
   for (int f = 1; f < index.frames(); ++f) {
-    if (!loops.DependsOnOverlap(f) || index.frame(f).loop_cond < 0) continue;
+    // In a loop around it iterations may begin in other ways than the first.
+    if (!loops.DependsOnOverlap(f) || index.frame(f).loop_cond < 0 || index.frame(f).parent != 0) continue;
     Start start{f, GateOf(graph, index, f), {}, {}};
     if (start.gate < 0 || !index[start.gate].live) continue;
     if (may_be_fused.empty()) may_be_fused = MayBeFused(graph, index, onednn);
@@ -91,9 +92,11 @@ std::vector<SumWait> FindStartWaits(const tensorflow::GraphDef& graph, const Gra
   for (uint32_t seed = 0; seed < kStartRuns; ++seed) {
     deadline.Check();
     const std::vector<int> run = model.Run(seed);
+    std::fill(place.begin(), place.end(), -1);
     for (size_t i = 0; i < run.size(); ++i) place[run[i]] = static_cast<int>(i);
     for (Start& start : starts) {
       const int begins = place[index.frame(start.frame).loop_cond];
+      if (begins < 0) return {};  // it never ran: nothing is known
       std::vector<int>& late = start.lates.emplace_back();
       for (const int maker : start.makers) {
         if (place[maker] > begins) late.push_back(maker);
