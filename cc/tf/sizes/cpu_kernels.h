@@ -17,7 +17,7 @@ struct CpuKernels {
   // Has oneDNN products of them that add up in registers? Means nothing where it has no kernels.
   bool native_bfloat16 = false;
   bool native_half = false;
-  bool amx_bfloat16 = false;  // oneDNN's convolutions of bfloat16 are those with tiles
+  bool amx_bfloat16 = false;  // oneDNN's convolutions and products of bfloat16 are those with tiles
 
   // Of this process.
   static CpuKernels Here(int threads);

@@ -18,7 +18,8 @@ struct Entrance {
   bool held = false;          // to the end of the loop
 };
 
-// Is the node an Enter, or a Switch of this input that no loop goes on by? (Those are in the loop.)
+// Does the tensor go into a loop or branches by this input of the node: an Enter, or the data of a Switch? So it does
+// by the Switch by which a loop goes on, which is in the loop already.
 bool LeadsIn(const tensorflow::NodeDef& node, int input);
 
 // Of a live node that leads in. Linear in what is there.

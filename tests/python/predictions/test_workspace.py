@@ -8,7 +8,9 @@ oneDNN, where these run on every processor. A function that begins with check_ r
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import lms
@@ -60,6 +62,12 @@ def threads() -> int:
     return tf.config.threading.get_intra_op_parallelism_threads() or os.cpu_count() or 1
 
 
+def has_amx() -> bool:
+    """Of bfloat16."""
+    flags = re.search(r"^flags\s*:(.*)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
+    return bool(flags) and "amx_bf16" in flags[1].split()
+
+
 def blocks_of_products(dtype: str) -> int:
     """oneDNN's products copy blocks of operands for each thread, by the processor's caches."""
     return 0 if dtype == "float64" else threads() * (800 << 10)
@@ -108,7 +116,8 @@ def check_convolutions(dtype: str) -> None:
     for side, stride in ((1, 1), (1, 2), (3, 1)):
         weight = normal([side, side, 64, 128], dtype)
         # With AMX a larger filter has the input copied, in blocks of oneDNN's choice.
-        blocks = threads() * (256 << 10) if side > 1 and dtype == "bfloat16" else 0
+        copied = side > 1 and dtype == "bfloat16" and has_amx()
+        blocks = threads() * (256 << 10) if copied else 0
         how = {"strides": stride, "padding": "SAME"}
         predicted_well(lambda x, y, how=how: tf.nn.conv2d(x, y, **how), x, weight, blocks=blocks)
 
