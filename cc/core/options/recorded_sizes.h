@@ -1,11 +1,12 @@
 // Sizes that only the run decides (how many rows are kept, how long a text is, how often a loop goes round), as steps
 // have shown them, and which of them the next plan is made for.
 //
-// A plan is made for the largest sizes that were seen. A step that shows a larger one has the next plan made for it: as
-// it is for the first kMostExactRaises times, later with room above every size that varies: a quarter where it has only
-// grown, so that lengths that grow a little with each step are not planned for in each. Where it has also shrunk, as
-// lengths do that are drawn at random, what the largest of n draws leaves on average to the largest of all, (largest -
-// smallest) / n, doubled with each further plan, is enough.
+// A plan is made for the largest sizes that were seen. A step that shows one that is larger by more than 1%, as far as
+// a step may take more than predicted before it is planned anew, has the next plan made for it: as it is for the first
+// kMostExactRaises times, later with room above every size that varies: a quarter where it has only grown, so that
+// lengths that grow a little with each step are not planned for in each. Where it has also shrunk, as lengths do that
+// are drawn at random, what the largest of n draws leaves on average to the largest of all, (largest - smallest) / n,
+// doubled with each further plan, is enough.
 //
 // Sizes that are too small to matter are not told: nobody plans anew for a scalar that some Python code returns.
 //
@@ -34,7 +35,7 @@ class RecordedSizes {
   void Note(const std::string& tensor, const RecordedShape& shape, int64_t least = 0);
 
   // What the next plan is to be made for, as ParseRecordedSizes() reads it; "": nothing has been seen. It changes only
-  // where a size is larger than in the answer before.
+  // where a size is larger than in the answer before by more than 1%.
   std::string Text();
 
  private:

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <utility>
 
 namespace lms {
@@ -16,16 +17,21 @@ constexpr double kSpread = 3;
 }  // namespace
 
 TimedExecution::TimedExecution(const ExecutorNodes& nodes, uint32_t draw, int threads,
-                               const std::vector<double>& microseconds, bool one_lane)
+                               const std::vector<double>& microseconds, bool one_lane, const std::vector<bool>& dead)
     : nodes_(nodes.nodes),
       random_(draw),
       edges_(nodes.edges, nodes.draws, draw),
       roots_(edges_.SortRoots(nodes.roots)),
       microseconds_(microseconds),
+      dead_(dead),
       waiting_(nodes_.size()),
       workers_(threads),
       lanes_(one_lane ? 1 : 2) {
-  for (size_t i = 0; i < nodes_.size(); ++i) waiting_[i] = nodes_[i].waits_for;
+  for (size_t i = 0; i < nodes_.size(); ++i) waiting_[i] += nodes_[i].waits_for;
+  for (size_t i = 0; i < nodes_.size(); ++i) {
+    if (!Dead(static_cast<int>(i))) continue;
+    for (const ReaderEdge& edge : nodes_[i].data) waiting_[edge.reader] -= !Dead(edge.reader);
+  }
   if (workers_.size() == 1) return;
   for (double& duration : microseconds_) duration *= std::pow(kSpread, (random_() % 2001) / 1000.0 - 1);
 }
@@ -33,7 +39,7 @@ TimedExecution::TimedExecution(const ExecutorNodes& nodes, uint32_t draw, int th
 std::vector<ExecutorEvent> TimedExecution::Run() {
   // Cheap ones run at once; the others are handed out as they come.
   for (const int node : roots_) {
-    if (nodes_[node].runs_inline) {
+    if (RunsInline(node)) {
       workers_[0].queue.push_back(node);
     } else {
       Hand(node);
@@ -86,7 +92,7 @@ void TimedExecution::Start(size_t w) {
 }
 
 double TimedExecution::Duration(int node) const {
-  return nodes_[node].runs_inline ? kCheapUs : std::max(microseconds_[node], kLeastUs);
+  return RunsInline(node) ? kCheapUs : std::max(microseconds_[node], kLeastUs);
 }
 
 void TimedExecution::Note(int node, bool ends) {
@@ -99,16 +105,21 @@ void TimedExecution::Finish(size_t w) {
   const int node = worker.node;
   worker.node = -1;
   now_ = worker.ends;
-  if (nodes_[node].direction >= 0) {  // it has been handed to the link
+  if (nodes_[node].direction >= 0 && !Dead(node)) {  // it has been handed to the link
     Lane& lane = lanes_[lanes_.size() == 1 ? 0 : nodes_[node].direction];
     lane.waiting.insert({nodes_[node].deadline, transfers_++, node});
     return;
   }
   Note(node, true);
+  std::vector<ReaderEdge> dead_data;
+  if (Dead(node)) {
+    const std::vector<ReaderEdge>& all = nodes_[node].data;
+    std::copy_if(all.begin(), all.end(), std::back_inserter(dead_data), [&](auto edge) { return Dead(edge.reader); });
+  }
   int last = -1;  // of those that are ready, not cheap and not in the pool
-  edges_.Visit(nodes_[node].data, nodes_[node].control, [&](int next) {
+  edges_.Visit(Dead(node) ? dead_data : nodes_[node].data, nodes_[node].control, [&](int next) {
     if (--waiting_[next] != 0) return;
-    if (nodes_[next].runs_inline) {
+    if (RunsInline(next)) {
       worker.queue.push_back(next);
       return;
     }

@@ -42,9 +42,11 @@ struct ExecutorNodes {
 
 class TimedExecution {
  public:
-  // `nodes` outlives this. `draw`: of the order of edges (edge_order.h) and of how long kernels take.
+  // `nodes` and `dead` outlive this. `draw`: of the order of edges (edge_order.h) and of how long kernels take. `dead`,
+  // per node: is it in a branch that is not taken? Empty: none is. They pass at once, and who takes the result of one
+  // branch or the other, as a Merge does, does not wait for theirs.
   TimedExecution(const ExecutorNodes& nodes, uint32_t draw, int threads, const std::vector<double>& microseconds,
-                 bool one_lane);
+                 bool one_lane, const std::vector<bool>& dead);
 
   // Once.
   std::vector<ExecutorEvent> Run();
@@ -63,6 +65,8 @@ class TimedExecution {
     double ends = 0;
   };
 
+  bool Dead(int node) const { return !dead_.empty() && dead_[node]; }
+  bool RunsInline(int node) const { return nodes_[node].runs_inline || Dead(node); }
   double Duration(int node) const;
   void Note(int node, bool ends);
   void Hand(int node);
@@ -76,6 +80,7 @@ class TimedExecution {
   EdgeOrder edges_;
   std::vector<int> roots_;
   std::vector<double> microseconds_;
+  const std::vector<bool>& dead_;
   std::vector<int> waiting_;
   std::vector<Worker> workers_;
   std::vector<Lane> lanes_;  // one, or out and in

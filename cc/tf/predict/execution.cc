@@ -92,7 +92,7 @@ MemoryProfile Highest(const tensorflow::GraphDef& graph, const GraphIndex& index
   MemGraph of_highest;
   MemoryProfile highest;
   std::vector<RunEvent> highest_run;
-  const std::vector<std::vector<bool>> outcomes = DeadByOutcome(index, imported);
+  const std::vector<Outcome> outcomes = FindOutcomes(index, imported);
   std::vector<bool> highest_dead;
   // Draws are steps one after the other there.
   std::vector<std::optional<DeviceMemory>> devices;
@@ -106,22 +106,23 @@ MemoryProfile Highest(const tensorflow::GraphDef& graph, const GraphIndex& index
   std::vector<int64_t> order_peaks(draws, 0);
   for (uint32_t draw = 0; draw < draws; ++draw) {
     deadline.Check();
-    std::vector<RunEvent> run;
     const std::vector<double>& durations = draw % 2 == 0 || threads == 1 ? microseconds : readers_late;
     const ExecutorModel& model = middle && draw / 2 % 2 == 0 ? *middle : first;
-    for (const ExecutorModel::Event& event : model.RunOnThreads(draw, threads, durations, imported.one_lane)) {
-      run.push_back({imported.op_of_node[event.node], event.ends});
-    }
-    if (run.size() != 2 * imported.graph.ops.size()) {
-      if (record != nullptr) RecordRun(memory, OneByOne(memory), {}, record);
-      return Simulate(memory, Plan());
-    }
-    if (moving) ApplyTakeovers(imported.takeovers, Begun(run), &of_run);
-    for (const std::vector<bool>& dead : outcomes) {
+    for (const Outcome& outcome : outcomes) {
+      std::vector<RunEvent> run;
+      for (const ExecutorModel::Event& event :
+           model.RunOnThreads(draw, threads, durations, imported.one_lane, outcome.dead)) {
+        run.push_back({imported.op_of_node[event.node], event.ends});
+      }
+      if (run.size() != 2 * imported.graph.ops.size()) {
+        if (record != nullptr) RecordRun(memory, OneByOne(memory), {}, record);
+        return Simulate(memory, Plan());
+      }
+      if (moving) ApplyTakeovers(imported.takeovers, Begun(run), &of_run);
       for (std::optional<DeviceMemory>& device : devices) {
         const std::optional<DeviceMemory> before = record == nullptr ? std::nullopt : device;
-        MemoryProfile profile =
-            SimulateRun(moving ? of_run : memory, run, imported.held_reads, dead, device ? &*device : nullptr);
+        MemoryProfile profile = SimulateRun(moving ? of_run : memory, run, imported.held_reads, outcome.makes_nothing,
+                                            device ? &*device : nullptr);
         lacking = std::max(lacking, profile.lacking_bytes);
         outside = std::max(outside, profile.outside_bytes);
         order_peaks[draw] = std::max(order_peaks[draw], profile.peak_bytes);
@@ -130,7 +131,7 @@ MemoryProfile Highest(const tensorflow::GraphDef& graph, const GraphIndex& index
         if (record == nullptr) continue;
         if (moving) of_highest = of_run;
         highest_run = run;
-        highest_dead = dead;
+        highest_dead = outcome.makes_nothing;
         highest_device = before;
       }
     }

@@ -69,7 +69,7 @@ std::vector<OptionalZeros> FindOptionalZeros(const GraphIndex& index, const Impo
 
 }  // namespace
 
-std::vector<std::vector<bool>> DeadByOutcome(const GraphIndex& index, const ImportedGraph& imported) {
+std::vector<Outcome> FindOutcomes(const GraphIndex& index, const ImportedGraph& imported) {
   const std::vector<std::vector<Condition>> choices = ChoicesOfRegions(index);
   if (std::all_of(choices.begin(), choices.end(), [](const auto& of_region) { return of_region.empty(); })) return {{}};
   std::vector<int64_t> made(choices.size(), 0);
@@ -98,7 +98,7 @@ std::vector<std::vector<bool>> DeadByOutcome(const GraphIndex& index, const Impo
   if (taken.size() > kMostCombinations) taken.resize(kMostCombinations);
   if (taken.empty()) taken.push_back(0);
   const std::vector<OptionalZeros> zeros = FindOptionalZeros(index, imported);
-  std::vector<std::vector<bool>> combinations;
+  std::vector<Outcome> combinations;
   for (const int region : taken) {
     std::map<Predicate, int> outcome_of = usual;
     for (const Condition& choice : choices[region]) outcome_of[{choice.node, choice.port}] = choice.outcome;
@@ -108,15 +108,17 @@ std::vector<std::vector<bool>> DeadByOutcome(const GraphIndex& index, const Impo
         return outcome_of.at({choice.node, choice.port}) != choice.outcome;
       }));
     }
-    const auto is_dead = [&](int node) { return index[node].region >= 0 && region_dead[index[node].region]; };
-    std::vector<bool> dead;
-    for (const int node : imported.node_of_op) dead.push_back(is_dead(node));
+    Outcome outcome;
+    for (int node = 0; node < index.size(); ++node) {
+      outcome.dead.push_back(index[node].region >= 0 && region_dead[index[node].region]);
+    }
+    for (const int node : imported.node_of_op) outcome.makes_nothing.push_back(outcome.dead[node]);
+    const auto is_dead = [&](int node) { return outcome.dead[node]; };
     for (const OptionalZeros& like : zeros) {
-      if (std::all_of(like.makers.begin(), like.makers.end(), is_dead)) dead[like.op] = true;
+      if (std::all_of(like.makers.begin(), like.makers.end(), is_dead)) outcome.makes_nothing[like.op] = true;
     }
-    if (std::find(combinations.begin(), combinations.end(), dead) == combinations.end()) {
-      combinations.push_back(std::move(dead));
-    }
+    const auto same = [&](const Outcome& other) { return other.makes_nothing == outcome.makes_nothing; };
+    if (std::none_of(combinations.begin(), combinations.end(), same)) combinations.push_back(std::move(outcome));
   }
   return combinations;
 }

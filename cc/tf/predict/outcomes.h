@@ -14,9 +14,14 @@
 
 namespace lms {
 
-// For each combination, per op: is it in a branch that is not taken? One at least; an empty list where all ops run.
-// Linear in buffers, and in regions and ops for each combination, of which there are a few.
-std::vector<std::vector<bool>> DeadByOutcome(const GraphIndex& index, const ImportedGraph& imported);
+struct Outcome {
+  std::vector<bool> dead;           // per node: is it in a branch that is not taken?
+  std::vector<bool> makes_nothing;  // per op: is it, or does it make zeros like nothing?
+};
+
+// One for each combination, and one at least; both lists are empty where all ops run. Linear in buffers, and in regions
+// and nodes for each combination, of which there are a few.
+std::vector<Outcome> FindOutcomes(const GraphIndex& index, const ImportedGraph& imported);
 
 }  // namespace lms
 

@@ -173,9 +173,10 @@ std::vector<int> ExecutorModel::Run(uint32_t draw) const {
 }
 
 std::vector<ExecutorEvent> ExecutorModel::RunOnThreads(uint32_t draw, int threads,
-                                                       const std::vector<double>& microseconds, bool one_lane) const {
+                                                       const std::vector<double>& microseconds, bool one_lane,
+                                                       const std::vector<bool>& dead) const {
   const auto run = [&](const ExecutorNodes& nodes) {
-    return TimedExecution(nodes, draw, std::max(1, threads), microseconds, one_lane).Run();
+    return TimedExecution(nodes, draw, std::max(1, threads), microseconds, one_lane, dead).Run();
   };
   return fixed_ ? run(*fixed_) : run(Connected(numbers_.Draw(draw)));
 }

@@ -16,7 +16,7 @@
 //
 // oneDNN's layout pass, which comes after Grappler, has its part in it: it numbers nodes anew (node_numbers.h), and it
 // fuses gradients of biases into those of filters. Left out: constants folded later, other kernels that complete
-// elsewhere, branches not taken, and that the executor treats a kernel as cheap, too, once it has measured some ninety
+// elsewhere, and that the executor treats a kernel as cheap, too, once it has measured some ninety
 // times that it takes less than a few microseconds.
 
 #ifndef LMS_CC_TF_STOCK_EXECUTOR_MODEL_H_
@@ -48,9 +48,11 @@ class ExecutorModel {
 
   using Event = ExecutorEvent;
   // The same on `threads` threads, where a node takes so many microseconds (a swap: of the link): the live nodes as
-  // they begin and end. `one_lane`: do swaps of both directions follow each other? O(n (log n + threads)).
+  // they begin and end. `one_lane`: do swaps of both directions follow each other? `dead`, per node: is it in a branch
+  // that is not taken? Such nodes are among the events, and take no time. Empty: all branches run. O(n (log n +
+  // threads)).
   std::vector<Event> RunOnThreads(uint32_t draw, int threads, const std::vector<double>& microseconds,
-                                  bool one_lane = false) const;
+                                  bool one_lane = false, const std::vector<bool>& dead = {}) const;
 
  private:
   class Execution;

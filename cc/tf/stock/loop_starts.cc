@@ -73,6 +73,16 @@ std::vector<Start> FindStarts(const tensorflow::GraphDef& graph, const GraphInde
   return starts;
 }
 
+// The Enters of the loop that take what this node makes, or wait for it.
+std::vector<int> EntersOf(const tensorflow::GraphDef& graph, const GraphIndex& index, int frame, int maker) {
+  std::vector<int> enters;
+  for (const int reader : index[maker].readers) {
+    const bool enters_it = index[reader].live && index[reader].frame == frame && IsEnter(graph.node(reader));
+    if (enters_it && std::find(enters.begin(), enters.end(), reader) == enters.end()) enters.push_back(reader);
+  }
+  return enters;
+}
+
 // What comes late in most runs, in the order of most.
 const std::vector<int>* UsualLates(const std::vector<std::vector<int>>& lates) {
   for (const std::vector<int>& late : lates) {
@@ -111,8 +121,14 @@ std::vector<SumWait> FindStartWaits(const tensorflow::GraphDef& graph, const Gra
     for (const int maker : start.makers) {
       if (std::find(late->begin(), late->end(), maker) == late->end()) waits.push_back({start.gate, maker});
     }
-    for (size_t i = 1; i < late->size(); ++i) {
-      if (!IsExit(graph.node((*late)[i]))) waits.push_back({(*late)[i], (*late)[i - 1]});
+    std::vector<int> before;  // what came last, and the control-flow nodes before it
+    for (const int maker : *late) {
+      const bool fixed = IsControlFlow(graph.node(maker).op());
+      for (const int node : fixed ? EntersOf(graph, index, start.frame, maker) : std::vector<int>{maker}) {
+        for (const int earlier : before) waits.push_back({node, earlier});
+      }
+      if (!fixed) before.clear();
+      before.push_back(maker);
     }
   }
   return waits;

@@ -20,8 +20,9 @@ namespace lms {
 
 // Waits for the nodes that make what enters such loops: of an Enter that the loop goes on by for those that are there
 // when it begins, and of each that is late for the one before; as it is in most of several runs of the executor's
-// model. None where runs differ, for loops within loops, or where a control-flow node makes what is late. Linear in the
-// graph, for each run; nothing is run where there is no such loop. Throws TooMuch where the deadline passes.
+// model. Where a control-flow node makes what is late, the Enters that take it wait in its place. None where runs
+// differ, or for loops within loops. Linear in the graph, for each run; nothing is run where there is no such loop.
+// Throws TooMuch where the deadline passes.
 std::vector<SumWait> FindStartWaits(const tensorflow::GraphDef& graph, const GraphIndex& index, const Loops& loops,
                                     bool onednn, const Deadline& deadline = Deadline());
 

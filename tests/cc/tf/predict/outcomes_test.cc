@@ -33,7 +33,8 @@ class OutcomesTest : public ::testing::Test {
   std::vector<std::vector<std::string>> Dead() {
     const testing::Imported step(b_.item());
     std::vector<std::vector<std::string>> names;
-    for (const std::vector<bool>& dead : DeadByOutcome(step.index(), step.imported())) {
+    for (const Outcome& outcome : FindOutcomes(step.index(), step.imported())) {
+      const std::vector<bool>& dead = outcome.makes_nothing;
       names.emplace_back();
       for (size_t op = 0; op < dead.size(); ++op) {
         if (dead[op]) names.back().push_back(step.graph().ops[op].name);

@@ -91,6 +91,31 @@ TEST(ExecutorModelTest, ThreadsRunAllNodesOnce) {
   }
 }
 
+// The branch that is not taken waits for what takes long; the Merge has the other one's result by then.
+TEST(ExecutorModelTest, NobodyWaitsForABranchThatIsNotTaken) {
+  GraphBuilder b;
+  b.Parse("x[8]; p = Placeholder; either = Switch(x, p); long = Exp(x); yes = Exp(either:1, ^long)");
+  b.Parse("no = Neg(either); out = Merge(no, yes); last = Exp(out); end = AddN(last, long); fetch end");
+  const testing::Imported step(b.item());
+  const ExecutorModel model(step.item().graph, step.index(), false, EdgeDraws::kByAddress);
+  const int branch = step.index().Find("yes");
+  std::vector<double> durations(step.index().size(), 10);
+  durations[step.index().Find("long")] = 1000;
+  const auto last_comes_first = [&](const std::vector<bool>& dead) {
+    std::vector<int> ended;
+    for (const ExecutorModel::Event& event : model.RunOnThreads(0, 2, durations, false, dead)) {
+      if (event.ends) ended.push_back(event.node);
+    }
+    EXPECT_EQ(ended.size(), model.Run(0).size());
+    const auto at = [&](const char* name) { return std::find(ended.begin(), ended.end(), step.index().Find(name)); };
+    return at("last") < at("long");
+  };
+  EXPECT_FALSE(last_comes_first({}));
+  std::vector<bool> dead(step.index().size(), false);
+  dead[branch] = true;
+  EXPECT_TRUE(last_comes_first(dead));
+}
+
 TEST(ExecutorModelTest, InTheMiddleOfALoopAllThatEntersItIsThere) {
   testing::LoopBuilder b;
   b.Parse("late = Tanh(x); later = Tanh(late); latest = Tanh(later)");

@@ -70,5 +70,18 @@ TEST(LoopStarts, WhatComesLateComesInTheSameOrder) {
   EXPECT_EQ(StartWaits(&b), Names({{"z", "y"}}));
 }
 
+// A branch's Merge decides what runs and is left as it is: what takes it waits.
+TEST(LoopStarts, WhatABranchMakesLateEntersInTheSameOrder) {
+  LoopBuilder b = Drawing("y_switch:1");
+  b.Parse("first = Tanh(x); y = Sin(first); more = Cos(y); p = Placeholder; either = Switch(more, p)");
+  b.Parse("yes = Exp(either:1); z = Merge(either, yes); last = Tanh(z)");
+  b.Carry("y", "y", "body", tensorflow::DT_FLOAT);
+  b.Carry("z", "z", "other", tensorflow::DT_FLOAT);
+  b.Carry("w", "last", "third", tensorflow::DT_FLOAT);
+  b.Parse("body = AddV2(y_switch:1, draw); other = Mul(z_switch:1, draw); third = Mul(w_switch:1, draw)");
+  b.Parse("fetch y_exit, z_exit, w_exit");
+  EXPECT_EQ(StartWaits(&b), Names({{"z_enter", "y"}, {"last", "y"}, {"last", "z"}}));
+}
+
 }  // namespace
 }  // namespace lms
