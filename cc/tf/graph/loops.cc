@@ -1,12 +1,19 @@
 #include "cc/tf/graph/loops.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <map>
+#include <set>
 #include <string>
+#include <utility>
 
 #include "cc/tf/graph/op_traits.h"
 
 namespace lms {
 namespace {
+
+// More are not told apart in a loop: each takes another look at it.
+constexpr size_t kMostOutcomes = 64;
 
 bool IsOp(const tensorflow::NodeDef& node, const char* name) {
   return node.op() == name || node.op() == std::string("Ref") + name;
@@ -146,7 +153,54 @@ void Loops::HoldIterations(int frame) {
   if (!holds_.empty()) FindStragglers();
 }
 
+std::vector<Condition> Loops::OutcomesIn(int frame) const {
+  std::set<int> regions;
+  for (const int node : nodes_in_[frame]) {
+    if (index_[node].region >= 0) regions.insert(index_[node].region);
+  }
+  std::map<std::pair<int, int>, std::set<int>> outcomes;  // by predicate
+  for (const int region : regions) {
+    for (const Condition& condition : index_.region(region).conditions) {
+      const bool of_branches = condition.port >= 0 && !IsOp(graph_.node(condition.node), "LoopCond");
+      if (of_branches && index_[condition.node].frame == frame) {
+        outcomes[{condition.node, condition.port}].insert(condition.outcome);
+      }
+    }
+  }
+  std::vector<Condition> all;
+  for (auto& [predicate, of_predicate] : outcomes) {
+    if (of_predicate.size() == 1) of_predicate.insert(-1);  // the other branch hands on what it is given
+    for (const int outcome : of_predicate) all.push_back({predicate.first, predicate.second, outcome});
+  }
+  if (all.size() > kMostOutcomes) all.clear();
+  return all;
+}
+
+bool Loops::Excludes(const Condition* outcome, int node) const {
+  if (outcome == nullptr || index_[node].region < 0) return false;
+  const std::set<Condition>& conditions = index_.region(index_[node].region).conditions;
+  return std::any_of(conditions.begin(), conditions.end(), [outcome](const Condition& other) {
+    return other.node == outcome->node && other.port == outcome->port && other.outcome != outcome->outcome;
+  });
+}
+
 void Loops::MarkBefore(const std::vector<int>& ends, int frame) {
+  const std::vector<Condition> outcomes = OutcomesIn(frame);
+  if (outcomes.empty()) {
+    MarkWhere(nullptr, ends, frame);
+    return;
+  }
+  std::vector<int> candidates = nodes_in_[frame];
+  for (const Condition& outcome : outcomes) {
+    MarkWhere(&outcome, ends, frame);
+    const auto not_before = [this](int node) { return !Marked(node); };
+    candidates.erase(std::remove_if(candidates.begin(), candidates.end(), not_before), candidates.end());
+  }
+  ++mark_;
+  for (const int node : candidates) marked_[node] = mark_;
+}
+
+void Loops::MarkWhere(const Condition* outcome, const std::vector<int>& ends, int frame) {
   ++mark_;
   std::vector<int> pending;
   const auto visit = [&](int node) {
@@ -159,9 +213,11 @@ void Loops::MarkBefore(const std::vector<int>& ends, int frame) {
   while (!pending.empty()) {
     const int node = pending.back();
     pending.pop_back();
+    // It runs as soon as one of its inputs is there.
+    const bool merges = IsOp(graph_.node(node), "Merge") && !Excludes(outcome, node);
     for (const TensorRef& input : index_[node].inputs) {
       const bool iteration_before = IsNextIteration(graph_.node(input.node)) && index_[input.node].frame == frame;
-      if (!iteration_before) visit(input.node);
+      if (!iteration_before && !(merges && Excludes(outcome, input.node))) visit(input.node);
     }
     for (const int control : index_[node].controls) visit(control);
   }

@@ -6,7 +6,8 @@
 // the next one begins. Where TensorFlow lowers a loop with side effects it sees to that: each NextIteration waits for
 // all of them. Elsewhere the counter may run ahead, up to parallel_iterations of the loop.
 //
-// Built once per graph, then read-only. Linear in nodes and edges, for each of the loops that one is nested in.
+// Built once per graph, then read-only. Linear in nodes and edges, for each of the loops that one is nested in, and for
+// each outcome of a predicate in it.
 
 #ifndef LMS_CC_TF_GRAPH_LOOPS_H_
 #define LMS_CC_TF_GRAPH_LOOPS_H_
@@ -69,8 +70,16 @@ class Loops {
   bool MayBePlanned(int region) const;
 
  private:
-  // Marks the nodes of the loop from which one leads to any of `ends` within one iteration.
+  // Marks the nodes of the loop that have run when any of `ends` does, in each iteration: from which an edge leads to
+  // it within one, whatever branches it takes. What only some branch reads need not have run where another one is
+  // taken.
   void MarkBefore(const std::vector<int>& ends, int frame);
+  // The outcomes of predicates in the loop that decide about branches; none where there are too many to look at.
+  std::vector<Condition> OutcomesIn(int frame) const;
+  // Marks those from which an edge leads to any of `ends`, where the predicate has this outcome (null: whatever it is).
+  void MarkWhere(const Condition* outcome, const std::vector<int>& ends, int frame);
+  // Is the node in a branch that is not taken then?
+  bool Excludes(const Condition* outcome, int node) const;
   // Is it a sum whose order may depend on who else holds its terms?
   bool MindsHolders(int sum) const;
   // All that read a term of it, or what that shares its storage with.

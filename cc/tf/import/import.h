@@ -23,7 +23,7 @@
 #include "cc/tf/graph/loops.h"
 #include "cc/tf/sizes/tensor_lists.h"
 #include "cc/tf/sizes/tensor_sizes.h"
-#include "cc/tf/stock/sum_holders.h"
+#include "cc/tf/stock/node_wait.h"
 #include "cc/tf/stock/variable_waits.h"
 #include "tensorflow/core/framework/types.pb.h"
 #include "tensorflow/core/grappler/grappler_item.h"
@@ -49,7 +49,7 @@ struct ImportedGraph {
   std::vector<WorstBytes> ahead;                      // what they may hold at worst, besides
   std::vector<bool> before_data;  // by node: waits for nothing in the order (variable_waits.h); empty: none is such
   std::vector<VariableWait> variable_waits;          // which the order assumes: a rewrite makes edges of them
-  std::vector<SumWait> sum_waits;                    // likewise; those of loops' starts, too (loop_starts.h)
+  std::vector<NodeWait> bit_waits;                   // likewise; on which bits depend (sum_holders.h, loop_starts.h)
   std::vector<CollectiveWait> collective_waits;      // which the graph has, by edges or through other nodes: likewise
   std::string device;                                // the one that is planned
   std::vector<std::string> other_devices;            // that could be, most bytes first

@@ -151,17 +151,17 @@ absl::Status AddOps(ImportState* state) {
   state->out.collective_waits = CollectiveWaits(collectives, state->index);
   std::vector<OpId> order;
   // Waits that keep bits come first; where some close a cycle together, the order goes without them.
-  state->out.sum_waits =
+  state->out.bit_waits =
       FindSumWaits(state->graph, state->index, state->sizes, tensorflow::IsMKLEnabled(), state->deadline);
-  for (const SumWait& wait :
+  for (const NodeWait& wait :
        FindStartWaits(state->graph, state->index, state->loops, tensorflow::IsMKLEnabled(), state->deadline)) {
-    state->out.sum_waits.push_back(wait);
+    state->out.bit_waits.push_back(wait);
   }
   state->out.variable_waits = FindVariableWaits(state->graph, state->index, state->deadline, state->out.before_data);
   if (state->one_of_several || !collectives.instances.empty()) {
-    const auto of_sum = [](const SumWait& wait) { return std::make_pair(wait.node, wait.waits_for); };
+    const auto nodes_of = [](const NodeWait& wait) { return std::make_pair(wait.node, wait.waits_for); };
     const auto of_variable = [](const VariableWait& wait) { return std::make_pair(wait.update, wait.reader); };
-    KeepThoseOfTheDevice(*state, of_sum, &state->out.sum_waits);
+    KeepThoseOfTheDevice(*state, nodes_of, &state->out.bit_waits);
     KeepThoseOfTheDevice(*state, of_variable, &state->out.variable_waits);
   }
   // What waits for a gradient of a bias comes after each gradient of a filter that it might become a part of.
@@ -182,7 +182,7 @@ absl::Status AddOps(ImportState* state) {
       pace.Step(static_cast<int64_t>(waiting.ops[op].deps.size()));
       AddOnce(&waiting.ops[op].deps, waits_for);
     }
-    for (const SumWait& wait : state->out.sum_waits) {
+    for (const NodeWait& wait : state->out.bit_waits) {
       pace.Step(static_cast<int64_t>(waiting.ops[op_of[wait.node]].deps.size()));
       AddOnce(&waiting.ops[op_of[wait.node]].deps, op_of[wait.waits_for]);
     }
@@ -191,7 +191,7 @@ absl::Status AddOps(ImportState* state) {
       AddOnce(&waiting.ops[op_of[wait.update]].deps, op_of[wait.reader]);
     }
     order = ExecutionOrder(waiting);
-    const bool bare = state->out.sum_waits.empty() && state->out.variable_waits.empty() && fusion_waits.empty();
+    const bool bare = state->out.bit_waits.empty() && state->out.variable_waits.empty() && fusion_waits.empty();
     if (order.size() == live.size() || (bare && enter_waits.empty())) {
       unordered = std::move(waiting);
       break;
@@ -199,8 +199,8 @@ absl::Status AddOps(ImportState* state) {
     // Such a graph is not planned, and no plan may make one.
     state->out.enters_last = bare;
     if (bare) enter_waits.clear();
-    if (state->out.variable_waits.empty() && state->out.sum_waits.empty()) fusion_waits.clear();
-    if (state->out.variable_waits.empty()) state->out.sum_waits.clear();
+    if (state->out.variable_waits.empty() && state->out.bit_waits.empty()) fusion_waits.clear();
+    if (state->out.variable_waits.empty()) state->out.bit_waits.clear();
     state->out.variable_waits.clear();
   }
   if (order.size() != live.size()) return absl::InvalidArgumentError("the graph has a cycle outside its loops");

@@ -24,7 +24,7 @@
 #include "cc/tf/pass/budget.h"
 #include "cc/tf/pass/device_pass.h"
 #include "cc/tf/sizes/tensor_lists.h"
-#include "cc/tf/stock/sum_holders.h"
+#include "cc/tf/stock/node_wait.h"
 #include "tensorflow/core/framework/function.h"
 
 namespace lms {
@@ -102,7 +102,7 @@ class Variant {
   const grappler::GrapplerItem& item() const { return item_; }
   double cost_us() const { return cost_us_; }
 
-  absl::Status Apply(const LoopWay& way, const std::vector<SumWait>& waits) {
+  absl::Status Apply(const LoopWay& way, const std::vector<NodeWait>& waits) {
     if (way.cut != nullptr) {
       const absl::Status status = ApplyCut(*way.cut, waits);
       if (!status.ok() || !way.segments) return status;
@@ -121,7 +121,7 @@ class Variant {
   }
 
  private:
-  absl::Status ApplyCut(const ListCut& cut, const std::vector<SumWait>& waits) {
+  absl::Status ApplyCut(const ListCut& cut, const std::vector<NodeWait>& waits) {
     const tensorflow::GraphDef came = item_.graph;
     absl::Status status = RecomputeInLoops(cut, step_.index, &item_.graph);
     if (!status.ok()) return status;
@@ -138,7 +138,7 @@ class Variant {
     return status.ok() ? CheckLoops(came, step_.index, item_.graph, changed, context_.deadline()) : status;
   }
 
-  absl::Status ApplySegments(const std::vector<SumWait>& waits) {
+  absl::Status ApplySegments(const std::vector<NodeWait>& waits) {
     const tensorflow::GraphDef came = item_.graph;
     GraphIndex index;
     absl::Status status = Indexed(&index);
@@ -181,8 +181,8 @@ class Variant {
   }
 
   // The sums of the bodies keep the order that they have as the step came.
-  void HoldSums(const std::vector<SumWait>& waits, const std::set<int>& regions, const GraphIndex& index) {
-    for (const SumWait& wait : waits) {
+  void HoldSums(const std::vector<NodeWait>& waits, const std::set<int>& regions, const GraphIndex& index) {
+    for (const NodeWait& wait : waits) {
       if (regions.count(index[wait.node].region) == 0) continue;
       tensorflow::NodeDef* const node = item_.graph.mutable_node(wait.node);
       // Pushes and pops that are gone hold nothing.
@@ -367,7 +367,7 @@ class LoopPass {
   // Is the plan for the variant better than what there is? Then it takes its place.
   bool Try(const LoopWay& way, const LoopStep& step) {
     Variant variant(context_, step, report_.device);
-    const absl::Status applied = variant.Apply(way, came_.imported.sum_waits);
+    const absl::Status applied = variant.Apply(way, came_.imported.bit_waits);
     if (!applied.ok()) {
       if (!absl::IsNotFound(applied)) {
         report_.warnings.push_back("a way to compute lists of loops again was given up: " +

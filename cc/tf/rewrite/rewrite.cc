@@ -72,7 +72,7 @@ class Rewriter {
       if (status.ok()) status = Apply(event);
     });
     if (!status.ok()) return status;
-    for (const SumWait& wait : imported_.sum_waits) {
+    for (const NodeWait& wait : imported_.bit_waits) {
       AddControl(Original(wait.waits_for).name(), graph_->mutable_node(wait.node));
     }
     for (const VariableWait& wait : imported_.variable_waits) {

@@ -93,8 +93,8 @@ const std::vector<int>* UsualLates(const std::vector<std::vector<int>>& lates) {
 
 }  // namespace
 
-std::vector<SumWait> FindStartWaits(const tensorflow::GraphDef& graph, const GraphIndex& index, const Loops& loops,
-                                    bool onednn, const Deadline& deadline) {
+std::vector<NodeWait> FindStartWaits(const tensorflow::GraphDef& graph, const GraphIndex& index, const Loops& loops,
+                                     bool onednn, const Deadline& deadline) {
   std::vector<Start> starts = FindStarts(graph, index, loops, onednn);
   if (starts.empty()) return {};
   const ExecutorModel model(graph, index, onednn, EdgeDraws::kAny);
@@ -114,7 +114,7 @@ std::vector<SumWait> FindStartWaits(const tensorflow::GraphDef& graph, const Gra
       std::sort(late.begin(), late.end(), [&place](int a, int b) { return place[a] < place[b]; });
     }
   }
-  std::vector<SumWait> waits;
+  std::vector<NodeWait> waits;
   for (const Start& start : starts) {
     const std::vector<int>* const late = UsualLates(start.lates);
     if (late == nullptr) continue;

@@ -13,7 +13,7 @@
 #include "cc/core/base/deadline.h"
 #include "cc/tf/graph/graph_index.h"
 #include "cc/tf/graph/loops.h"
-#include "cc/tf/stock/sum_holders.h"
+#include "cc/tf/stock/node_wait.h"
 #include "tensorflow/core/framework/graph.pb.h"
 
 namespace lms {
@@ -23,8 +23,8 @@ namespace lms {
 // model. Where a control-flow node makes what is late, the Enters that take it wait in its place. None where runs
 // differ, or for loops within loops. Linear in the graph, for each run; nothing is run where there is no such loop.
 // Throws TooMuch where the deadline passes.
-std::vector<SumWait> FindStartWaits(const tensorflow::GraphDef& graph, const GraphIndex& index, const Loops& loops,
-                                    bool onednn, const Deadline& deadline = Deadline());
+std::vector<NodeWait> FindStartWaits(const tensorflow::GraphDef& graph, const GraphIndex& index, const Loops& loops,
+                                     bool onednn, const Deadline& deadline = Deadline());
 
 }  // namespace lms
 

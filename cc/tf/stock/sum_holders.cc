@@ -35,7 +35,7 @@ class Holders {
           const Deadline& deadline)
       : graph_(graph), index_(index), sizes_(sizes), onednn_(onednn), deadline_(deadline), pace_(deadline) {}
 
-  std::vector<SumWait> Find() {
+  std::vector<NodeWait> Find() {
     FindPairs();
     if (pairs_.empty()) return {};
     const ExecutorModel model(graph_, index_, onednn_, EdgeDraws::kAny);
@@ -55,7 +55,7 @@ class Holders {
     }
     const Votes votes = CountVotes(runs);
     const Sides& chosen = MostUsual(runs, votes);
-    std::vector<SumWait> waits;
+    std::vector<NodeWait> waits;
     for (size_t p = 0; p < pairs_.size(); ++p) {
       if (!IsUsual(votes, p, chosen[p])) continue;
       const auto& [sum, reader, leads_in] = pairs_[p];
@@ -252,8 +252,8 @@ class Holders {
 
 }  // namespace
 
-std::vector<SumWait> FindSumWaits(const tensorflow::GraphDef& graph, const GraphIndex& index, const TensorSizes& sizes,
-                                  bool onednn, const Deadline& deadline) {
+std::vector<NodeWait> FindSumWaits(const tensorflow::GraphDef& graph, const GraphIndex& index, const TensorSizes& sizes,
+                                   bool onednn, const Deadline& deadline) {
   return Holders(graph, index, sizes, onednn, deadline).Find();
 }
 

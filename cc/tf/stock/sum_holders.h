@@ -15,14 +15,10 @@
 #include "cc/core/base/deadline.h"
 #include "cc/tf/graph/graph_index.h"
 #include "cc/tf/sizes/tensor_sizes.h"
+#include "cc/tf/stock/node_wait.h"
 #include "tensorflow/core/framework/graph.pb.h"
 
 namespace lms {
-
-struct SumWait {
-  int node;
-  int waits_for;
-};
 
 // One wait for each reader of a term, of the sum for it or of it for the sum, where most of several runs of the
 // executor's model (executor_model.h) on one thread agree; stock has no order of its own where they do not. All waits
@@ -30,8 +26,8 @@ struct SumWait {
 // edges, and between a sum and the Enters and Exits of a loop there, or the Switch and the Merges of branches. Linear
 // in the graph, for each run; nothing is run where there is no such sum. Throws TooMuch where the deadline passes, or
 // there are millions of waits.
-std::vector<SumWait> FindSumWaits(const tensorflow::GraphDef& graph, const GraphIndex& index, const TensorSizes& sizes,
-                                  bool onednn, const Deadline& deadline = Deadline());
+std::vector<NodeWait> FindSumWaits(const tensorflow::GraphDef& graph, const GraphIndex& index, const TensorSizes& sizes,
+                                   bool onednn, const Deadline& deadline = Deadline());
 
 // Per node: does a tensor of it lie in the storage of a term of such a sum, by the way that leads to the term? Who
 // holds one of these meanwhile must not change. Linear in the terms and the views that lead to them.

@@ -80,7 +80,8 @@ def enable(
         not fit is planned for what the GPU has.
       recompute: whether tensors may be dropped and computed again (default True).
       reorder: whether the order of execution may be enforced where the budget needs it
-        (default True).
+        (default True). Without it iterations of a loop may run ahead of one another, and hold
+        more than the budget.
       swap: whether tensors may be copied to another memory and back, where that is cheaper
         than computing them again (default True); or lms.SwapOptions, which say how.
       swap_to: where to. "host" (default): a GPU's tensors to pinned memory of the host; on a

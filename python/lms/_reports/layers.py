@@ -21,12 +21,14 @@ _WITHOUT = {
     "weight": "(variables)",
 }
 _OTHER = "(other)"
+_SUMS = "(sums of gradients)"  # of what several layers read: TensorFlow adds them up in no scope
 _MAKES_INPUTS = ("IteratorGetNext", "IteratorGetNextSync")
 _CALL = re.compile(r"^(?:(?:Stateful)?PartitionedCall(?:_\d+)?/)+")
 # As cc/tf/import/hints.cc has it: scopes of a tape and of tf.gradients.
 _OF_GRADIENTS = re.compile(r"(?:^|(?<=/))(?:gradient_tape|gradients)(?:_\d+)?(?:/|$)")
 _GRADIENT = re.compile(r"_grad$")
 _NUMBER = re.compile(r"_\d+$")
+_SUM = re.compile(r"^AddN(_\d+)?:0$")
 
 Scopes = tuple[str, ...]
 
@@ -137,6 +139,8 @@ class _Layers:
         if role == "weight":
             return _path_of(name)
         scopes = _scopes_of(name)
+        if role == "gradient" and _SUM.match(_CALL.sub("", name)):
+            return (_SUMS,)
         if not scopes and role not in _WITHOUT:
             return (name.partition(":")[0],)  # an operation in no scope stands for itself
         if not self._known:

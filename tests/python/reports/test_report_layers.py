@@ -194,6 +194,17 @@ def test_layers_that_are_called_without_their_model() -> None:
     ) == {"conv1": 2, "conv2": 2, "relu_7": 1}
 
 
+def test_sums_of_gradients_are_one_row() -> None:
+    assert shares(
+        {
+            "conv1/kernel": "weight",
+            "StatefulPartitionedCall/AddN_9:0": "gradient",
+            "AddN:0": "gradient",
+            "AddN_1:0": "activation",
+        }
+    ) == {"conv1": 1, "(sums of gradients)": 2, "AddN_1": 1}
+
+
 def test_scopes_where_nothing_is_known_of_layers() -> None:
     assert shares(
         {

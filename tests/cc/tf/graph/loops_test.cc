@@ -54,6 +54,30 @@ TEST(Loops, WhatTheCounterDoesNotWaitForStraggles) {
   EXPECT_FALSE(loops.Straggles(body));
 }
 
+// The gradient of what a branch reads is computed late, or not before the next iteration, where another branch is
+// taken.
+TEST(Loops, WhatOnlyABranchReadsStraggles) {
+  LoopBuilder b;
+  b.Carry("y", "x", "body", tensorflow::DT_FLOAT, {"^merged"});
+  b.Parse("made = Tanh(y_switch:1); in_both = Sin(y_switch:1)");
+  b.Add("is_one", "Equal", {"i_switch:1", "one_in"}, {OfType(tensorflow::DT_INT32)});
+  b.Parse("given = Switch(made, is_one); also = Switch(in_both, is_one)");
+  b.Parse("yes = Add(given:1, also:1); no = Neg(also); merged = Merge(no, yes); body = Exp(merged); fetch y_exit");
+  for (auto& node : *b.item().graph.mutable_node()) {
+    if (node.name() == "i_next") node.add_input("^body");
+  }
+  const Imported step(b.item());
+  Loops loops(step.item().graph, step.index());
+  EXPECT_TRUE(loops.Straggles(step.index().Find("made")));
+  for (const char* name : {"in_both", "is_one", "merged", "body", "i_add"}) {
+    EXPECT_FALSE(loops.Straggles(step.index().Find(name))) << name;
+  }
+  loops.HoldIterations(step.index()[step.index().Find("body")].frame);
+  ASSERT_EQ(loops.Holds().size(), 1u);
+  EXPECT_EQ(loops.Holds()[0].node, step.index().Find("made"));
+  EXPECT_FALSE(loops.Straggles(step.index().Find("made")));
+}
+
 // Draws in iterations that nothing orders come in the executor's order, which must stay what it is.
 TEST(Loops, WhereSeededDrawsComeInAnyOrderNothingIsPlannedOrHeld) {
   const auto loop_with_seed = [](int seed, bool ordered) {

@@ -30,7 +30,7 @@ Names StartWaits(LoopBuilder* b) {
   EXPECT_TRUE(index.Build(item).ok());
   const Loops loops(item.graph, index);
   Names waits;
-  for (const SumWait& wait : FindStartWaits(item.graph, index, loops, /*onednn=*/false)) {
+  for (const NodeWait& wait : FindStartWaits(item.graph, index, loops, /*onednn=*/false)) {
     waits.emplace(item.graph.node(wait.node).name(), item.graph.node(wait.waits_for).name());
   }
   return waits;

@@ -33,7 +33,7 @@ Names Waits(GraphBuilder* b) {
   TensorSizes sizes(item, /*unknown_dim=*/32);
   EXPECT_TRUE(sizes.Infer().ok());
   Names waits;
-  for (const SumWait& wait : FindSumWaits(item.graph, index, sizes, /*onednn=*/false)) {
+  for (const NodeWait& wait : FindSumWaits(item.graph, index, sizes, /*onednn=*/false)) {
     waits.emplace(item.graph.node(wait.node).name(), item.graph.node(wait.waits_for).name());
   }
   return waits;
