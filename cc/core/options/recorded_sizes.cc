@@ -11,7 +11,7 @@ namespace lms {
 namespace {
 
 constexpr int kMostDoublings = 16;
-constexpr int64_t kPlannedFor = 100;  // a size that is larger by this part of it alone is as good as planned for
+constexpr int64_t kNegligible = 100;  // by this part of it a size may be larger than what was planned for
 
 int64_t Elements(const RecordedShape& shape) {
   int64_t elements = 1;
@@ -66,7 +66,7 @@ void RecordedSizes::Note(const std::string& tensor, const RecordedShape& shape, 
     seen.last[d] = shape[d];
     seen.least[d] = std::min(seen.least[d], shape[d]);
     seen.most[d] = std::max(seen.most[d], shape[d]);
-    larger_ = larger_ || seen.told.empty() || seen.most[d] > seen.told[d] + seen.told[d] / kPlannedFor;
+    larger_ = larger_ || seen.told.empty() || seen.most[d] > seen.told[d] + seen.told[d] / kNegligible;
   }
 }
 

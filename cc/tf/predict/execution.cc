@@ -109,11 +109,13 @@ MemoryProfile Highest(const tensorflow::GraphDef& graph, const GraphIndex& index
     const std::vector<double>& durations = draw % 2 == 0 || threads == 1 ? microseconds : readers_late;
     const ExecutorModel& model = middle && draw / 2 % 2 == 0 ? *middle : first;
     for (const Outcome& outcome : outcomes) {
+      std::vector<ExecutorModel::Event> events =
+          model.RunOnThreads(draw, threads, durations, imported.one_lane, outcome.dead);
+      // Outcomes that never come together leave some waiting.
+      const bool ended = outcome.dead.empty() || events.size() == 2 * imported.graph.ops.size();
+      if (!ended) events = model.RunOnThreads(draw, threads, durations, imported.one_lane);
       std::vector<RunEvent> run;
-      for (const ExecutorModel::Event& event :
-           model.RunOnThreads(draw, threads, durations, imported.one_lane, outcome.dead)) {
-        run.push_back({imported.op_of_node[event.node], event.ends});
-      }
+      for (const ExecutorModel::Event& event : events) run.push_back({imported.op_of_node[event.node], event.ends});
       if (run.size() != 2 * imported.graph.ops.size()) {
         if (record != nullptr) RecordRun(memory, OneByOne(memory), {}, record);
         return Simulate(memory, Plan());
