@@ -8,6 +8,7 @@
             (tests/cc: lms_fuzz_graphs)
 
 What is found is reduced and stored as tests/fuzz/cases/NAME.json, which `./run test` then runs;
+what is known and not mended yet lies in tests/fuzz/open (worker.py --file runs it);
 peaks above the budget go to build/fuzz/budget, and programs after which bytes stay in use to
 build/fuzz/leak. Totals of all runs are kept in build/fuzz. The
 program ends with status 1 where something was found.

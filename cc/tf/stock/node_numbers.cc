@@ -19,19 +19,27 @@ namespace {
 // Has oneDNN kernels for it? (IsMklOp in TensorFlow's mkl_graph_util.h)
 bool HasKernels(tensorflow::DataType type) { return type == tensorflow::DT_FLOAT || CpuKernels::Here(1).OneDnn(type); }
 
+// Its transpositions are also of types that oneDNN has nothing else for.
+bool IsTransposed(const std::string& op_type) { return op_type == "Transpose" || op_type == "ConjugateTranspose"; }
+bool HasTranspositions(tensorflow::DataType type) {
+  return type == tensorflow::DT_DOUBLE || type == tensorflow::DT_COMPLEX64 || type == tensorflow::DT_COMPLEX128;
+}
+
 // Ops that oneDNN's layout pass replaces by nodes of its own, which are of the CPU.
 bool Replaced(const tensorflow::NodeDef& node) {
   static const auto* const names = new std::unordered_set<std::string>{
       // from the program
-      "AvgPool", "AvgPoolGrad", "BatchMatMul", "BatchMatMulV2", "Conv2D", "Conv2DBackpropFilter", "Conv2DBackpropInput",
-      "Conv3D", "Conv3DBackpropFilterV2", "Conv3DBackpropInputV2", "DepthwiseConv2dNative",
-      "DepthwiseConv2dNativeBackpropFilter", "DepthwiseConv2dNativeBackpropInput", "Einsum", "FusedBatchNormGradV3",
-      "FusedBatchNormV3", "MatMul", "MaxPool", "MaxPoolGrad", "Softmax",
+      "AvgPool", "AvgPool3D", "AvgPool3DGrad", "AvgPoolGrad", "BatchMatMul", "BatchMatMulV2", "ConjugateTranspose",
+      "Conv2D", "Conv2DBackpropFilter", "Conv2DBackpropInput", "Conv3D", "Conv3DBackpropFilterV2",
+      "Conv3DBackpropInputV2", "DepthwiseConv2dNative", "DepthwiseConv2dNativeBackpropFilter",
+      "DepthwiseConv2dNativeBackpropInput", "Einsum", "FusedBatchNormGradV3", "FusedBatchNormV3", "MatMul", "MaxPool",
+      "MaxPool3D", "MaxPool3DGrad", "MaxPoolGrad", "Softmax", "Transpose",
       // fused before
       "_FusedBatchNormEx", "_FusedConv2D", "_FusedDepthwiseConv2dNative", "_FusedMatMul", "_MklSwish"};
   if (names->count(node.op()) == 0 || DeviceType(node.device()) != "CPU") return false;
   const auto type = node.attr().find("T");
-  return type == node.attr().end() || HasKernels(type->second.type());
+  return type == node.attr().end() || HasKernels(type->second.type()) ||
+         (IsTransposed(node.op()) && HasTranspositions(type->second.type()));
 }
 
 // What is an argument in a call is a placeholder or a variable's handle where a function is planned before any call.

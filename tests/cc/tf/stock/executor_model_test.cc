@@ -218,6 +218,23 @@ TEST(ExecutorModelTest, OneDnnReplacesNothingOfTypesThatItHasNoKernelsFor) {
   }
 }
 
+TEST(ExecutorModelTest, OneDnnReplacesTranspositionsOfMoreTypes) {
+  using Types = std::vector<tensorflow::DataType>;
+  for (const tensorflow::DataType type : Types{tensorflow::DT_FLOAT, tensorflow::DT_DOUBLE, tensorflow::DT_COMPLEX64,
+                                               tensorflow::DT_INT32, tensorflow::DT_BOOL}) {
+    GraphBuilder b;
+    b.Add("x", "Placeholder", {}, {testing::Type("dtype", type)});
+    b.Add("order", "Placeholder", {}, {testing::Type("dtype", tensorflow::DT_INT32)});
+    b.Add("n", "Transpose", {"x", "order"}, {testing::Type("T", type), testing::Type("Tperm", tensorflow::DT_INT32)});
+    b.Fetch("n");
+    GraphIndex index;
+    ASSERT_TRUE(index.Build(b.item()).ok());
+    const std::vector<int> fused = {0, 1, 2};
+    const NodeNumbers numbers(b.item().graph, index, fused, /*onednn=*/true, EdgeDraws::kByAddress);
+    EXPECT_EQ(numbers.Fixed(), type == tensorflow::DT_INT32 || type == tensorflow::DT_BOOL) << type;
+  }
+}
+
 TEST(ExecutorModelTest, WhatOneDnnReplacesComesAfterOtherReaders) {
   GraphBuilder b;
   b.Parse("x[8, 8]; n1 = MatMul(x, x); n2 = Neg(x); n3 = Add(n1, n2); fetch n3");
