@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <set>
 
+#include "cc/tf/graph/op_traits.h"
 #include "cc/tf/stock/executor_model.h"
 #include "cc/tf/stock/layout_fusions.h"
 
