@@ -19,7 +19,8 @@ def _by_both(train: Callable[[], tuple[list[float], str, list[list[int]]]]) -> d
     """What train() returns (losses, weights, peaks of activations per device and step), by both."""
     import lms
 
-    with lms.enabled(memory_budget="60%"):  # first, as what ran before leaves each arena its own holes
+    # First, as what ran before leaves each arena its own holes.
+    with lms.enabled(memory_budget="60%"):
         ours = train()
     by_stock = train()
     reports = [
