@@ -42,8 +42,8 @@ class ExecutorModel {
   ExecutorModel(const tensorflow::GraphDef& graph, const GraphIndex& index, bool onednn, EdgeDraws draws,
                 Iteration iteration = Iteration::kFirst);
 
-  // The live nodes in an order in which they may run; the same draw gives the same order. Shorter than the live nodes
-  // where some never become ready. O(n log n).
+  // The live nodes in an order in which they may run, those of all branches; the same draw gives the same order.
+  // Shorter than the live nodes where some never become ready. O(n log n).
   std::vector<int> Run(uint32_t draw) const;
 
   using Event = ExecutorEvent;

@@ -20,7 +20,7 @@ namespace {
 bool HasKernels(tensorflow::DataType type) { return type == tensorflow::DT_FLOAT || CpuKernels::Here(1).OneDnn(type); }
 
 // Its transpositions are also of types that oneDNN has nothing else for.
-bool IsTransposed(const std::string& op_type) { return op_type == "Transpose" || op_type == "ConjugateTranspose"; }
+bool IsTransposition(const std::string& op_type) { return op_type == "Transpose" || op_type == "ConjugateTranspose"; }
 bool HasTranspositions(tensorflow::DataType type) {
   return type == tensorflow::DT_DOUBLE || type == tensorflow::DT_COMPLEX64 || type == tensorflow::DT_COMPLEX128;
 }
@@ -39,7 +39,7 @@ bool Replaced(const tensorflow::NodeDef& node) {
   if (names->count(node.op()) == 0 || DeviceType(node.device()) != "CPU") return false;
   const auto type = node.attr().find("T");
   return type == node.attr().end() || HasKernels(type->second.type()) ||
-         (IsTransposed(node.op()) && HasTranspositions(type->second.type()));
+         (IsTransposition(node.op()) && HasTranspositions(type->second.type()));
 }
 
 // What is an argument in a call is a placeholder or a variable's handle where a function is planned before any call.
