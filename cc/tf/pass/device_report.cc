@@ -214,6 +214,10 @@ void DeviceReport::Rewritten(const ReadStep& read, const BudgetGoal& goal, const
                      ", within the budget of " + FormatBytes(report_.budget_bytes) + hidden_;
   }
   if (!result.like.empty()) report_.reason += "; the same plan as for " + result.like;
+  if (!result.unlike.device.empty()) {
+    report_.reason +=
+        "; the plan for " + result.unlike.device + " would take " + FormatBytes(result.unlike.peak_bytes) + " here";
+  }
   Detail([&] { details_.After(rewritten.verified, rewritten.profile, applied, report_); });
   Write([&] {
     const std::string problem = result.planned.ordered ? DumpFile().Write(imported.graph) : "";

@@ -94,12 +94,12 @@ BudgetResult LeastOrBetween(const Planning& planning, const Restraint& restraint
 
 // `best`, or a plan without swaps that holds the budget and adds less time. What is swapped comes back before it is
 // read, into the pieces that are free then: recomputation alone may find room where both together do not. Looked for
-// where `best` does not hold, or adds far more than what was tried first, `tried_us`.
-BudgetResult OrWithoutSwaps(const Planning& planning, BudgetResult best, int64_t too_high, double tried_us) {
+// where `best` does not hold, or adds far more than what was tried.
+BudgetResult OrWithoutSwaps(const Planning& planning, BudgetResult best, int64_t too_high, const Tried& tried) {
   const DeviceContext& context = planning.context;
   if (!context.options.recompute || !planning.candidates->swap.link.usable()) return best;
   const bool holds = best.outcome == BudgetOutcome::kRewritten && Met(planning.goal, best.rewritten.profile);
-  if (holds && best.planned.result.cost_us < kDear * tried_us) return best;
+  if (holds && !IsDear(best, tried)) return best;
   Restraint restraint = best.restraint;
   restraint.LeaveOut(Change::kSwaps);
   std::vector<std::string> given_up;
@@ -116,6 +116,10 @@ BudgetResult OrWithoutSwaps(const Planning& planning, BudgetResult best, int64_t
 }
 
 }  // namespace
+
+bool IsDear(const BudgetResult& best, const Tried& tried) {
+  return best.planned.result.cost_us >= kDear * tried.nearest->planned.result.cost_us;
+}
 
 BudgetResult Between(const Planning& planning, BudgetResult best, int64_t too_high) {
   const PlanAccount& account = planning.context.account;
@@ -160,10 +164,7 @@ BudgetResult FallBack(const Planning& planning, bool may_miss, Tried tried, Budg
     infeasible.least_peak = planning.goal.step().peak;
     return infeasible;
   }
-  if (tried.nearest) {
-    const double tried_us = tried.nearest->planned.result.cost_us;
-    best = OrWithoutSwaps(planning, std::move(best), too_high, tried_us);
-  }
+  if (tried.nearest) best = OrWithoutSwaps(planning, std::move(best), too_high, tried);
   infeasible.least_peak = PeakOf(best, planning.goal);
   if (best.outcome == BudgetOutcome::kRewritten) {
     // The margin of a budget that was named is not to be used up where no other plan has been tried for it.

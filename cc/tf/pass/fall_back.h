@@ -13,6 +13,9 @@ namespace lms {
 // other. With as much work as a search for it has that comes after plans for a budget.
 int64_t LeastPeak(const Planning& planning);
 
+// Does `best` add far more time than the plan that came nearest, which there is?
+bool IsDear(const BudgetResult& best, const Tried& tried);
+
 // `best` holds, what was tried for `too_high` did not: the plan of least added time in between, by halving.
 BudgetResult Between(const Planning& planning, BudgetResult best, int64_t too_high);
 

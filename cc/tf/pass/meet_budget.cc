@@ -14,8 +14,9 @@ namespace {
 // Plans are made again, for a lower limit, when the verifier finds the new graph above the budget.
 constexpr int kMostAttempts = 5;
 
+// `unlike`: gets what a plan takes that does not hold.
 std::optional<BudgetResult> Follow(const Model& model, const DeviceContext& context, const ReadStep& read,
-                                   const BudgetGoal& goal, const Candidates& candidates) {
+                                   const BudgetGoal& goal, const Candidates& candidates, Unlike* unlike) {
   std::optional<DevicePlan> planned = PlanLike(model, context, goal, candidates);
   if (!planned) return std::nullopt;
   RewrittenStep rewritten = RewriteAndVerify(context, read, candidates, *planned, Restraint());
@@ -24,7 +25,10 @@ std::optional<BudgetResult> Follow(const Model& model, const DeviceContext& cont
   // Who asks for the least has each device planned by itself where that may be lower.
   const int64_t least_peak = goal.step().resident + model.peak + model.peak / 100;
   const bool met = goal.least() ? peak < std::min(goal.step().peak, least_peak) : Met(goal, rewritten.profile);
-  if (!met) return std::nullopt;
+  if (!met) {
+    if (!goal.least()) *unlike = {model.imported.device, peak};
+    return std::nullopt;
+  }
   BudgetResult result = Accepted(*std::move(planned), std::move(rewritten), Restraint(), goal.least() ? peak : 0);
   result.like = model.imported.device;
   return result;
@@ -32,21 +36,17 @@ std::optional<BudgetResult> Follow(const Model& model, const DeviceContext& cont
 
 // Replicas of a model get one plan, but for one that has more to do: that which adds up the gradients of all.
 std::optional<BudgetResult> FollowAnother(const DeviceContext& context, const ReadStep& read, const BudgetGoal& goal,
-                                          const Candidates& candidates) {
+                                          const Candidates& candidates, Unlike* unlike) {
   const std::vector<Model>& models = context.facts.models;
   std::optional<BudgetResult> result;
   for (auto model = models.rbegin(); model != models.rend() && !result; ++model) {
-    result = Follow(*model, context, read, goal, candidates);
+    result = Follow(*model, context, read, goal, candidates, unlike);
   }
   return result;
 }
 
-}  // namespace
-
-BudgetResult MeetBudget(const DeviceContext& context, const ReadStep& read, const BudgetGoal& goal,
-                        Candidates* candidates, std::vector<std::string>* warnings) {
-  if (std::optional<BudgetResult> followed = FollowAnother(context, read, goal, *candidates))
-    return *std::move(followed);
+BudgetResult PlanByItself(const DeviceContext& context, const ReadStep& read, const BudgetGoal& goal,
+                          Candidates* candidates, std::vector<std::string>* warnings) {
   const int most_attempts = MostRewrites(context.item, context.options.planner_seconds, kMostAttempts);
   const Planning planning{context, read, goal, most_attempts, candidates, warnings};
   Tried tried;
@@ -61,11 +61,24 @@ BudgetResult MeetBudget(const DeviceContext& context, const ReadStep& read, cons
   } else {
     result = TryPlans(planning, first, goal.least() ? nullptr : &tried);
   }
-  if (result.outcome == BudgetOutcome::kRewritten && goal.automatic() && tried.nearest) {
+  if (result.outcome == BudgetOutcome::kRewritten && tried.nearest && (goal.automatic() || IsDear(result, tried))) {
     return Between(planning, std::move(result), tried.lowest_limit);
   }
   if (result.outcome != BudgetOutcome::kInfeasible || goal.least()) return result;
   return FallBack(planning, may_miss, std::move(tried), std::move(result));
+}
+
+}  // namespace
+
+BudgetResult MeetBudget(const DeviceContext& context, const ReadStep& read, const BudgetGoal& goal,
+                        Candidates* candidates, std::vector<std::string>* warnings) {
+  Unlike unlike;
+  if (std::optional<BudgetResult> followed = FollowAnother(context, read, goal, *candidates, &unlike)) {
+    return *std::move(followed);
+  }
+  BudgetResult result = PlanByItself(context, read, goal, candidates, warnings);
+  result.unlike = std::move(unlike);
+  return result;
 }
 
 }  // namespace lms

@@ -26,6 +26,12 @@ enum class BudgetOutcome {
   kFailed,
 };
 
+// A plan of another device that takes more here than is allowed.
+struct Unlike {
+  std::string device;  // "": there is none
+  int64_t peak_bytes = 0;
+};
+
 struct BudgetResult {
   BudgetOutcome outcome = BudgetOutcome::kFailed;
   // Rewritten.
@@ -33,6 +39,7 @@ struct BudgetResult {
   RewrittenStep rewritten;   // failed: its status says why
   int64_t budget_bytes = 0;  // that the least was found to be; 0: something else was asked for
   std::string like;          // the device of the step whose plan it is; "": its own
+  Unlike unlike;             // its own, as that of another device does not hold here
   bool short_of = false;     // no plan holds an automatic budget: of those that were tried this one is nearest to it
   // Infeasible.
   int64_t least_peak = 0;  // of a plan that was verified: whoever asks for that much gets it

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -28,6 +29,7 @@ def _by_both(train: Callable[[], tuple[list[float], str, list[list[int]]]]) -> d
             "device": report.device,
             "status": report.status,
             "plan": report.reason.partition(" lower")[0],
+            "others": re.findall("the plan for .* would take (.*) here", report.reason),
             "after": report.peak_after_bytes,
             "budget": report.budget_bytes,
             "resident": report.resident_bytes,

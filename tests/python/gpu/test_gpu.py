@@ -6,6 +6,7 @@ import statistics
 
 import gpu_child
 import pytest
+from lms._base.format import parse_bytes
 
 pytestmark = gpu_child.needs_gpu
 on_the_standin = gpu_child.needs_standin
@@ -162,8 +163,13 @@ def test_replicas_have_the_same_plans_and_weights_as_stock(program, devices):
         assert report["after"] <= report["budget"]
         first.setdefault(report["device"], report)
     assert len(first) == devices
-    # The first one adds up the gradients of all, too.
-    assert len({report["plan"] for name, report in first.items() if name[-1] != "0"}) == 1
+    # The first one adds up the gradients of all, too. What does not hold in the free memory of
+    # another one is not carried over, which the report says.
+    replicas = [report for name, report in first.items() if name[-1] != "0"]
+    for number, report in enumerate(replicas[1:], start=1):
+        carried_over = report["plan"] in [other["plan"] for other in replicas[:number]]
+        too_much = [parse_bytes(peak, "") > 0.99 * report["budget"] for peak in report["others"]]
+        assert carried_over or too_much == [True]
     # Replicas run beside each other, and some steps hold an activation more.
     for steps, report in zip(found["peaks"], first.values()):
         left = report["budget"] - report["resident"]
