@@ -184,12 +184,15 @@ bool Rewrite(const Options& options, grappler::Cluster* cluster, const grappler:
     report->reason = report->stage + ": " + std::string(status.message());
     return false;
   }
-  if (sums.behind > 0) {
+  if (sums.behind > 0 || sums.ahead > 0) {
+    const int count = sums.behind > 0 ? sums.behind : sums.ahead;
+    const std::string where = sums.behind > 0 ? (count == 1 ? "has a term that comes" : "have terms that come") +
+                                                    std::string(" out of branches")
+                                              : (count == 1 ? "is" : "are") +
+                                                    std::string(" in loops whose iterations run ahead of one another");
     report->status = ReportStatus::kSkipped;
-    report->reason = Counted(sums.behind, "sum") +
-                     " of large tensors, which TensorFlow adds up in the order of arrival, " +
-                     (sums.behind == 1 ? "has a term that comes" : "have terms that come") +
-                     " out of branches: any change might change the last bits";
+    report->reason = Counted(count, "sum") + " of large tensors, which TensorFlow adds up in the order of arrival, " +
+                     where + ": any change might change the last bits";
     return false;
   }
   const bool changed = RunStepPass(options, cluster, held, threads, output, stages, reports);

@@ -15,6 +15,7 @@ namespace lms {
 struct Entrance {
   std::vector<int> readers;   // of the tensor; of a loop, in its first iteration
   std::vector<int> ways_out;  // the loop's Exits; the Merges where branches end that it goes into
+  std::vector<int> gates;     // of a loop: what must have run for it to go on
   bool held = false;          // to the end of the loop
 };
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "cc/tf/graph/graph_index.h"
+#include "cc/tf/graph/loops.h"
 #include "cc/tf/stock/executor_model.h"
 #include "tensorflow/core/framework/attr_value.pb.h"
 #include "tensorflow/core/framework/node_def.pb.h"
@@ -51,7 +52,8 @@ class SumHolder {
   absl::Status Run() {
     FindSums();
     for (const Sum& sum : sums_) result_.behind += BehindBranch(sum) ? 1 : 0;
-    if (sums_.empty() || result_.behind > 0) return absl::OkStatus();
+    CountAhead();
+    if (sums_.empty() || result_.behind > 0 || result_.ahead > 0) return absl::OkStatus();
     const ExecutorModel model(graph_, index_, tensorflow::IsMKLEnabled(), EdgeDraws::kAny);
     std::vector<std::vector<Sum>> runs;
     for (uint32_t seed = 0; seed < kOrderRuns; ++seed) {
@@ -141,6 +143,17 @@ class SumHolder {
       for (const int control : node.controls) add(control);
     }
     return false;
+  }
+
+  // Sums whose terms of several iterations may be there at once.
+  void CountAhead() {
+    const auto in_loop = [this](const Sum& sum) { return index_[sum.adds[0]].frame > 0; };
+    if (std::none_of(sums_.begin(), sums_.end(), in_loop)) return;
+    const Loops loops(graph_, index_);
+    for (const Sum& sum : sums_) {
+      const auto straggles = [&loops](int add) { return loops.Straggles(add); };
+      if (std::any_of(sum.adds.begin(), sum.adds.end(), straggles)) ++result_.ahead;
+    }
   }
 
   // The sums with their terms as they came in that run. The first two count as one where they may change places.

@@ -25,7 +25,9 @@ struct SumOrder {
   int held = 0;    // sums that got an order
   int free = 0;    // sums of which stock TensorFlow itself has no order
   int hidden = 0;  // sums of which one term may be added when another one is not: no edge is added
-  int behind = 0;  // sums of which a term comes out of a branch: the model knows no order, as it runs all branches
+  // Sums of which the model knows no order. Nothing is held where there is one.
+  int behind = 0;  // a term comes out of a branch, and the model runs all branches
+  int ahead = 0;   // in a loop whose iterations run ahead of one another, and the model has one iteration
 };
 
 // Is there anything that HoldSums may have to do? One pass over the nodes.

@@ -128,6 +128,23 @@ TEST(SumHolders, WhatALoopHasReadAndNotEndedBeforeASumIsNobodysToKeep) {
   EXPECT_EQ(Waits(&b), Names());
 }
 
+// The counter runs ahead: what the loop hands through may have left it, though the sum is yet to enter.
+TEST(SumHolders, WhatALoopHandsThroughMayBeGoneBeforeASumThatEntersIt) {
+  LoopBuilder b;
+  b.Parse("a = Exp(x); b = Sin(x)");
+  b.Carry("y", "a", "y_switch:1", tensorflow::DT_FLOAT);
+  std::string last = "b";
+  for (int i = 0; i < 20; ++i) {
+    const std::string name = "link" + std::to_string(i);
+    b.Float(name, "Tanh", {last});
+    last = name;
+  }
+  b.Parse("sum = AddN(a, a, " + last + "); after = Neg(sum)");
+  b.Carry("z", "after", "more", tensorflow::DT_FLOAT);
+  b.Parse("more = Tanh(z_switch:1); fetch y_exit, z_exit");
+  EXPECT_EQ(Waits(&b), Names());
+}
+
 // A branch reads a; p decides which.
 void Branch(GraphBuilder* b, const std::string& predicate) {
   b->Float("in", "Switch", {"a", predicate});

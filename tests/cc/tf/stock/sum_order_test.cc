@@ -189,5 +189,34 @@ TEST(SumOrderTest, TermsThatComeOutOfABranchHaveNoOrderThatIsKnown) {
   EXPECT_EQ(Edges(b.item().graph), Edges(before));
 }
 
+// In a loop in which y goes from one iteration to the next; `gated`: the counter waits for the sum.
+SumOrder HeldInLoop(bool gated) {
+  testing::LoopBuilder b;
+  b.Carry("y", "x", "sum", tensorflow::DT_FLOAT);
+  std::vector<std::string> terms;
+  for (const std::string name : {"t0", "t1", "t2"}) {
+    b.Float(name, "Neg", {"y_switch:1"});
+    terms.push_back(name);
+  }
+  Accumulate(&b, "sum", terms, "t0");
+  b.Fetch("y_exit");
+  if (gated) b.Node("i_next")->add_input("^sum");
+  SumOrder sums;
+  EXPECT_TRUE(HoldSums(&b.item(), &sums).ok());
+  return sums;
+}
+
+TEST(SumOrderTest, ALoopOfOneIterationAfterTheOtherHoldsItsSums) {
+  const SumOrder sums = HeldInLoop(true);
+  EXPECT_EQ(sums.held + sums.free, 1);
+  EXPECT_EQ(sums.ahead, 0);
+}
+
+TEST(SumOrderTest, WhereIterationsRunAheadSumsHaveNoOrderThatIsKnown) {
+  const SumOrder sums = HeldInLoop(false);
+  EXPECT_EQ(sums.held + sums.free, 0);
+  EXPECT_EQ(sums.ahead, 1);
+}
+
 }  // namespace
 }  // namespace lms
