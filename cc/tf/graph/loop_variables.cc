@@ -29,8 +29,7 @@ bool ReadLoopVariable(const tensorflow::GraphDef& graph, const GraphIndex& index
   if (IsNextIteration(graph.node(variable->enter))) std::swap(variable->enter, variable->end);
   if (!IsEnter(graph.node(variable->enter)) || !IsNextIteration(graph.node(variable->end))) return false;
   // Such a one would arrive in each iteration.
-  const auto constant = graph.node(variable->enter).attr().find("is_constant");
-  if (constant != graph.node(variable->enter).attr().end() && constant->second.b()) return false;
+  if (IsConstantEnter(graph.node(variable->enter))) return false;
   if (index[variable->enter].inputs.empty() || index[variable->end].inputs.empty()) return false;
   if (index[fork].inputs.size() < 2 || index[fork].inputs[1].node != index.frame(index[fork].frame).loop_cond) {
     return false;
@@ -79,11 +78,8 @@ TensorRef OutsideOf(const tensorflow::GraphDef& graph, const GraphIndex& index, 
     return kNowhere;  // a branch
   }
   if (!IsEnter(graph.node(node)) || index[node].inputs.empty()) return kNowhere;
-  if (node == tensor.node) {
-    // One that is not a constant of the loop is there in the first iteration alone.
-    const auto constant = graph.node(node).attr().find("is_constant");
-    if (constant == graph.node(node).attr().end() || !constant->second.b()) return kNowhere;
-  }
+  // One that is not a constant of the loop is there in the first iteration alone.
+  if (node == tensor.node && !IsConstantEnter(graph.node(node))) return kNowhere;
   return index[node].inputs[0];
 }
 

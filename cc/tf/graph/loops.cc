@@ -29,6 +29,10 @@ bool HasSeed(const tensorflow::NodeDef& node) {
 }  // namespace
 
 bool IsEnter(const tensorflow::NodeDef& node) { return IsOp(node, "Enter"); }
+bool IsConstantEnter(const NodeDef& node) {
+  const auto constant = node.attr().find("is_constant");
+  return IsEnter(node) && constant != node.attr().end() && constant->second.b();
+}
 bool IsExit(const tensorflow::NodeDef& node) { return IsOp(node, "Exit"); }
 bool IsNextIteration(const tensorflow::NodeDef& node) { return IsOp(node, "NextIteration"); }
 

@@ -21,6 +21,8 @@
 namespace lms {
 
 bool IsEnter(const tensorflow::NodeDef& node);
+// An Enter whose value arrives in each iteration, and is held to the end of the loop.
+bool IsConstantEnter(const tensorflow::NodeDef& node);
 bool IsExit(const tensorflow::NodeDef& node);
 bool IsNextIteration(const tensorflow::NodeDef& node);
 

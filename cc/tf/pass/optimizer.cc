@@ -186,10 +186,10 @@ bool Rewrite(const Options& options, grappler::Cluster* cluster, const grappler:
   }
   if (sums.behind > 0 || sums.ahead > 0) {
     const int count = sums.behind > 0 ? sums.behind : sums.ahead;
-    const std::string where = sums.behind > 0 ? (count == 1 ? "has a term that comes" : "have terms that come") +
-                                                    std::string(" out of branches")
-                                              : (count == 1 ? "is" : "are") +
-                                                    std::string(" in loops whose iterations run ahead of one another");
+    const std::string behind = count == 1 ? "has a term that comes" : "have terms that come";
+    const std::string where = sums.behind > 0 ? behind + " out of branches"
+                                              : (count == 1 ? "is in a loop" : "are in loops") +
+                                                    std::string(" whose iterations run ahead of one another");
     report->status = ReportStatus::kSkipped;
     report->reason = Counted(count, "sum") + " of large tensors, which TensorFlow adds up in the order of arrival, " +
                      where + ": any change might change the last bits";

@@ -40,7 +40,7 @@ Entrance LookInto(const tensorflow::GraphDef& graph, const GraphIndex& index, co
   });
   if (IsEnter(graph.node(node))) {
     entrance.held = !loops.Changes(node);
-    entrance.gates = loops.Gates(index[node].frame);
+    if (!IsConstantEnter(graph.node(node))) entrance.gates = loops.Gates(index[node].frame);
     for (const int i : loops.NodesIn(index[node].frame)) {
       if (index[i].live && index[i].frame == index[node].frame && IsExit(graph.node(i))) entrance.ways_out.push_back(i);
     }

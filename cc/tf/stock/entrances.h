@@ -15,8 +15,8 @@ namespace lms {
 struct Entrance {
   std::vector<int> readers;   // of the tensor; of a loop, in its first iteration
   std::vector<int> ways_out;  // the loop's Exits; the Merges where branches end that it goes into
-  std::vector<int> gates;     // of a loop: what must have run for it to go on
   bool held = false;          // to the end of the loop
+  std::vector<int> gates;     // of a variable of a loop: what must have run for the loop to go on
 };
 
 // Does the tensor go into a loop or branches by this input of the node: an Enter, or the data of a Switch? So it does

@@ -79,14 +79,14 @@ class Holders {
   Side SideOf(const Pair& pair, const std::vector<int>& place) const {
     const auto before_sum = [&](int node) { return place[node] >= 0 && place[node] < place[pair.sum]; };
     if (!pair.leads_in) return before_sum(pair.reader) ? Side::kBefore : Side::kAfter;
-    const auto& [readers, ways_out, gates, held] = entrances_.at(pair.reader);
+    const auto& [readers, ways_out, held, gates] = entrances_.at(pair.reader);
     const bool is_loop = IsEnter(graph_.node(pair.reader));
     const bool any_out = std::any_of(ways_out.begin(), ways_out.end(), before_sum);
     const bool all_out = std::all_of(ways_out.begin(), ways_out.end(), before_sum);
     if (any_out && (is_loop || all_out)) return Side::kBefore;
-    // The model goes round once. What a loop hands through has left it when that has gone round as often as it does,
-    // whatever its bodies still do: nobody knows whether it has by then.
-    if (held && std::all_of(gates.begin(), gates.end(), before_sum)) return Side::kWithin;
+    // The model goes round once. A variable that the loop hands through has left it once that has gone round as often
+    // as it does, whatever its bodies still do: nobody knows whether it has by then.
+    if (held && !gates.empty() && std::all_of(gates.begin(), gates.end(), before_sum)) return Side::kWithin;
     if (held || std::none_of(readers.begin(), readers.end(), before_sum)) return Side::kAfter;
     // In a loop a reader that is still to come holds the term; in branches it may be in the one that is not taken.
     const bool all_read = std::all_of(readers.begin(), readers.end(), before_sum);
