@@ -4,17 +4,9 @@ import threading
 
 import lms
 import tensorflow as tf
-from helpers import lms_nodes, make_open_step, reports_on, rows
+from helpers import lms_nodes, make_open_step, measured_peak, reports_on, rows
 from lms._tf import arguments as _tf_arguments
 from lms._tf import context as _tf_context
-
-
-def measured_peak(step, *args):
-    """Bytes at the peak of a call, less what was in use before."""
-    before = lms.memory.bytes_in_use()
-    lms.memory.reset_peak()
-    step(*args)
-    return lms.memory.peak_bytes() - before
 
 
 def test_a_step_with_an_open_batch_keeps_its_budget(no_warning):

@@ -6,8 +6,7 @@ import lms
 import numpy as np
 import pytest
 import tensorflow as tf
-from helpers import reports_on, rows
-from test_sizes import measured_peak
+from helpers import measured_peak, reports_on, rows
 
 _numbers = itertools.count()
 WIDTH = 64

@@ -10,10 +10,9 @@ import lms
 import numpy as np
 import pytest
 import tensorflow as tf
-from helpers import reports_on
+from helpers import measured_peak, reports_on
 from steps import descend, weights
 from test_loop_segments import ROWS, WIDTH, cell, small, start
-from test_sizes import measured_peak
 
 _numbers = itertools.count()
 ARGUMENTS = [tf.TensorSpec([ROWS, WIDTH]), tf.TensorSpec([], tf.int32)]

@@ -6,9 +6,8 @@ import lms
 import pytest
 import tensorflow as tf
 from forms import rewritten
-from helpers import reports_on, rows, train_chain
+from helpers import measured_peak, reports_on, rows, train_chain
 from steps import BATCH, TILE, WIDTH, descend, inputs, named, weights
-from test_sizes import measured_peak
 
 PARTS = 3
 

@@ -3,9 +3,8 @@
 import lms
 import pytest
 import tensorflow as tf
-from helpers import reports_on, rows, train_chain
+from helpers import measured_peak, reports_on, rows, train_chain
 from lms import _native
-from test_sizes import measured_peak
 
 WIDTH = 512
 

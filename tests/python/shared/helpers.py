@@ -106,6 +106,14 @@ def rows(count: int, width: int = 64) -> tf.Tensor:
     return tf.random.Generator.from_seed(3).normal([count, width])
 
 
+def measured_peak(step: Callable, *args: Any) -> int:
+    """Bytes at the peak of a call, less what was in use before."""
+    before = lms.memory.bytes_in_use()
+    lms.memory.reset_peak()
+    step(*args)
+    return lms.memory.peak_bytes() - before
+
+
 def reports_on(function: Any) -> list[lms.Report]:
     """The reports about `function`, oldest first, those of the second iteration included."""
     name = function.python_function.__name__

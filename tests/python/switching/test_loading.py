@@ -7,23 +7,9 @@ import sys
 import pytest
 from helpers import PACKAGE, run_python
 from lms import _loader
+from package_copy import FACTS, LIBRARY, MINOR, copy_package
 
 pytestmark = pytest.mark.slow
-
-((MINOR, FACTS),) = _loader.libraries().items()
-LIBRARY = PACKAGE / "_lib" / f"liblms-tf{MINOR}.so"
-
-
-def copy_package(target, facts=None, without=""):
-    """A copy of the package whose build facts differ, or that lacks files like `without`."""
-    copy = target / "lms"
-    shutil.copytree(PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__", "*.so", "lms-tf*"))
-    for path in (*PACKAGE.glob("_native*.so"), LIBRARY):
-        if not (without and path.match(without)):
-            (copy / path.relative_to(PACKAGE)).symlink_to(path)
-    facts = {**FACTS, **(facts or {})}
-    (copy / "_lib" / f"lms-tf{facts['tensorflow_version']}.json").write_text(json.dumps(facts))
-    return target
 
 
 IMPORT = """

@@ -7,7 +7,7 @@ from helpers import lms_nodes, make_step, optimized_nodes, reports_on
 from lms._control import switch as _switch
 from lms._settings.swap_options import grouped
 from tensorflow.python.eager import context
-from test_session import train
+from v1_session import train
 
 
 def state():

@@ -14,8 +14,8 @@ import pytest
 from helpers import PACKAGE
 from lms import _native
 from lms_cli import _host
+from package_copy import copy_package
 from patience import HANGS
-from test_loading import copy_package
 
 SOURCES = PACKAGE.parent
 
