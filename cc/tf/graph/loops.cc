@@ -29,7 +29,7 @@ bool HasSeed(const tensorflow::NodeDef& node) {
 }  // namespace
 
 bool IsEnter(const tensorflow::NodeDef& node) { return IsOp(node, "Enter"); }
-bool IsConstantEnter(const NodeDef& node) {
+bool IsConstantEnter(const tensorflow::NodeDef& node) {
   const auto constant = node.attr().find("is_constant");
   return IsEnter(node) && constant != node.attr().end() && constant->second.b();
 }

@@ -84,8 +84,29 @@ def test_a_difference_counts_only_where_stock_repeats_itself(monkeypatch):
     for repeats, finding in ((check.FEW, "bits"), (check.REPEATS, "")):
         outcome = check.Outcome({})
         again = check._again(None, [], 1, repeats)
-        check._judge_difference(["x"], usual, other, again, outcome)
+        check._judge_difference(["x"], usual, other, again, outcome, plans=1)
         assert (outcome.finding, outcome.unrepeatable) == (finding, not finding)
+
+
+def test_what_follows_a_state_that_stock_does_not_repeat_counts_only_under_one_plan(monkeypatch):
+    """Here the weights are one thing or the other, and with each plan there may be another one."""
+    monkeypatch.syspath_prepend(str(FUZZ))
+    import check
+
+    def run(weights, first, loss):
+        values = {"variable 0": weights, "step 0 output 0": first, "step 1 output 0": loss}
+        return check.Run({name: np.full(1, value) for name, value in values.items()})
+
+    stock, again = run(1.0, 1.0, 1.0), [run(2.0, 1.0, 1.0)]
+    for ours, plans, finding in (
+        (run(2.0, 1.0, 3.0), 2, ""),
+        (run(2.0, 1.0, 3.0), 1, "bits"),
+        (run(2.0, 3.0, 3.0), 2, "bits"),
+    ):
+        outcome = check.Outcome({})
+        names = check.different(stock, ours)
+        check._judge_difference(names, stock, ours, again, outcome, plans)
+        assert outcome.finding == finding
 
 
 @pytest.mark.slow
