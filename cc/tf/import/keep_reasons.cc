@@ -85,9 +85,12 @@ class Judge {
         const bool of_sum = state_.Node(input.node).op() == "TemporaryVariable";
         op.keep_reason = of_sum ? kPartOfSum : "reads a reference variable";
       }
-      if (b != kNone && ChangedInLoop(b, state_.index[node].region))
-        op.keep_reason = "reads a variable that a loop changes";
     }
+    // Not of the tensor: what the op reads may be a version that another change made, and what comes after that one
+    // waits for nothing else.
+    const bool changed = std::any_of(op.inputs.begin(), op.inputs.end(),
+                                     [&](BufferId b) { return ChangedInLoop(b, state_.index[node].region); });
+    if (op.keep_reason.empty() && changed) op.keep_reason = "reads a variable that a loop changes";
     op.recomputable = op.keep_reason.empty();
   }
 

@@ -459,28 +459,46 @@ TEST(Import, WhatAVariableHoldsAfterAnUpdateIsAVersionOfItsOwn) {
   EXPECT_TRUE(graph.graph().buffers[*version].resident);
 }
 
-// w is read before a loop whose body changes it.
-TEST(Import, NothingIsRecomputedFromAVariableThatALoopChanges) {
-  GraphBuilder b;
-  b.Parse(
-      "x[256, 64]; w = VarHandleOp[256, 64]; read = ReadVariableOp(w); y = AddV2(x, read); z = Relu(x); "
-      "p = Placeholder");
+// w is read before a loop whose body changes it; `before`: and which waits for another change of it, before the read.
+void ChangeInLoop(GraphBuilder* graph, bool before) {
+  GraphBuilder& b = *graph;
+  b.Parse("x[256, 64]; w = VarHandleOp[256, 64]; z = Relu(x); p = Placeholder");
+  if (before) b.Add("first", "AssignSubVariableOp", {"w", "x"}, {testing::Type("dtype", DT_FLOAT)});
+  const std::vector<std::string> after = before ? std::vector<std::string>{"^first"} : std::vector<std::string>();
+  const auto with = [&after](std::vector<std::string> inputs) {
+    inputs.insert(inputs.end(), after.begin(), after.end());
+    return inputs;
+  };
+  b.Add("read", "ReadVariableOp", with({"w"}), {testing::Type("dtype", DT_FLOAT)});
+  b.Parse("y = AddV2(x, read)");
   const testing::Attr frame = testing::Text("frame_name", "loop");
   b.Add("enter_w", "Enter", {"w"},
         {frame, testing::Type("T", tensorflow::DT_RESOURCE), testing::Bool("is_constant", true)});
   b.Float("enter", "Enter", {"z"}, {frame});
-  b.Add("enter_p", "Enter", {"p"}, {frame, testing::Type("T", DT_BOOL), testing::Bool("is_constant", true)});
+  b.Add("enter_p", "Enter", with({"p"}), {frame, testing::Type("T", DT_BOOL), testing::Bool("is_constant", true)});
   b.Float("merge", "Merge", {"enter", "next"}, {testing::Int("N", 2)});
   b.Add("cond", "LoopCond", {"enter_p"});
   b.Parse(
       "switch = Switch(merge, cond); body = Relu(switch:1); update = AssignSubVariableOp(enter_w, body); "
       "next = NextIteration(body); exit = Exit(switch); last = AddV2(y, exit); fetch last");
+}
+
+TEST(Import, NothingIsRecomputedFromAVariableThatALoopChanges) {
+  GraphBuilder b;
+  ChangeInLoop(&b, /*before=*/false);
   const Imported graph(b.item());
   EXPECT_EQ(graph.Op("y").keep_reason, "reads a variable that a loop changes");
   EXPECT_EQ(graph.Op("body").keep_reason, "inside a loop");
   EXPECT_EQ(graph.Buffer("z").keep_reason, "used inside control flow or on another device");
   EXPECT_FALSE(graph.Op("body").anchor);
   EXPECT_LT(graph.OpOf("body"), graph.OpOf("last"));
+}
+
+TEST(Import, WhatWasReadAfterAnotherChangeIsNotRecomputedEither) {
+  GraphBuilder b;
+  ChangeInLoop(&b, /*before=*/true);
+  const Imported graph(b.item());
+  EXPECT_EQ(graph.Op("y").keep_reason, "reads a variable that a loop changes");
 }
 
 // Two loop variables: a grows by b in each round, and b enters late. The first a could leave at once, the last cannot.
