@@ -17,7 +17,7 @@ namespace {
 constexpr int kMostHalvings = 4;
 constexpr double kCloseEnough = 0.03;
 // So many times the added time of the plan that came nearest is reason to look for another kind of plan.
-constexpr double kDear = 1.5;
+constexpr double kFarMore = 1.5;
 
 // A plan for this limit, where there is one already that may be taken: what fails on the way costs nothing but its
 // time.
@@ -99,7 +99,7 @@ BudgetResult OrWithoutSwaps(const Planning& planning, BudgetResult best, int64_t
   const DeviceContext& context = planning.context;
   if (!context.options.recompute || !planning.candidates->swap.link.usable()) return best;
   const bool holds = best.outcome == BudgetOutcome::kRewritten && Met(planning.goal, best.rewritten.profile);
-  if (holds && !IsDear(best, tried)) return best;
+  if (holds && !AddsFarMore(best, tried)) return best;
   Restraint restraint = best.restraint;
   restraint.LeaveOut(Change::kSwaps);
   std::vector<std::string> given_up;
@@ -117,8 +117,8 @@ BudgetResult OrWithoutSwaps(const Planning& planning, BudgetResult best, int64_t
 
 }  // namespace
 
-bool IsDear(const BudgetResult& best, const Tried& tried) {
-  return best.planned.result.cost_us >= kDear * tried.nearest->planned.result.cost_us;
+bool AddsFarMore(const BudgetResult& best, const Tried& tried) {
+  return best.planned.result.cost_us >= kFarMore * tried.nearest->planned.result.cost_us;
 }
 
 BudgetResult Between(const Planning& planning, BudgetResult best, int64_t too_high) {

@@ -14,7 +14,7 @@ namespace lms {
 int64_t LeastPeak(const Planning& planning);
 
 // Does `best` add far more time than the plan that came nearest, which there is?
-bool IsDear(const BudgetResult& best, const Tried& tried);
+bool AddsFarMore(const BudgetResult& best, const Tried& tried);
 
 // `best` holds, what was tried for `too_high` did not: the plan of least added time in between, by halving.
 BudgetResult Between(const Planning& planning, BudgetResult best, int64_t too_high);

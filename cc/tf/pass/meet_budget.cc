@@ -61,7 +61,8 @@ BudgetResult PlanByItself(const DeviceContext& context, const ReadStep& read, co
   } else {
     result = TryPlans(planning, first, goal.least() ? nullptr : &tried);
   }
-  if (result.outcome == BudgetOutcome::kRewritten && tried.nearest && (goal.automatic() || IsDear(result, tried))) {
+  if (result.outcome == BudgetOutcome::kRewritten && tried.nearest &&
+      (goal.automatic() || AddsFarMore(result, tried))) {
     return Between(planning, std::move(result), tried.lowest_limit);
   }
   if (result.outcome != BudgetOutcome::kInfeasible || goal.least()) return result;
