@@ -88,9 +88,10 @@ class Judge {
     }
     // Not of the tensor: what the op reads may be a version that another change made, and what comes after that one
     // waits for nothing else.
-    const bool changed = std::any_of(op.inputs.begin(), op.inputs.end(),
-                                     [&](BufferId b) { return ChangedInLoop(b, state_.index[node].region); });
-    if (op.keep_reason.empty() && changed) op.keep_reason = "reads a variable that a loop changes";
+    const auto changed = [&](BufferId b) { return ChangedInLoop(b, state_.index[node].region); };
+    if (op.keep_reason.empty() && std::any_of(op.inputs.begin(), op.inputs.end(), changed)) {
+      op.keep_reason = "reads a variable that a loop changes";
+    }
     op.recomputable = op.keep_reason.empty();
   }
 

@@ -215,8 +215,9 @@ void DeviceReport::Rewritten(const ReadStep& read, const BudgetGoal& goal, const
   }
   if (!result.like.empty()) report_.reason += "; the same plan as for " + result.like;
   if (!result.unlike.device.empty()) {
-    report_.reason +=
-        "; the plan for " + result.unlike.device + " would take " + FormatBytes(result.unlike.peak_bytes) + " here";
+    const int64_t peak = result.unlike.peak_bytes;
+    report_.reason += "; the plan for " + result.unlike.device + " would " +
+                      (peak > 0 ? "take " + FormatBytes(peak) : std::string("lack room in one piece")) + " here";
   }
   Detail([&] { details_.After(rewritten.verified, rewritten.profile, applied, report_); });
   Write([&] {

@@ -14,7 +14,7 @@ namespace {
 // Plans are made again, for a lower limit, when the verifier finds the new graph above the budget.
 constexpr int kMostAttempts = 5;
 
-// `unlike`: gets what a plan takes that does not hold.
+// `unlike`: gets the plan that does not hold.
 std::optional<BudgetResult> Follow(const Model& model, const DeviceContext& context, const ReadStep& read,
                                    const BudgetGoal& goal, const Candidates& candidates, Unlike* unlike) {
   std::optional<DevicePlan> planned = PlanLike(model, context, goal, candidates);
@@ -26,7 +26,7 @@ std::optional<BudgetResult> Follow(const Model& model, const DeviceContext& cont
   const int64_t least_peak = goal.step().resident + model.peak + model.peak / 100;
   const bool met = goal.least() ? peak < std::min(goal.step().peak, least_peak) : Met(goal, rewritten.profile);
   if (!met) {
-    if (!goal.least()) *unlike = {model.imported.device, peak};
+    if (!goal.least()) *unlike = {model.imported.device, peak > goal.Allowed() ? peak : 0};
     return std::nullopt;
   }
   BudgetResult result = Accepted(*std::move(planned), std::move(rewritten), Restraint(), goal.least() ? peak : 0);

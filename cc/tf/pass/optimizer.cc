@@ -148,6 +148,17 @@ size_t HashOf(const OptionMap& map) {
 }
 
 // The stages, on the graph with its sums held to stock TensorFlow's order. False: the graph is to stay as it came.
+// Why a step with such sums is left alone; of those behind branches first.
+std::string NoOrderKnown(const SumOrder& sums) {
+  const int count = sums.behind > 0 ? sums.behind : sums.ahead;
+  const bool one = count == 1;
+  const std::string behind = one ? "has a term that comes out of branches" : "have terms that come out of branches";
+  const std::string ahead =
+      (one ? "is in a loop" : "are in loops") + std::string(" whose iterations run ahead of one another");
+  return Counted(count, "sum") + " of large tensors, which TensorFlow adds up in the order of arrival, " +
+         (sums.behind > 0 ? behind : ahead) + ": any change might change the last bits";
+}
+
 bool Rewrite(const Options& options, grappler::Cluster* cluster, const grappler::GrapplerItem& item,
              const tensorflow::ConfigProto& config, tensorflow::GraphDef* output, StageWatch* stages,
              std::deque<Report>* reports) {
@@ -185,14 +196,8 @@ bool Rewrite(const Options& options, grappler::Cluster* cluster, const grappler:
     return false;
   }
   if (sums.behind > 0 || sums.ahead > 0) {
-    const int count = sums.behind > 0 ? sums.behind : sums.ahead;
-    const std::string behind = count == 1 ? "has a term that comes" : "have terms that come";
-    const std::string where = sums.behind > 0 ? behind + " out of branches"
-                                              : (count == 1 ? "is in a loop" : "are in loops") +
-                                                    std::string(" whose iterations run ahead of one another");
     report->status = ReportStatus::kSkipped;
-    report->reason = Counted(count, "sum") + " of large tensors, which TensorFlow adds up in the order of arrival, " +
-                     where + ": any change might change the last bits";
+    report->reason = NoOrderKnown(sums);
     return false;
   }
   const bool changed = RunStepPass(options, cluster, held, threads, output, stages, reports);

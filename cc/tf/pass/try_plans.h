@@ -26,10 +26,10 @@ enum class BudgetOutcome {
   kFailed,
 };
 
-// A plan of another device that takes more here than is allowed.
+// A plan of another device that does not hold here.
 struct Unlike {
-  std::string device;  // "": there is none
-  int64_t peak_bytes = 0;
+  std::string device;      // "": there is none
+  int64_t peak_bytes = 0;  // that it takes here; 0: no more than is allowed, but there is no room in one piece
 };
 
 struct BudgetResult {

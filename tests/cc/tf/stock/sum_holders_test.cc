@@ -110,21 +110,26 @@ TEST(SumHolders, LoopsThatHoldATermOfASumBeginAfterIt) {
   EXPECT_EQ(Waits(&b), Names({{"a_in", "sum"}}));
 }
 
+// A sum of a, a and what comes long after b, which enters the loop.
+void AddLateSum(LoopBuilder* b) {
+  std::string last = "b";
+  for (int i = 0; i < 20; ++i) {
+    const std::string name = "link" + std::to_string(i);
+    b->Float(name, "Tanh", {last});
+    last = name;
+  }
+  b->Parse("sum = AddN(a, a, " + last + "); after = Neg(sum)");
+  b->Carry("z", "after", "more", tensorflow::DT_FLOAT);
+  b->Parse("more = Tanh(z_switch:1); fetch y_exit, z_exit");
+}
+
 // The first iteration has read a, and is not over: no edge keeps the sum within it.
 TEST(SumHolders, WhatALoopHasReadAndNotEndedBeforeASumIsNobodysToKeep) {
   LoopBuilder b;
   b.Parse("a = Exp(x)");
   b.Carry("y", "a", "body", tensorflow::DT_FLOAT);
   b.Parse("body = Tanh(y_switch:1); b = Sin(x)");
-  std::string last = "b";
-  for (int i = 0; i < 20; ++i) {
-    const std::string name = "link" + std::to_string(i);
-    b.Float(name, "Tanh", {last});
-    last = name;
-  }
-  b.Parse("sum = AddN(a, a, " + last + "); after = Neg(sum)");
-  b.Carry("z", "after", "more", tensorflow::DT_FLOAT);
-  b.Parse("more = Tanh(z_switch:1); fetch y_exit, z_exit");
+  AddLateSum(&b);
   EXPECT_EQ(Waits(&b), Names());
 }
 
@@ -133,15 +138,7 @@ TEST(SumHolders, WhatALoopHandsThroughMayBeGoneBeforeASumThatEntersIt) {
   LoopBuilder b;
   b.Parse("a = Exp(x); b = Sin(x)");
   b.Carry("y", "a", "y_switch:1", tensorflow::DT_FLOAT);
-  std::string last = "b";
-  for (int i = 0; i < 20; ++i) {
-    const std::string name = "link" + std::to_string(i);
-    b.Float(name, "Tanh", {last});
-    last = name;
-  }
-  b.Parse("sum = AddN(a, a, " + last + "); after = Neg(sum)");
-  b.Carry("z", "after", "more", tensorflow::DT_FLOAT);
-  b.Parse("more = Tanh(z_switch:1); fetch y_exit, z_exit");
+  AddLateSum(&b);
   EXPECT_EQ(Waits(&b), Names());
 }
 
