@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <cstddef>
 #include <optional>
+#include <set>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "cc/tf/graph/op_traits.h"
@@ -88,17 +90,35 @@ void AddAhead(int frame, const std::vector<int>& nodes, int64_t usual, OpId last
 
 int64_t BytesAhead(const ImportState& state, int frame) {
   constexpr int64_t kLeastBytes = 64 << 10;
-  int64_t bytes = 0;
+  const auto in_loop = [&](int node) {
+    const int at = state.index[node].frame;
+    return state.index[node].live && at > 0 && (at == frame || state.index.Within(at, frame));
+  };
+  const auto counts = [&](int node) {
+    const std::string& op = state.Node(node).op();
+    return in_loop(node) && !IsControlFlow(op) && !IsVariableRead(op) && op != "Const";
+  };
+  std::set<std::pair<int, int>> held;  // tensors, each once
   for (int i = 0; i < state.index.size(); ++i) {
-    const int at = state.index[i].frame;
-    if (!state.index[i].live || at <= 0 || (at != frame && !state.index.Within(at, frame))) continue;
+    if (!counts(i) || !state.loops.Straggles(i)) continue;
     const tensorflow::NodeDef& node = state.Node(i);
-    if (!state.loops.Straggles(i) || IsControlFlow(node.op()) || IsVariableRead(node.op())) continue;
-    if (node.op() == "Const") continue;
-    const std::vector<TensorSize>& outputs = state.sizes.Of(node.name()).outputs;
-    for (size_t port = 0; port < outputs.size(); ++port) {
-      if (SharedInput(node, static_cast<int>(port)) < 0) bytes += outputs[port].bytes;
+    for (size_t port = 0; port < state.sizes.Of(node.name()).outputs.size(); ++port) {
+      if (SharedInput(node, static_cast<int>(port)) < 0) held.emplace(i, static_cast<int>(port));
     }
+    for (TensorRef input : state.index[i].inputs) {
+      // What it is a view of, as long as that is made in the iteration.
+      int shared = state.SharedInput(input);
+      while (counts(input.node) && shared >= 0 && shared < static_cast<int>(state.index[input.node].inputs.size())) {
+        input = state.index[input.node].inputs[shared];
+        shared = state.SharedInput(input);
+      }
+      if (counts(input.node)) held.emplace(input.node, input.port);
+    }
+  }
+  int64_t bytes = 0;
+  for (const auto& [node, port] : held) {
+    const std::vector<TensorSize>& outputs = state.sizes.Of(state.Node(node).name()).outputs;
+    if (port < static_cast<int>(outputs.size())) bytes += outputs[port].bytes;
   }
   bytes *= std::max<int64_t>(0, IterationsAtOnce(state, frame) - 1);
   return bytes < kLeastBytes ? 0 : bytes;

@@ -18,9 +18,9 @@ void AddLoopReads(ImportState* state);
 // side by side: as workspace.
 void HoldWhileLoopsEnd(ImportState* state);
 
-// What iterations of the loop may hold at worst beyond one of them, in bytes: all that their nodes make which need not
-// have run when the next iteration begins. They may run side by side, or be left behind, even when the loop has ended.
-// Much more than usual. 0 for less than matters. Asks for no buffers.
+// What iterations of the loop may hold at worst beyond one of them, in bytes: all that their nodes make or read which
+// need not have run when the next iteration begins. They may run side by side, or be left behind, even when the loop
+// has ended. Much more than usual. 0 for less than matters. Asks for no buffers.
 int64_t BytesAhead(const ImportState& state, int frame);
 
 // Counts the ops in loops that hold what nobody can tell the size of.

@@ -296,8 +296,10 @@ absl::Status VerifyRewrite(const tensorflow::grappler::GrapplerItem& original, c
                            run == nullptr ? nullptr : &run->record);
   if (run != nullptr) {
     std::vector<WorstBytes>& ahead = imported.ahead;
-    ahead.erase(std::remove_if(ahead.begin(), ahead.end(), [](const WorstBytes& worst) { return !worst.for_good; }),
-                ahead.end());
+    if (run->iterations_apart) {
+      ahead.erase(std::remove_if(ahead.begin(), ahead.end(), [](const WorstBytes& worst) { return !worst.for_good; }),
+                  ahead.end());
+    }
     run->worst_bytes = profile->peak_bytes;
     if (!ahead.empty()) {
       run->worst_bytes = PeakAtWorst(rewritten.graph, index, imported, threads, arenas, *profile, deadline);

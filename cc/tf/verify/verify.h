@@ -26,9 +26,10 @@ namespace lms {
 
 // What the memory of a rewritten graph was predicted with.
 struct VerifiedRun {
-  ImportedGraph imported;   // the new graph
-  RunRecord record;         // of the run with that profile
-  int64_t worst_bytes = 0;  // peak, or more where iterations run ahead of one another and may not be kept from it
+  bool iterations_apart = true;  // set by the caller: edges keep them so, save where the bits depend on their overlap
+  ImportedGraph imported;        // the new graph
+  RunRecord record;              // of the run with that profile
+  int64_t worst_bytes = 0;  // peak, or more where iterations run ahead of one another and nothing keeps them from it
 };
 
 // `rewritten` is the item with the new graph, `original` with the one that came in, which `original_index` is of. An

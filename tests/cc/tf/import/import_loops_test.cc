@@ -40,6 +40,20 @@ TEST(ImportLoops, IterationsRunAheadOnceTheyHaveWhatTheyLeaveBehind) {
   EXPECT_LT(step.OpOf("y_switch"), step.OpOf("z_switch"));
 }
 
+// The next iteration waits for what is made, and not for who reads that last.
+TEST(ImportLoops, WhatIsReadLateIsLeftBehindToo) {
+  LoopBuilder b;
+  b.Carry("y", "x", "late", tensorflow::DT_FLOAT);
+  b.Parse("made = Tanh(x_in); late = Sigmoid(made); fetch y_exit");
+  b.Enter("x_in", "x", tensorflow::DT_FLOAT, true);
+  for (tensorflow::NodeDef& node : *b.item().graph.mutable_node()) {
+    if (node.name() == "i_add") node.add_input("^made");
+  }
+  const Imported step(b.item());
+  ASSERT_EQ(step.imported().ahead.size(), 1U);
+  EXPECT_EQ(step.imported().ahead[0].bytes, (kParallel - 1) * 2 * kTile);
+}
+
 // The iteration that stands for all of them has all that enters the loop, though the first may begin without.
 TEST(ImportLoops, WhatEntersIsThereBeforeTheIteration) {
   const Imported step(SumOfWhatComesLate().item());
