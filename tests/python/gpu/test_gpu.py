@@ -81,6 +81,7 @@ def test_the_link_is_measured_with_less_than_the_step_takes(ways):
     assert first <= max(others) + LAYER
 
 
+@pytest.mark.slow
 @on_the_standin
 def test_a_step_that_stock_cannot_run_fits_the_device():
     roomy = run("stock", memory_mb=128)
@@ -105,6 +106,7 @@ def test_a_budget_above_the_device_is_what_the_device_has(program):
     assert "as by" not in " ".join(run(program, memory_mb=128)["warnings"])
 
 
+@pytest.mark.slow
 @on_the_standin
 def test_where_the_device_is_too_small_the_lowest_plan_is_taken():
     found = run("automatic", memory_mb=15)

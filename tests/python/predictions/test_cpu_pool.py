@@ -75,17 +75,20 @@ def test_between_what_holds_and_what_does_not_more_is_tried():
     assert 0.87 * auto["budget_bytes"] <= auto["peak_after_bytes"] <= auto["budget_bytes"]
 
 
+@pytest.mark.slow
 def test_stock_does_not(stock):
     assert "losses" in stock
     assert "losses" not in found(None, 44 * MIB)
 
 
+@pytest.mark.slow
 def test_a_limit_that_no_plan_holds_is_said_before_the_step():
     auto = found("auto", 22 * MIB)
     assert "losses" not in auto
     assert any("no plan was found that is sure to hold" in line for line in auto["warnings"]), auto
 
 
+@pytest.mark.slow
 def test_budgets_in_bytes_are_of_bytes_as_ever(stock):
     """Chunks would be more than the 67.25 MiB that are asked for."""
     limited = found(200 * MIB, 512 * MIB)

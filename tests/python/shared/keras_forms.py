@@ -183,18 +183,24 @@ def quick_ones(names: Iterable[str], *quick: str) -> list[Any]:
     return [name if name in quick else pytest.param(name, marks=pytest.mark.slow) for name in names]
 
 
+def names_asked_for(request: pytest.FixtureRequest, names: Iterable[str]) -> list[str]:
+    """Those that the tests to be run have as `name`, of the tests that use the module's fixture."""
+    own = [item for item in request.session.items if item.module is request.module]
+    own = [item for item in own if request.fixturename in item.fixturenames]
+    given = [item.callspec.params if hasattr(item, "callspec") else {} for item in own]
+    if not all("name" in params for params in given):
+        return list(names)  # a test that names none may look at any
+    wanted = {params["name"] for params in given}
+    return [name for name in names if name in wanted]
+
+
 def results(module: str) -> Any:
     """The fixture: what has come of the forms that the tests to be run ask for."""
 
     @pytest.fixture(scope="module", name="results")
     def run(request: pytest.FixtureRequest) -> dict[str, dict]:
         own = importlib.import_module(module)
-        own_items = [i for i in request.session.items if i.module.__name__ == module]
-        given = [getattr(item, "callspec", None) for item in own_items]
-        names = list(own.FORMS)
-        if None not in given:  # a test that names no form may look at any
-            wanted = [call.params.get("name") for call in given]
-            names = [name for name in names if name in wanted]
+        names = names_asked_for(request, own.FORMS)
         return run_forms(module, names, getattr(own, "BUDGETS", {}))
 
     return run
