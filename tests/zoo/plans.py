@@ -10,7 +10,8 @@ the program lms-core, under more budgets, with a link and without, with only som
 
 Where FILE is there, it is compared with, and what differs is printed; where not, it is written.
 For changes that are to leave plans as they are: record before, compare after. Exit status 1:
-something differs.
+something differs. --judge, with --graphs: for changes to the planner. Counts plans that are better
+and worse than the recorded ones, in place of a line for each.
 """
 
 from __future__ import annotations
@@ -18,11 +19,14 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
+import math
 import pathlib
 import re
+import resource
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Iterator
 from typing import Any
 
 BUDGETS = ("70%", "min")
@@ -89,27 +93,82 @@ def of_graph(path: pathlib.Path, core: pathlib.Path) -> dict[str, Any]:
             with tempfile.TemporaryDirectory() as directory:
                 plan = pathlib.Path(directory) / "plan"
                 command = [core, "plan", path, "--budget", budget, *way, "--json", "--out", plan]
+                begun = _children_seconds()
                 done = subprocess.run(command, capture_output=True, check=False)
                 text = plan.read_bytes() if plan.exists() else b""
             told = json.loads(done.stdout) if done.stdout else {}
             found[" ".join([budget, *way])] = {
                 "status": done.returncode,
                 "plan": digest(text),
+                "seconds": _children_seconds() - begun,
                 **{
                     key: told.get(key)
-                    for key in ("peak_after_bytes", "added_us", "bound_us", "work")
+                    for key in ("peak_after_bytes", "budget_bytes", "added_us", "bound_us", "work")
                 },
             }
     return found
 
 
+def _children_seconds() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
 def compare(name: str, before: dict[str, Any], now: dict[str, Any]) -> list[str]:
     """What differs, a line each."""
-    return [
-        f"{name} {key}: {before.get(key)} -> {now.get(key)}"
-        for key in sorted({*before, *now})
-        if before.get(key) != now.get(key)
-    ]
+    lines = []
+    for key in sorted({*before, *now}):
+        then, made = before.get(key), now.get(key)
+        if isinstance(then, dict) and isinstance(made, dict):
+            then, made = ({**plan, "seconds": None} for plan in (then, made))
+        if then != made:
+            lines.append(f"{name} {key}: {then} -> {made}")
+    return lines
+
+
+# Sums of the same times in another order, or what is too little to be measured.
+ALIKE = 1.001
+
+
+def judge(before: dict[str, Any], now: dict[str, Any]) -> dict[str, int | float]:
+    """Counts of plans: of `found` and `lost` ones, of those with a `lower` or `higher` least peak,
+    and, at the same peak or budget, with `less` or `more` added time; `before_us` and `now_us` are
+    the times that these add all together, `mean` is the geometric mean of their ratios;
+    `before_s` and `now_s`: processor seconds that planning took."""
+    counts = dict.fromkeys(("plans", "found", "lost", "lower", "higher", "same", "less", "more"), 0)
+    times, ratios, seconds = [0.0, 0.0], [0.0], [0.0, 0.0]
+    for then, made in _plans_of_both(before, now):
+        counts["plans"] += 1
+        seconds = [total + plan["seconds"] for total, plan in zip(seconds, (then, made))]
+        if (then["status"] == 0) != (made["status"] == 0):
+            counts["found" if made["status"] == 0 else "lost"] += 1
+            continue
+        # What takes more than its budget is the least that was found.
+        peaks = [max(plan["peak_after_bytes"], plan["budget_bytes"]) for plan in (then, made)]
+        if peaks[0] != peaks[1]:
+            counts["lower" if peaks[1] < peaks[0] else "higher"] += 1
+            continue
+        added = [plan["added_us"] for plan in (then, made)]
+        times = [sum(pair) for pair in zip(times, added)]
+        ratio = (added[1] + 1) / (added[0] + 1)  # a microsecond more than none is none
+        ratios.append(math.log(ratio))
+        key = "more" if ratio > ALIKE else "less" if ratio < 1 / ALIKE else "same"
+        counts[key] += 1
+    mean = math.exp(sum(ratios) / max(1, len(ratios) - 1))
+    figures = {"before_us": times[0], "now_us": times[1], "mean": mean}
+    return {**counts, **figures, "before_s": seconds[0], "now_s": seconds[1]}
+
+
+def _plans_of_both(
+    before: dict[str, Any], now: dict[str, Any]
+) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
+    """Pairs of plans for the same graph, budget and options; none of a graph that was not read."""
+    for name in sorted({*before, *now}):
+        then, made = before.get(name, {}), now.get(name, {})
+        for key in sorted({*then, *made} - {"problem"}):
+            pair = then.get(key), made.get(key)
+            if all(plan is not None and plan["peak_after_bytes"] is not None for plan in pair):
+                yield pair
 
 
 def main() -> int:
@@ -119,7 +178,10 @@ def main() -> int:
     parser.add_argument("--dump", type=pathlib.Path, metavar="DIR", help="keep the graphs there")
     parser.add_argument("--graphs", type=pathlib.Path, metavar="DIR", help="plan for these")
     parser.add_argument("--core", type=pathlib.Path, default=CORE, help="the program lms-core")
+    parser.add_argument("--judge", action="store_true", help="count better and worse plans")
     args = parser.parse_intermixed_args()
+    if args.judge and (args.graphs is None or not args.file.exists()):
+        parser.error("--judge takes --graphs and a record")
     known = json.loads(args.file.read_text()) if args.file.exists() else None
     if args.graphs is not None:
         names = sorted(path.name for path in args.graphs.glob("*.lmsgraph"))
@@ -140,12 +202,18 @@ def main() -> int:
                 record[name] = of_model(name, args.dump)
         except ValueError as error:  # what cannot be planned is as it was, too
             record[name] = {"problem": str(error)}
-        if known is None or name not in known:
+        if args.judge:
+            lines = []
+        elif known is None or name not in known:
             lines = [] if known is None else [f"{name}: not in the record"]
         else:
             lines = compare(name, known[name], record[name])
         different += len(lines)
         print("\n".join([f"[{number}/{len(names)}] {name}", *lines]), flush=True)
+    if args.judge:
+        found = judge({name: known[name] for name in names if name in known}, record)
+        print(json.dumps(found, indent=1))
+        return min(1, found["lost"] + found["higher"])
     if known is None:
         args.file.write_text(json.dumps(record, indent=1) + "\n")
         print(f"recorded {len(record)} in {args.file}")

@@ -16,7 +16,7 @@ from places import ROOT
 TESTS = ROOT / "tests"
 sys.path.insert(0, str(TESTS))
 
-from zoo import catalogue, kinds, pool, rows, verdict  # noqa: E402
+from zoo import catalogue, kinds, plans, pool, rows, verdict  # noqa: E402
 from zoo.others import catalogue as others  # noqa: E402
 
 PATHS = os.pathsep.join([str(TESTS), str(TESTS.parent / "benchmarks"), *sys.path])
@@ -201,3 +201,22 @@ def test_no_number_is_near_to_instances_that_are_far_apart():
     other.update(instance_peaks=[45, 46, 46])
     line = verdict.summary([known, other, row(measured=100)])[-1]
     assert line.endswith("in 1 of 2 (50.0%) models 0.98 to 1.08, 0 of 2 (0.0%) models 0.95 to 1.15")
+
+
+def test_plans_are_judged():
+    """Under the same budget by the time that they add, else by their peaks."""
+    plan = {"status": 0, "budget_bytes": 50, "peak_after_bytes": 50, "added_us": 99, "seconds": 1}
+    before = {"a": {"40%": plan, "min": plan, "20%": plan, "10%": plan}, "b": {"problem": "no"}}
+    changes = {
+        "40%": {"added_us": 199, "peak_after_bytes": 40},
+        "min": {"budget_bytes": 40, "peak_after_bytes": 40, "added_us": 500},
+        "20%": {"seconds": 3},
+        "10%": {"status": 1},
+    }
+    now = {"a": {key: {**plan, **change} for key, change in changes.items()}}
+    found = plans.judge(before, now)
+    kinds = ("plans", "found", "lost", "lower", "higher", "same", "less", "more")
+    assert [found[kind] for kind in kinds] == [4, 0, 1, 1, 0, 1, 0, 1]
+    assert (found["before_us"], found["now_us"]) == (198, 298)
+    assert found["mean"] == pytest.approx(2**0.5)
+    assert (found["before_s"], found["now_s"]) == (4, 6)
