@@ -113,9 +113,11 @@ class BufferMaker {
 
   // Lists that only loops fill are empty until one makes the first element: their Enters may run long before.
   void BeginGroups(int node) {
+    int made = 0;
     for (const int group : state_.lists.GroupsMadeBy(node)) {
       if (!state_.lists.group(group).grows || Begun(group)) continue;
-      state_.out.graph.buffers[GroupBuffer(group, node, 0)].name = state_.Node(node).name() + ":lists";
+      const std::string number = ++made == 1 ? "" : std::to_string(made);
+      state_.out.graph.buffers[GroupBuffer(group, node, 0)].name = state_.Node(node).name() + ":lists" + number;
     }
   }
 

@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "cc/core/text/text_format.h"
 #include "cc/tf/graph/graph_index.h"
 #include "cc/tf/import/import.h"
 #include "cc/tf/sizes/tensor_sizes.h"
@@ -251,6 +252,8 @@ class Imported {
 
   explicit Imported(tensorflow::grappler::GrapplerItem item) : Imported(std::move(item), Unsound()) {
     EXPECT_TRUE(status_.ok()) << status_;
+    MemGraph again;  // a dump of it can be read
+    if (status_.ok()) EXPECT_EQ(ReadGraph(WriteGraph(graph()), "the graph", GraphReadOptions(), &again), "");
   }
   Imported(tensorflow::grappler::GrapplerItem item, Unsound /*unsound*/) : item_(std::move(item)), sizes_(item_, 32) {
     status_ = index_.Build(item_);
