@@ -2,7 +2,8 @@
 
 An operation belongs to the name scope that it is in ("gpt/block_3/attention"), its gradient to that
 of the operation; a weight to the layer in its path. TensorFlow numbers scopes that it has seen
-before ("conv2d_5_1" for the layer "conv2d_5"): paths of weights tell what the layers are called.
+before, and Keras enters a layer's twice: "conv2d_1" is the scope of the layer "conv2d", and that of
+"conv2d_1" is "conv2d_1_2". Paths of weights tell what the layers are called.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ _CALL = re.compile(r"^(?:(?:Stateful)?PartitionedCall(?:_\d+)?/)+")
 _OF_GRADIENTS = re.compile(r"(?:^|(?<=/))(?:gradient_tape|gradients)(?:_\d+)?(?:/|$)")
 _GRADIENT = re.compile(r"_grad$")
 _NUMBER = re.compile(r"_\d+$")
+_TWO_NUMBERS = re.compile(r"(_\d+)_\d+$")
 _SUM = re.compile(r"^AddN(_\d+)?:0$")
 
 Scopes = tuple[str, ...]
@@ -115,9 +117,11 @@ class _Layers:
             path = _path_of(weight)
             self._known.update(path[: end + 1] for end in range(len(path)))
         self._outer = {path[:-1] for path in self._known}
-        # By outermost scope: the number that most of its layers have, and whether they are called
-        # without that scope, as those of keras.applications are.
+        # By outermost scope: the number that most of its layers have, whether more scopes in it are
+        # those of layers with a number than without, and whether layers are called without it, as
+        # those of keras.applications are.
         self._numbers: dict[str, Counter[str]] = {}
+        self._numbered: Counter[str] = Counter()
         self._models: set[str] = set()
         for scopes in sorted({_scopes_of(tensor)[:2] for tensor in tensors}):
             if len(scopes) == 2:
@@ -130,9 +134,12 @@ class _Layers:
             return
         if model is None:
             self._models.add(outer)
-        if layer[-1] != scope:
-            number = scope[len(layer[-1]) :]
-            self._numbers.setdefault(outer, Counter())[number] += 1
+        path, bare = model or (), _NUMBER.sub("", scope)
+        if bare != scope and (*path, bare) in self._known:
+            self._numbers.setdefault(outer, Counter())[scope[len(bare) :]] += 1
+            self._numbered[outer] += (*path, scope) not in self._known
+        else:
+            self._numbered[outer] -= 1
 
     def of(self, name: str, role: str) -> Scopes:
         """The layer of a tensor or weight; () if it has none."""
@@ -150,24 +157,27 @@ class _Layers:
             scopes = scopes[1:]
         path: Scopes = ()
         for scope in scopes:
-            found = self._below(path, scope)
+            found = self._below(path, scope, self._numbered[outer] > 0)
             if found is None:
                 # A layer without weights, beside others; or what a layer consists of.
                 return (*path, self._plain(outer, scope)) if path in self._outer else path
             path = found
         return path
 
-    def _below(self, path: Scopes, scope: str) -> Scopes | None:
-        """The known layer that a scope in `path` stands for."""
-        for name in (scope, _NUMBER.sub("", scope)):
+    def _below(self, path: Scopes, scope: str, numbered: bool = False) -> Scopes | None:
+        """The known layer that a scope in `path` stands for; numbered: rather without its number."""
+        names = (scope, _NUMBER.sub("", scope))
+        for name in reversed(names) if numbered else names:
             if (*path, name) in self._known:
                 return (*path, name)
         return None
 
     def _plain(self, outer: str, scope: str) -> str:
         """A scope of which no weight tells, without the number that its neighbours have."""
-        numbers = self._numbers.get(outer)
-        return scope.removesuffix(numbers.most_common(1)[0][0]) if numbers else scope
+        if self._numbered[outer] <= 0:
+            return scope
+        without = scope.removesuffix(self._numbers[outer].most_common(1)[0][0])
+        return without if without != scope else _TWO_NUMBERS.sub(r"\1", scope)
 
 
 def _path_of(weight: str) -> Scopes:

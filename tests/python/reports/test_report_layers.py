@@ -216,3 +216,47 @@ def test_scopes_where_nothing_is_known_of_layers() -> None:
             "gradients/relu0_grad/ReluGrad:0": "gradient",
         }
     ) == {"encoder/block": 1, "encoder/block/MatMul": 1, "decoder": 1, "relu0": 2, "(variables)": 1}
+
+
+def test_layers_have_the_names_that_keras_gave_them() -> None:
+    """conv2d, conv2d_1, …: TensorFlow's numbers come behind, and make a layer look like the next."""
+    keras.backend.clear_session()
+    inputs = y = keras.Input((32, 32, 3))
+    for _ in range(3):
+        y = layers.Conv2D(16, 3, padding="same", use_bias=False)(y)
+        y = layers.ReLU(negative_slope=0.1)(layers.BatchNormalization()(y))
+    model = keras.Model(inputs, layers.Dense(10)(layers.GlobalAveragePooling2D()(y)))
+    found = {row.layer: row for row in fitted(model, "min").by_layer()}
+    named = {layer.name for layer in model.layers}
+    other = {"sgd", "adam", "loss", "compile_loss", "ConstantFolding"}
+    assert {name for name in found if "(" not in name} - other <= named
+    kinds = ("conv2d", "batch_normalization", "re_lu")
+    assert {f"{kind}{number}" for kind in kinds for number in ("", "_1", "_2")} <= set(found)
+    sizes = [found[name].before_bytes for name in ("conv2d", "conv2d_1", "conv2d_2")]
+    assert max(sizes) < 2 * min(sizes)
+
+
+def test_scopes_of_ones_own_keep_their_numbers() -> None:
+    assert shares(
+        {
+            "dense/kernel": "weight",
+            "dense_1/kernel": "weight",
+            "dense_2/kernel": "weight",
+            "functional_1/dense_1/MatMul:0": "activation",
+            "functional_1/dense_1_2/MatMul:0": "activation",
+            "functional_1/dense_2_1/MatMul:0": "activation",
+            "functional_1/stage_2/Mul:0": "activation",
+            "functional_1/re_lu_1/Relu:0": "activation",
+            "functional_1/re_lu_1_2/Relu:0": "activation",
+        }
+    ) == {"dense": 2, "dense_1": 2, "dense_2": 2, "stage_2": 1, "re_lu": 1, "re_lu_1": 1}
+    # An earlier Keras enters them once.
+    assert shares(
+        {
+            "dense/kernel": "weight",
+            "dense_1/kernel": "weight",
+            "functional/dense/MatMul:0": "activation",
+            "functional/dense_1/MatMul:0": "activation",
+            "functional/re_lu_1/Relu:0": "activation",
+        }
+    ) == {"dense": 2, "dense_1": 2, "re_lu_1": 1}
