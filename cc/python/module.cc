@@ -379,7 +379,7 @@ PYBIND11_MODULE(_native, m) {
   m.def("forget_prepared", &lms::ForgetPrepared, py::arg("name"));
   m.def("set_least_logged", &lms::SetLeastLogged, py::arg("severity"));
   m.def("available_memory", [] {
-    const lms::MemoryAvailable available = lms::AvailableMemory();
+    const lms::MemoryAvailable available = lms::CpuMemoryLeft();
     return std::make_pair(available.bytes, available.bound);
   });
   m.def("report_count", [] { return lms::ReportStore::Global().count(); });

@@ -81,8 +81,8 @@ class Judge {
       if (!IsPlain(type)) op.keep_reason = "reads type " + tensorflow::DataTypeString(type);
       if (!state_.OnDevice(input.node)) op.keep_reason = "reads from another device";
       const BufferId b = state_.BufferOf(input);
-      if (b != kNone && ReferenceVariable(b)) {
-        const bool of_sum = state_.Node(input.node).op() == "TemporaryVariable";
+      if (const int variable = b == kNone ? -1 : ReferenceVariable(b); variable >= 0) {
+        const bool of_sum = state_.Node(variable).op() == "TemporaryVariable";
         op.keep_reason = of_sum ? kPartOfSum : "reads a reference variable";
       }
     }
@@ -131,10 +131,13 @@ class Judge {
     return known->second;
   }
 
-  bool ReferenceVariable(BufferId b) const {
+  // The node of the reference variable that the tensor is stored in; -1: it is in none.
+  int ReferenceVariable(BufferId b) const {
     const OpId producer = state_.out.graph.buffers[b].producer;
     const int node = producer == kNone ? -1 : state_.out.node_of_op[producer];
-    return node >= 0 && !state_.types[node].outputs.empty() && tensorflow::IsRefType(state_.types[node].outputs[0]);
+    const bool of_one =
+        node >= 0 && !state_.types[node].outputs.empty() && tensorflow::IsRefType(state_.types[node].outputs[0]);
+    return of_one ? node : -1;
   }
 
   ImportState& state_;

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cmath>
 #include <optional>
+#include <string>
 
 #include "cc/core/system/system_memory.h"
 #include "cc/tf/graph/node_types.h"
@@ -31,6 +32,8 @@ ResolvedBudget OfGpu(const StepBytes& step, tensorflow::Allocator* allocator) {
   return {OfArena(step, *stats->bytes_limit, stats->bytes_in_use), "the GPU's memory limit"};
 }
 
+std::string PoolLimit(const CpuPool& pool) { return "the limit of the CPU's pool, " + pool.setting; }
+
 ResolvedBudget OfCpu(const StepBytes& step, tensorflow::Allocator* allocator) {
   const std::optional<CpuPool> pool = CpuPoolOf(allocator);
   const MemoryAvailable available = AvailableMemory(pool ? pool->idle_bytes : 0);
@@ -38,10 +41,19 @@ ResolvedBudget OfCpu(const StepBytes& step, tensorflow::Allocator* allocator) {
   ResolvedBudget left{overflows ? kUnbounded : available.bytes + step.resident, available.bound};
   if (!pool || !pool->limited) return left;
   const int64_t of_pool = OfArena(step, pool->limit_bytes, pool->in_use_bytes);
-  return of_pool < left.bytes ? ResolvedBudget{of_pool, "the limit of the CPU's pool, " + pool->setting} : left;
+  return of_pool < left.bytes ? ResolvedBudget{of_pool, PoolLimit(*pool)} : left;
 }
 
 }  // namespace
+
+MemoryAvailable CpuMemoryLeft() {
+  constexpr double kShare = 0.85;
+  const std::optional<CpuPool> pool = CpuPoolOf(tensorflow::cpu_allocator());
+  const MemoryAvailable available = AvailableMemory(pool ? pool->idle_bytes : 0);
+  if (!pool || !pool->limited) return available;
+  const auto of_pool = static_cast<int64_t>(static_cast<double>(pool->limit_bytes - pool->in_use_bytes) * kShare);
+  return of_pool < available.bytes ? MemoryAvailable{std::max<int64_t>(0, of_pool), PoolLimit(*pool)} : available;
+}
 
 bool IsUnlimited(int64_t budget_bytes) { return budget_bytes == kUnbounded; }
 

@@ -19,6 +19,7 @@
 #include <string>
 
 #include "cc/core/options/options.h"
+#include "cc/core/system/system_memory.h"
 
 namespace tensorflow::grappler {
 class Cluster;
@@ -53,6 +54,10 @@ struct StepBytes {
 // `cluster` may be null; a GPU's limit is then unknown and taken as unbounded.
 ResolvedBudget ResolveBudget(const Budget& budget, const StepBytes& step, const std::string& device,
                              const tensorflow::grappler::Cluster* cluster);
+
+// What a program that begins now may take on the CPU: what the machine has for this process, or, where that is less,
+// the share of what its pool has left that can be counted on, as no tensor lies across two pieces of it.
+MemoryAvailable CpuMemoryLeft();
 
 // What predictions have to be for a step to keep its budget.
 class BudgetGoal {

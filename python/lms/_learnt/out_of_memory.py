@@ -145,7 +145,7 @@ def _found(plan: Mapping[str, Any], there: int) -> str:
     for budget, peak, added, feasible in points:
         if feasible and peak <= budgets[0]:
             return (
-                f"This budget is predicted to train: lms.enable(memory_budget={_typed(budget)}) "
+                f"This budget is predicted to train: memory_budget={_typed(budget)} "
                 f"takes {format_bytes(peak)} at the peak, and {_more(added)}."
             )
     least = format_bytes(min((peak for _, peak, _, _ in points), default=predicted))

@@ -165,7 +165,7 @@ class _Layers:
         return path
 
     def _below(self, path: Scopes, scope: str, numbered: bool = False) -> Scopes | None:
-        """The known layer that a scope in `path` stands for; numbered: rather without its number."""
+        """The known layer that a scope in `path` stands for; numbered: without its number."""
         names = (scope, _NUMBER.sub("", scope))
         for name in reversed(names) if numbered else names:
             if (*path, name) in self._known:

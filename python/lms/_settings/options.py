@@ -66,6 +66,8 @@ def gather(given: Mapping[str, object], unknown: Mapping[str, object]) -> dict[s
                 problems.append(f"{name}={value!r} is a {type(value).__name__}{accepted}")
         else:
             options[name] = plain
+            if name == "memory_budget":
+                problems += _few_bytes(plain)
     for problem in _native.check_options(options):
         source = variables.get(problem.partition("=")[0])
         problems.append(
@@ -74,6 +76,14 @@ def gather(given: Mapping[str, object], unknown: Mapping[str, object]) -> dict[s
     if problems:
         raise OptionError(problems)
     return options
+
+
+def _few_bytes(budget: OptionValue) -> list[str]:
+    """A text without a unit is a number of bytes, and so few are a unit forgotten."""
+    if not isinstance(budget, str) or not budget.strip().isdecimal() or int(budget) >= 1 << 20:
+        return []
+    text = budget.strip()
+    return [f'memory_budget={budget!r} would be {text} bytes: write "{text}%" or "{text}MiB"']
 
 
 def _named(

@@ -67,7 +67,7 @@ def test_a_v1_session_is_told_the_same(found):
     note = found["session"]["note"]
     assert "out of memory on GPU:0. TensorFlow asked for 1 MiB" in note
     assert "lms has left the step as it is, because it is predicted to take" in note
-    assert "This budget is predicted to train: lms.enable(memory_budget=" in note
+    assert "This budget is predicted to train: memory_budget=" in note
 
 
 @needs_standin

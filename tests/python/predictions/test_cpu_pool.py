@@ -111,3 +111,23 @@ def test_malloc_in_place_of_the_pool_has_no_limit():
     assert "losses" in auto
     assert auto["status"] == "fits"
     assert "pool" not in auto["budget"]
+
+
+PLANNED = """
+import lms
+from helpers import make_step
+
+step, _ = make_step(layers=12, width=256, batch=4096)  # 67 MiB at the peak
+report = lms.plan(step)
+print("found:", report.status, report.budget_bytes, report.peak_after_bytes)
+"""
+
+
+@pytest.mark.parametrize(("limit", "status"), [(64, "rewritten"), (128, "fits")])
+def test_a_plan_is_made_for_the_pool_of_this_process(limit, status):
+    environment = {"TF_ENABLE_ONEDNN_OPTS": "1", "TF_MKL_ALLOC_MAX_BYTES": str(limit * MIB)}
+    exit_status, output = run_python(PLANNED, **environment)
+    assert exit_status == 0, output
+    found, budget, peak = output.partition("found: ")[2].split()[:3]
+    assert found == status
+    assert int(peak) <= int(budget) <= limit * MIB

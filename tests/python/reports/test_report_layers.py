@@ -219,7 +219,7 @@ def test_scopes_where_nothing_is_known_of_layers() -> None:
 
 
 def test_layers_have_the_names_that_keras_gave_them() -> None:
-    """conv2d, conv2d_1, …: TensorFlow's numbers come behind, and make a layer look like the next."""
+    """conv2d, conv2d_1, …: TensorFlow's number makes a layer look like the next."""
     keras.backend.clear_session()
     inputs = y = keras.Input((32, 32, 3))
     for _ in range(3):

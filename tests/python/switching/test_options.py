@@ -101,6 +101,13 @@ def test_bad_values(options):
     assert _switch.current() is None
 
 
+def test_a_budget_whose_unit_was_forgotten():
+    with pytest.raises(lms.OptionError, match='write "60%" or "60MiB"'):
+        lms.enable("60")
+    with lms.enabled("6000000000"):
+        assert _switch.current() is not None
+
+
 @pytest.mark.parametrize(
     ("given", "kept"),
     [

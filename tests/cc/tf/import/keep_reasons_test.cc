@@ -43,6 +43,21 @@ TEST_F(KeptReason, NoneForAPlainOp) {
   EXPECT_EQ(Reason(), "");
 }
 
+// Not the input's own op: the sum's storage is that of its TemporaryVariable.
+TEST_F(KeptReason, ReadsASumThatIsAddedUpInPlace) {
+  const testing::Attr type = testing::Type("T", DT_FLOAT);
+  const testing::Attr name = testing::Text("var_name", "s");
+  b_.Add("variable", "TemporaryVariable", {},
+         {testing::Type("dtype", DT_FLOAT), testing::Shape("shape", {256, 64}), name});
+  b_.Add("zero", "ZerosLike", {"x"}, {type});
+  b_.Add("start", "Assign", {"variable", "zero"}, {type});
+  b_.Add("add", "AssignAdd", {"start", "x"}, {type});
+  b_.Add("sum", "DestroyTemporaryVariable", {"add"}, {type, name});
+  b_.Float("y", "Tanh", {"sum"});
+  ReadY();
+  EXPECT_EQ(Reason(), "part of a sum that is added up in place");
+}
+
 TEST_F(KeptReason, Resident) {
   b_.Constant("y", {256, 64});
   ReadY();
