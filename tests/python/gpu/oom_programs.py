@@ -60,7 +60,7 @@ def told() -> dict[str, Any]:
         found: dict[str, Any] = {"others": memory.bytes_in_use() - held}
         note = _note(step)
     found |= {"note": note, "most": memory.peak_bytes(), "unchanged": _state(weights) == before}
-    budget = re.search(r"memory_budget=([^)]+)\)", note)
+    budget = re.search(r"memory_budget=(\S+) takes", note)
     if budget is not None:
         with lms.enabled(budget[1].strip('"')):
             found["losses"] = [float(step()) for _ in range(3)]
