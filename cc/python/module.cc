@@ -382,6 +382,7 @@ PYBIND11_MODULE(_native, m) {
     const lms::MemoryAvailable available = lms::CpuMemoryLeft();
     return std::make_pair(available.bytes, available.bound);
   });
+  m.def("cpu_pool_limit", &lms::CpuPoolLimit);
   m.def("report_count", [] { return lms::ReportStore::Global().count(); });
   m.def("stages", &lms::Stages);
   m.def("failure_places", &lms::FailurePlaces);

@@ -41,6 +41,7 @@ def set_least_logged(severity: int) -> int:
 
     Returns what it was, and -1 where it cannot be set."""
 
+def cpu_pool_limit() -> int: ...
 def available_memory() -> tuple[int, str]:
     """The bytes that this process may still take, and what bounds them."""
 

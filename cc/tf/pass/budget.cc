@@ -55,6 +55,11 @@ MemoryAvailable CpuMemoryLeft() {
   return of_pool < available.bytes ? MemoryAvailable{std::max<int64_t>(0, of_pool), PoolLimit(*pool)} : available;
 }
 
+int64_t CpuPoolLimit() {
+  const std::optional<CpuPool> pool = CpuPoolOf(tensorflow::cpu_allocator());
+  return pool && pool->limited ? pool->limit_bytes : 0;
+}
+
 bool IsUnlimited(int64_t budget_bytes) { return budget_bytes == kUnbounded; }
 
 ResolvedBudget ResolveBudget(const Budget& budget, const StepBytes& step, const std::string& device,

@@ -59,6 +59,9 @@ ResolvedBudget ResolveBudget(const Budget& budget, const StepBytes& step, const 
 // the share of what its pool has left that can be counted on, as no tensor lies across two pieces of it.
 MemoryAvailable CpuMemoryLeft();
 
+// What the CPU's pool may hold; 0 where there is none, or one without a limit.
+int64_t CpuPoolLimit();
+
 // What predictions have to be for a step to keep its budget.
 class BudgetGoal {
  public:

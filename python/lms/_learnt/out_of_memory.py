@@ -65,7 +65,12 @@ def explained(text: str, function: str, again: str = "") -> str:
     used = _most_in_use(device)
     parts = [f"lms: out of memory on {short}. TensorFlow asked for {what}"]
     parts[0] += f", for {node}" if node else ""
-    parts[0] += f"; up to {format_bytes(used)} were in use there." if used else "."
+    limit = _pool_limit(device)
+    if used:
+        parts[0] += f"; up to {format_bytes(used)} were in use there"
+    elif limit:
+        parts[0] += f"; the limit there is {format_bytes(limit)}"
+    parts[0] += "."
     plan = part_on(_native.latest_plan(function), device)
     if plan is None:
         parts.append(
@@ -88,6 +93,11 @@ def _most_in_use(device: str) -> int:
         return 0
 
 
+def _pool_limit(device: str) -> int:
+    """Bytes; 0: there is none."""
+    return _native.cpu_pool_limit() if ":CPU:" in device.upper() else 0
+
+
 def _of_others(device: str, plan: Mapping[str, Any] | None) -> int:
     """Bytes that are in use now, after the call, beyond what the step finds there by its plan; 0
     also where that is less than a share that no plan is that near to, or is not known."""
@@ -101,8 +111,10 @@ def _of_others(device: str, plan: Mapping[str, Any] | None) -> int:
 
 
 def _had(device: str, plan: Mapping[str, Any] | None) -> int:
-    """Bytes that the step had there at the most; 0: not known."""
-    return max(0, _most_in_use(device) - _of_others(device, plan))
+    """Bytes that the step had there at the most, or could have; 0: not known."""
+    used, limit = _most_in_use(device), _pool_limit(device)
+    had = min(used or limit, limit) if limit else used
+    return max(0, had - _of_others(device, plan))
 
 
 def _state(plan: Mapping[str, Any]) -> str:

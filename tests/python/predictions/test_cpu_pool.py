@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
+import sys
 from typing import Any
 
 import pytest
@@ -19,7 +21,7 @@ from helpers import make_step
 
 tf.config.threading.set_intra_op_parallelism_threads(1)
 tf.config.threading.set_inter_op_parallelism_threads(1)
-lms.memory.reset_peak()
+RESET
 step, _ = make_step(layers=LAYERS, width=256, batch=4096)  # activations of 4 MiB each
 if BUDGET:
     lms.enable(memory_budget=BUDGET)
@@ -28,6 +30,7 @@ try:
     found["losses"] = [float(step()).hex() for _ in range(4)]
 except tf.errors.ResourceExhaustedError as error:
     found["error"] = str(error)
+    found["notes"] = getattr(error, "__notes__", [])
 found["asked"] = lms.memory.peak_bytes()
 report = lms.report()
 if report is not None:
@@ -39,10 +42,18 @@ os._exit(0)  # after an allocation that failed TensorFlow may end with a signal
 """
 
 
-def found(budget: Any, limit: int = 0, layers: int = 12, **environment: str) -> dict[str, Any]:
-    """What four steps do in a process whose allocator has that limit, in bytes; 0: none."""
+def found(
+    budget: Any,
+    limit: int = 0,
+    layers: int = 12,
+    reset: str = "lms.memory.reset_peak()",
+    **environment: str,
+) -> dict[str, Any]:
+    """What four steps do in a process whose allocator has that limit, in bytes; 0: none.
+
+    reset: by which bytes are counted from the beginning."""
     limited = {"TF_MKL_ALLOC_MAX_BYTES": str(limit)} if limit else {}
-    code = f"BUDGET, LAYERS = {budget!r}, {layers}\n{PROGRAM}"
+    code = f"BUDGET, LAYERS = {budget!r}, {layers}\n{PROGRAM.replace('RESET', reset)}"
     status, output = run_python(code, **{"TF_ENABLE_ONEDNN_OPTS": "1", **limited, **environment})
     lines = [line for line in output.splitlines() if line.startswith("found:")]
     if not lines and status in (-signal.SIGSEGV, -signal.SIGABRT) and not budget:
@@ -111,6 +122,17 @@ def test_malloc_in_place_of_the_pool_has_no_limit():
     assert "losses" in auto
     assert auto["status"] == "fits"
     assert "pool" not in auto["budget"]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="the note is a warning there")
+def test_the_note_names_no_budget_above_the_limit():
+    """The budget was of this machine's memory, not of the pool's."""
+    (note,) = found("1GiB", 44 * MIB, reset="")["notes"]
+    assert "the limit there is 44 MiB." in note
+    (budget,) = re.findall(r"This budget is predicted to train: memory_budget=(\S+) takes", note)
+    assert int(budget) < 44 * MIB
+    assert "losses" in found(int(budget), 44 * MIB)
 
 
 PLANNED = """
