@@ -49,7 +49,7 @@ ResolvedBudget OfCpu(const StepBytes& step, tensorflow::Allocator* allocator) {
 MemoryAvailable CpuMemoryLeft() {
   constexpr double kShare = 0.85;
   const std::optional<CpuPool> pool = CpuPoolOf(tensorflow::cpu_allocator());
-  const MemoryAvailable available = AvailableMemory(pool ? pool->idle_bytes : 0);
+  MemoryAvailable available = AvailableMemory(pool ? pool->idle_bytes : 0);
   if (!pool || !pool->limited) return available;
   const auto of_pool = static_cast<int64_t>(static_cast<double>(pool->limit_bytes - pool->in_use_bytes) * kShare);
   return of_pool < available.bytes ? MemoryAvailable{std::max<int64_t>(0, of_pool), PoolLimit(*pool)} : available;
