@@ -139,6 +139,9 @@ def judge(before: dict[str, Any], now: dict[str, Any]) -> dict[str, int | float]
     times, ratios, seconds = [0.0, 0.0], [0.0], [0.0, 0.0]
     for then, made in _plans_of_both(before, now):
         counts["plans"] += 1
+        if then is None or made is None:
+            counts["lost" if made is None else "found"] += 1
+            continue
         seconds = [total + plan["seconds"] for total, plan in zip(seconds, (then, made))]
         if (then["status"] == 0) != (made["status"] == 0):
             counts["found" if made["status"] == 0 else "lost"] += 1
@@ -161,14 +164,20 @@ def judge(before: dict[str, Any], now: dict[str, Any]) -> dict[str, int | float]
 
 def _plans_of_both(
     before: dict[str, Any], now: dict[str, Any]
-) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
-    """Pairs of plans for the same graph, budget and options; none of a graph that was not read."""
+) -> Iterator[tuple[dict[str, Any] | None, dict[str, Any] | None]]:
+    """Pairs of plans for the same graph, budget and options. None: the program ended without one,
+    as where it does not read the graph."""
     for name in sorted({*before, *now}):
         then, made = before.get(name, {}), now.get(name, {})
         for key in sorted({*then, *made} - {"problem"}):
-            pair = then.get(key), made.get(key)
-            if all(plan is not None and plan["peak_after_bytes"] is not None for plan in pair):
+            pair = _plan(then, key), _plan(made, key)
+            if pair != (None, None):
                 yield pair
+
+
+def _plan(made: dict[str, Any], key: str) -> dict[str, Any] | None:
+    plan = made.get(key)
+    return plan if plan is not None and plan["peak_after_bytes"] is not None else None
 
 
 def main() -> int:

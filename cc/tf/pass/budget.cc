@@ -47,7 +47,7 @@ ResolvedBudget OfCpu(const StepBytes& step, tensorflow::Allocator* allocator) {
 }  // namespace
 
 MemoryAvailable CpuMemoryLeft() {
-  constexpr double kShare = 0.85;
+  constexpr double kShare = 0.85;  // a step that takes 309 MiB ran out in 360 MiB, and trained in 400
   const std::optional<CpuPool> pool = CpuPoolOf(tensorflow::cpu_allocator());
   MemoryAvailable available = AvailableMemory(pool ? pool->idle_bytes : 0);
   if (!pool || !pool->limited) return available;

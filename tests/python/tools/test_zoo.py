@@ -206,7 +206,7 @@ def test_no_number_is_near_to_instances_that_are_far_apart():
 def test_plans_are_judged():
     """Under the same budget by the time that they add, else by their peaks."""
     plan = {"status": 0, "budget_bytes": 50, "peak_after_bytes": 50, "added_us": 99, "seconds": 1}
-    before = {"a": {"40%": plan, "min": plan, "20%": plan, "10%": plan}, "b": {"problem": "no"}}
+    before = {"a": {"40%": plan, "min": plan, "20%": plan, "10%": plan}, "b": {"min": plan}}
     changes = {
         "40%": {"added_us": 199, "peak_after_bytes": 40},
         "min": {"budget_bytes": 40, "peak_after_bytes": 40, "added_us": 500},
@@ -214,9 +214,11 @@ def test_plans_are_judged():
         "10%": {"status": 1},
     }
     now = {"a": {key: {**plan, **change} for key, change in changes.items()}}
+    now["b"] = {"min": {**plan, "status": 1, "peak_after_bytes": None}}  # it was not read
+    now["c"] = {"min": plan}
     found = plans.judge(before, now)
     kinds = ("plans", "found", "lost", "lower", "higher", "same", "less", "more")
-    assert [found[kind] for kind in kinds] == [4, 0, 1, 1, 0, 1, 0, 1]
+    assert [found[kind] for kind in kinds] == [6, 1, 2, 1, 0, 1, 0, 1]
     assert (found["before_us"], found["now_us"]) == (198, 298)
     assert found["mean"] == pytest.approx(2**0.5)
     assert (found["before_s"], found["now_s"]) == (4, 6)
