@@ -29,7 +29,7 @@ int64_t OfArena(const StepBytes& step, int64_t limit, int64_t in_use) {
 ResolvedBudget OfGpu(const StepBytes& step, tensorflow::Allocator* allocator) {
   const auto stats = allocator == nullptr ? std::nullopt : allocator->GetStats();
   if (!stats || !stats->bytes_limit) return {kUnbounded, "no limit known"};
-  return {OfArena(step, *stats->bytes_limit, stats->bytes_in_use), "the GPU's memory limit"};
+  return {OfArena(step, *stats->bytes_limit, stats->bytes_in_use), "the GPU's memory limit", true};
 }
 
 std::string PoolLimit(const CpuPool& pool) { return "the limit of the CPU's pool, " + pool.setting; }
@@ -41,7 +41,7 @@ ResolvedBudget OfCpu(const StepBytes& step, tensorflow::Allocator* allocator) {
   ResolvedBudget left{overflows ? kUnbounded : available.bytes + step.resident, available.bound};
   if (!pool || !pool->limited) return left;
   const int64_t of_pool = OfArena(step, pool->limit_bytes, pool->in_use_bytes);
-  return of_pool < left.bytes ? ResolvedBudget{of_pool, PoolLimit(*pool)} : left;
+  return of_pool < left.bytes ? ResolvedBudget{of_pool, PoolLimit(*pool), true} : left;
 }
 
 }  // namespace

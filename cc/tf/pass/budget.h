@@ -9,8 +9,8 @@
 //             that is less, what its pool has left (cpu_pool.h), as on a GPU
 //   min       0: the planner looks for the least
 //
-// Of a GPU that has less than a percentage comes to, for a step that does not fit there, it is what the GPU has, as
-// with auto (measure_stage).
+// Where the allocator's limit (a GPU's, or that of the CPU's pool) leaves less than bytes or a percentage come to, it
+// is what the limit leaves for a step that does not fit there, as with auto (measure_stage).
 
 #ifndef LMS_CC_TF_PASS_BUDGET_H_
 #define LMS_CC_TF_PASS_BUDGET_H_
@@ -30,6 +30,7 @@ namespace lms {
 struct ResolvedBudget {
   int64_t bytes = 0;
   std::string source;  // for kAuto: which limit decided; otherwise empty
+  bool hard = false;   // the limit of the device's allocator: what is above it fails
 };
 
 // Is it what an automatic budget comes to where nothing is known of the device?

@@ -61,6 +61,10 @@ bool RunDevicePass(const DeviceContext& context, tensorflow::GraphDef* output, R
   tell.NotePrices(PriceOps(context, &read.imported));
 
   MeasuredStep measured = MeasureStep(context, read);
+  if (PoolLimitIsNearer(context, read, measured)) {
+    read.arenas = ReadArenas(context, read.imported.device, /*pool_counts=*/true);
+    measured = MeasureStep(context, read);
+  }
   tell.NoteMeasured(read, measured);
   if (context.note_as_it_came != nullptr) {
     *context.note_as_it_came = {read.imported, measured.profile, std::move(measured.record)};

@@ -2,6 +2,7 @@
 
 #include <optional>
 #include <set>
+#include <utility>
 
 #include "cc/core/base/bytes.h"
 #include "cc/tf/graph/node_types.h"
@@ -51,15 +52,25 @@ int64_t ConstantBytes(const tensorflow::GraphDef& graph, const ImportedGraph& im
   return bytes;
 }
 
-// What a GPU has, where that is less than what was asked for, in bytes or as a share of the step, and the step does not
-// fit there as it is: its limit is nearer.
-std::optional<ResolvedBudget> LessThanAsked(const Budget& asked, const ResolvedBudget& budget, const StepBytes& step,
-                                            const std::string& device, const tensorflow::grappler::Cluster* cluster) {
-  const bool amount = asked.kind == Budget::Kind::kPercent || asked.kind == Budget::Kind::kBytes;
-  if (!amount || !IsGpu(device)) return std::nullopt;
+// What the allocator's limit leaves on `device`, where that is less than what was asked for, in bytes or as a share of
+// the step: the limit is nearer.
+std::optional<ResolvedBudget> LessThanAsked(const Budget& asked, const StepBytes& step, const std::string& device,
+                                            const tensorflow::grappler::Cluster* cluster) {
+  if (asked.kind != Budget::Kind::kPercent && asked.kind != Budget::Kind::kBytes) return std::nullopt;
   ResolvedBudget of_device = ResolveBudget(Budget(), step, device, cluster);
-  if (of_device.bytes >= budget.bytes || (step.worst <= of_device.bytes && step.lacking == 0)) return std::nullopt;
-  return of_device;
+  const int64_t bytes = ResolveBudget(asked, step, device, cluster).bytes;
+  return of_device.hard && of_device.bytes < bytes ? std::make_optional(std::move(of_device)) : std::nullopt;
+}
+
+StepBytes BytesOf(const MeasuredStep& measured) {
+  StepBytes step;
+  step.resident = measured.profile.resident_bytes;
+  step.peak = measured.profile.peak_bytes;
+  step.worst = measured.profile.peak_bytes;
+  step.lacking = measured.profile.lacking_bytes;
+  step.outside = measured.profile.outside_bytes;
+  step.constants = measured.constant_bytes;
+  return step;
 }
 
 }  // namespace
@@ -74,20 +85,22 @@ MeasuredStep MeasureStep(const DeviceContext& context, const ReadStep& read) {
   return measured;
 }
 
+bool PoolLimitIsNearer(const DeviceContext& context, const ReadStep& read, const MeasuredStep& measured) {
+  const std::string& device = read.imported.device;
+  if (DeviceType(device) != "CPU" || !read.arenas.empty()) return false;
+  return LessThanAsked(BudgetOf(context.options, device), BytesOf(measured), device, context.cluster).has_value();
+}
+
 AskedFor ResolveGoal(const DeviceContext& context, const ReadStep& read, const MeasuredStep& measured) {
-  StepBytes step;
-  step.resident = measured.profile.resident_bytes;
-  step.peak = measured.profile.peak_bytes;
-  step.lacking = measured.profile.lacking_bytes;
-  step.outside = measured.profile.outside_bytes;
-  step.constants = measured.constant_bytes;
+  StepBytes step = BytesOf(measured);
   step.worst = PeakAtWorst(context.item.graph, read.index, read.imported, context.threads, read.arenas,
                            measured.profile, context.deadline());
   context.Enter("budget");
   const std::string& device = read.imported.device;
   const Budget& asked = BudgetOf(context.options, device);
   const ResolvedBudget budget = ResolveBudget(asked, step, device, context.cluster);
-  if (const auto of_device = LessThanAsked(asked, budget, step, device, context.cluster)) {
+  const std::optional<ResolvedBudget> of_device = LessThanAsked(asked, step, device, context.cluster);
+  if (of_device && (step.worst > of_device->bytes || step.lacking > 0)) {
     const std::string share = asked.kind == Budget::Kind::kPercent ? "=\"" + asked.ToString() + "\"" : "";
     return {BudgetGoal(context.options, Budget(), of_device->bytes, step), asked.ToString(), of_device->source,
             "memory_budget" + share + " is " + FormatBytes(budget.bytes) + ", and " + device + " has " +

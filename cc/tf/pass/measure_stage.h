@@ -32,6 +32,10 @@ struct MeasuredStep {
 // Stage "liveness". The ops of `read` have their costs.
 MeasuredStep MeasureStep(const DeviceContext& context, const ReadStep& read);
 
+// Is what the limit of the CPU's pool leaves less than the bytes or the percentage that the user asked for? Then what
+// counts is how the pool is cut up, and the step is measured once more with that (ReadArenas).
+bool PoolLimitIsNearer(const DeviceContext& context, const ReadStep& read, const MeasuredStep& measured);
+
 struct AskedFor {
   BudgetGoal goal;
   std::string asked;    // as the user wrote it: "60%"

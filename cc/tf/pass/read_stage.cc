@@ -119,8 +119,7 @@ ReadStep ReadGraph(const DeviceContext& context) {
   if (!read.status.ok()) return read;
   const std::string& device = read.imported.device;
   const bool automatic = BudgetOf(context.options, device).kind == Budget::Kind::kAuto;
-  if (automatic && DeviceType(device) == "CPU") TakeRegion(context, device);
-  read.arenas = DeviceArenas(device, context.cluster, 2 * context.options.safety_margin, automatic);
+  read.arenas = ReadArenas(context, device, automatic);
   read.marks = HintMarks(context.item.graph, context.options.hints);
   const std::vector<TensorLists::OpenLoop>& open = read.imported.open_loops;
   const bool to_come = std::any_of(open.begin(), open.end(), [&context](const TensorLists::OpenLoop& loop) {
@@ -131,6 +130,11 @@ ReadStep ReadGraph(const DeviceContext& context) {
   NoteCompiled(context, &read);
   NoteEarlierPlans(context, &read);
   return read;
+}
+
+std::vector<ArenaSettings> ReadArenas(const DeviceContext& context, const std::string& device, bool pool_counts) {
+  if (pool_counts && DeviceType(device) == "CPU") TakeRegion(context, device);
+  return DeviceArenas(device, context.cluster, 2 * context.options.safety_margin, pool_counts);
 }
 
 Prices PriceOps(const DeviceContext& context, ImportedGraph* imported) {

@@ -20,7 +20,7 @@ struct ReadStep {
   absl::Status status;  // else nothing but `sizes` is of use
   GraphIndex index;
   ImportedGraph imported;             // without costs, until PriceOps()
-  std::vector<ArenaSettings> arenas;  // of the device, as it may be before the step (device_arena.h)
+  std::vector<ArenaSettings> arenas;  // of the device (device_arena.h); of a CPU none where bytes are what counts
   HintMarks marks;
   std::vector<std::string> sizes;  // of dimensions that the function leaves unknown, in words
   std::string hidden;              // words on what no figure includes; "": nothing
@@ -29,6 +29,10 @@ struct ReadStep {
 
 // Stages "index", "sizes", "shapes" and "import". Throws TooMuch where the deadline passes, as all stages do.
 ReadStep ReadGraph(const DeviceContext& context);
+
+// The memory of `device` as it may be before the step. Does the limit of the CPU's pool count (`pool_counts`), all that
+// it leaves is taken as one region first, where the system has room for that.
+std::vector<ArenaSettings> ReadArenas(const DeviceContext& context, const std::string& device, bool pool_counts);
 
 struct Prices {
   std::string profile;        // the file that they came from; "": estimates alone

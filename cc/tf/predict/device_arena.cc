@@ -85,11 +85,11 @@ std::vector<ArenaSettings::Piece> PiecesOf(tensorflow::BFCAllocator* allocator) 
 }
 
 std::vector<ArenaSettings> DeviceArenas(const std::string& device, const tensorflow::grappler::Cluster* cluster,
-                                        double reserve, bool automatic) {
+                                        double reserve, bool pool_counts) {
   ArenaSettings settings;
   if (DeviceType(device) == "CPU") {
     const std::optional<CpuPool> pool = CpuPoolOf(AllocatorOf(device, cluster));
-    if (!automatic || !pool || !pool->limited) return {};
+    if (!pool_counts || !pool || !pool->limited) return {};
     settings = ArenaOf(*pool);
     return {settings, Tight(settings, reserve)};
   }

@@ -76,8 +76,8 @@ def enable(
         has a limit (TF_MKL_ALLOC_MAX_BYTES). A number of bytes or a text such as "6GiB": a
         total, weights included. "60%": that share of what the step's activations are predicted
         to take at their peak; weights and inputs come on top. "min": the lowest peak that a
-        plan can be found for. Where bytes or a percentage are more than a GPU has, a step that does
-        not fit is planned for what the GPU has.
+        plan can be found for. Where bytes or a percentage are more than a GPU has, or than that
+        pool has left, a step that does not fit is planned for what is there.
       recompute: whether tensors may be dropped and computed again (default True).
       reorder: whether the order of execution may be enforced where the budget needs it
         (default True). Without it iterations of a loop may run ahead of one another, and hold

@@ -62,14 +62,14 @@ def explained(text: str, function: str, again: str = "") -> str:
         return ""
     what, node, device = asked
     short = device.rpartition("/device:")[2] or device
-    used = _most_in_use(device)
     parts = [f"lms: out of memory on {short}. TensorFlow asked for {what}"]
     parts[0] += f", for {node}" if node else ""
     limit = _pool_limit(device)
-    if used:
-        parts[0] += f"; up to {format_bytes(used)} were in use there"
-    elif limit:
+    used = 0 if limit else _most_in_use(device)
+    if limit:
         parts[0] += f"; the limit there is {format_bytes(limit)}"
+    elif used:
+        parts[0] += f"; up to {format_bytes(used)} were in use there"
     parts[0] += "."
     plan = part_on(_native.latest_plan(function), device)
     if plan is None:
@@ -80,7 +80,8 @@ def explained(text: str, function: str, again: str = "") -> str:
     else:
         others = _of_others(device, plan)
         if others:
-            parts[0] = f"{parts[0][:-1]}, {format_bytes(others)} of them not by this step."
+            what = "of them" if used else "were in use"
+            parts[0] = f"{parts[0][:-1]}, {format_bytes(others)} {what} not by this step."
         parts += [_state(plan), _advised(plan, _had(device, plan))]
     return " ".join(filter(None, [*parts, again, f"More: {_PAGE}"]))
 
@@ -112,8 +113,8 @@ def _of_others(device: str, plan: Mapping[str, Any] | None) -> int:
 
 def _had(device: str, plan: Mapping[str, Any] | None) -> int:
     """Bytes that the step had there at the most, or could have; 0: not known."""
-    used, limit = _most_in_use(device), _pool_limit(device)
-    had = min(used or limit, limit) if limit else used
+    # What is counted on a CPU may have begun after something was there.
+    had = _pool_limit(device) or _most_in_use(device)
     return max(0, had - _of_others(device, plan))
 
 

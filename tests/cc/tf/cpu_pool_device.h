@@ -31,7 +31,7 @@ class PooledCpu {
   }
 
   tensorflow::BFCAllocator* pool() const { return &pool_; }
-  const tensorflow::grappler::Cluster* cluster() const { return cluster_.get(); }
+  tensorflow::grappler::Cluster* cluster() const { return cluster_.get(); }
   // Given back with what is returned.
   std::unique_ptr<void, std::function<void(void*)>> Allocate(int64_t bytes) const {
     return {pool_.AllocateRaw(64, bytes), [this](void* pointer) { pool_.DeallocateRaw(pointer); }};

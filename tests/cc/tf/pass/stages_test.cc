@@ -17,6 +17,7 @@
 #include "cc/tf/pass/read_stage.h"
 #include "cc/tf/pass/rewrite_stage.h"
 #include "cc/tf/pass/shortfall.h"
+#include "tests/cc/tf/cpu_pool_device.h"
 #include "tests/cc/tf/graph_builder.h"
 
 namespace lms {
@@ -35,10 +36,15 @@ class StagesTest : public ::testing::Test {
   const DeviceContext& Context(int64_t budget_bytes) {
     options_.memory_budget.kind = budget_bytes == 0 ? Budget::Kind::kMin : Budget::Kind::kBytes;
     options_.memory_budget.bytes = budget_bytes;
+    return ContextOn(nullptr);
+  }
+
+  // For the options as they are.
+  const DeviceContext& ContextOn(tensorflow::grappler::Cluster* cluster) {
     facts_.emplace(item_, options_);
     stages_.emplace(Deadline(), &report_);
     account_.emplace(&facts_->work, &report_);
-    context_.emplace(DeviceContext{options_, nullptr, item_, /*threads=*/2, "", *facts_, *stages_, *account_});
+    context_.emplace(DeviceContext{options_, cluster, item_, /*threads=*/2, "", *facts_, *stages_, *account_});
     return *context_;
   }
 
@@ -123,6 +129,49 @@ TEST_F(StagesTest, AnAutomaticBudgetSaysWhereNothingIsKnownOfTheDevice) {
     const AskedFor asked = ResolveGoal(context, read, MeasureStep(context, read));
     EXPECT_FALSE(asked.goal.Over());
     EXPECT_EQ(asked.warning.find("GPU:0 has is not known") != std::string::npos, gpu) << asked.warning;
+  }
+}
+
+struct Pooled {
+  const char* description;
+  Budget::Kind kind;
+  int64_t bytes;
+  double percent;
+  int64_t limit_bytes;
+  bool nearer;     // the pool's limit than the budget
+  bool automatic;  // planned for what the pool has
+};
+
+TEST_F(StagesTest, WhereThePoolHasLessThanWasAskedForItsLimitIsTheBudget) {
+  const int64_t low = kBudget;
+  const int64_t high = 100 * kTile;
+  for (const Pooled& c : {Pooled{"more bytes", Budget::Kind::kBytes, high, 0, low, true, true},
+                          {"a share that is more", Budget::Kind::kPercent, 0, 95, low, true, true},
+                          {"a share that is less", Budget::Kind::kPercent, 0, 30, low, false, false},
+                          {"fewer bytes", Budget::Kind::kBytes, low - kTile, 0, low, false, false},
+                          {"more bytes, and the step fits", Budget::Kind::kBytes, high, 0, high / 2, true, false}}) {
+    SCOPED_TRACE(c.description);
+    const testing::PooledCpu cpu(c.limit_bytes);
+    options_.memory_budget = Budget();
+    options_.memory_budget.kind = c.kind;
+    options_.memory_budget.bytes = c.bytes;
+    options_.memory_budget.percent = c.percent;
+    const DeviceContext& context = ContextOn(cpu.cluster());
+    ReadStep read = ReadGraph(context);
+    ASSERT_TRUE(read.status.ok()) << read.status;
+    PriceOps(context, &read.imported);
+    EXPECT_TRUE(read.arenas.empty());
+    const MeasuredStep measured = MeasureStep(context, read);
+    EXPECT_EQ(PoolLimitIsNearer(context, read, measured), c.nearer);
+    if (c.nearer) read.arenas = ReadArenas(context, read.imported.device, true);
+    EXPECT_EQ(read.arenas.empty(), !c.nearer);
+    const AskedFor asked = ResolveGoal(context, read, MeasureStep(context, read));
+    EXPECT_EQ(asked.goal.automatic(), c.automatic);
+    EXPECT_EQ(asked.warning.find("it is planned for that") != std::string::npos, c.automatic) << asked.warning;
+    if (c.automatic) {
+      EXPECT_EQ(asked.goal.budget_bytes(), c.limit_bytes + asked.goal.step().outside);
+      EXPECT_TRUE(asked.goal.Over());
+    }
   }
 }
 
