@@ -201,8 +201,10 @@ void DeviceReport::Rewritten(const ReadStep& read, const BudgetGoal& goal, const
   }
   if (result.short_of) {
     report_.min_budget_bytes = result.budget_bytes;
+    const bool in_pieces = report_.peak_after_bytes <= report_.budget_bytes;
     report_.warnings.push_back("the step is predicted to take " + FormatBytes(report_.peak_after_bytes) +
                                ", and the device has " + FormatBytes(report_.budget_bytes) +
+                               (in_pieces ? ", but in pieces, and a tensor has to fit into one of them" : "") +
                                ": no plan was found that is sure to hold, and this one comes nearest. The step may "
                                "run out of memory, or end with a crash: a higher limit or a smaller batch is safe");
   }

@@ -137,6 +137,9 @@ def verify(
       *args: its arguments; use functools.partial for keyword arguments.
       memory_budget, **options: as for `enable`. Where none is given: the options in force,
         else memory_budget="min", which rewrites the most.
+
+    Raises RuntimeError where the runs without lms need more memory than there is, or where
+    execution is not eager, and TypeError for an iterator as an argument.
     """
     if not tf.compat.v1.executing_eagerly_outside_functions():
         raise RuntimeError(
@@ -173,7 +176,13 @@ def verify(
         return result
 
     try:
-        stock, again = run(None), run(None)
+        try:
+            stock, again = run(None), run(None)
+        except tf.errors.ResourceExhaustedError as error:
+            raise RuntimeError(
+                "lms.verify runs the function without lms, too, and that ran out of memory: there is "
+                "nothing to compare with. Compare on a smaller batch, or where there is more memory"
+            ) from error
         seen = _native.report_count()
         ours = run(entry)
     finally:

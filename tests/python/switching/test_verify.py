@@ -179,6 +179,23 @@ def test_inside_a_graph_is_refused():
     step(tf.constant(1.0))
 
 
+def test_where_stock_runs_out_of_memory_it_says_so_and_puts_variables_back():
+    weight = tf.Variable(1.0)
+
+    def run_out():
+        raise MemoryError  # as TensorFlow's allocators do, which wait for ten seconds before
+
+    @tf.function
+    def step():
+        weight.assign_add(1.0)
+        with tf.control_dependencies([weight.read_value()]):
+            return tf.numpy_function(run_out, [], tf.float32)
+
+    with pytest.raises(RuntimeError, match="without lms, too, and that ran out of memory"):
+        lms.verify(step)
+    assert weight.numpy() == 1
+
+
 def test_a_function_that_lms_never_saw_is_not_passed_off_as_verified(monkeypatch):
     monkeypatch.setattr(_native, "report_count", lambda: 0)
     result = lms.verify(make_step(layers=1)[0])
