@@ -99,6 +99,11 @@ def _of(report: Report) -> list[str]:
         "skipped": _skipped,
         "failed": _failed,
     }[report.status](report)
+    if any("(usually " in part for part in parts):
+        parts.append(
+            "TensorFlow runs a step in one of several orders: the first figure is that of the order "
+            "that takes most, and half of them take no more than what is usual."
+        )
     if report.status in ("rewritten", "fits", "infeasible"):
         parts += _largest_layers(report)
     parts += [_sentence(f"warning: {warning}") for warning in report.warnings]

@@ -36,6 +36,7 @@ def others() -> dict[str, str]:
     return gpu_child.run(FILE, "others", memory_mb=ARENA_MB)
 
 
+@pytest.mark.slow
 @needs_standin
 def test_the_error_says_what_was_asked_for_and_what_was_done(found):
     note = found["told"]["note"]
@@ -54,6 +55,7 @@ def test_the_error_says_what_was_asked_for_and_what_was_done(found):
     assert found["told"]["unchanged"]
 
 
+@pytest.mark.slow
 @needs_standin
 def test_the_budget_that_it_names_trains(found):
     told = found["told"]
@@ -62,6 +64,7 @@ def test_the_budget_that_it_names_trains(found):
     assert told["measured"] <= 40 << 20
 
 
+@pytest.mark.slow
 @needs_standin
 def test_a_v1_session_is_told_the_same(found):
     note = found["session"]["note"]
@@ -70,6 +73,7 @@ def test_a_v1_session_is_told_the_same(found):
     assert "This budget is predicted to train: memory_budget=" in note
 
 
+@pytest.mark.slow
 @needs_standin
 def test_a_step_is_undone_and_run_again_with_the_same_bits(found):
     """Averages of batches, seeds of dropout and counters change before the step fails."""

@@ -6,7 +6,7 @@ Run as a program, with one thread of each kind: then the order of execution is t
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 import keras
 import lms
@@ -202,6 +202,8 @@ def fit(budget: str | None, optimizer: str, batch: int = 64, rows: int = 10) -> 
     return values, max(peaks[1:]), reports[-1] if reports else None
 
 
+KERAS = {"keras_sgd": "sgd", "keras_adam": "adam"}
+
 RECURRENT: dict[str, Callable] = {
     "lstm": lambda: [keras.layers.LSTM(64)],
     "gru": lambda: [keras.layers.GRU(64)],
@@ -276,15 +278,20 @@ def compare(name: str, stock: tuple, ours: tuple) -> None:
     )
 
 
-def main() -> None:
+def main(names: Collection[str]) -> None:
+    """names: of STEPS, KERAS and RECURRENT."""
     tf.config.threading.set_intra_op_parallelism_threads(1)
     tf.config.threading.set_inter_op_parallelism_threads(1)
     for step in STEPS:
-        compare(step.__name__, run(step, None), run(step, "60%"))
-    for optimizer in ("sgd", "adam"):
-        fit(None, optimizer)  # what Keras and tf.data allocate once
-        compare(f"keras_{optimizer}", fit(None, optimizer), fit("60%", optimizer))
+        if step.__name__ in names:
+            compare(step.__name__, run(step, None), run(step, "60%"))
+    for name, optimizer in KERAS.items():
+        if name in names:
+            fit(None, optimizer)  # what Keras and tf.data allocate once
+            compare(name, fit(None, optimizer), fit("60%", optimizer))
     for kind in RECURRENT:
+        if kind not in names:
+            continue
         compare(kind, recurrent(kind, None), recurrent(kind, "30%"))
         predict(kind)
         least(kind)

@@ -42,8 +42,7 @@ def environment() -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": PYTHONPATH, "TF_CPP_MIN_LOG_LEVEL": "3"}
 
 
-# Convolutions in float16 take half a minute on a CPU.
-MODELS = quick_ones(swap_models.MODELS, *(set(swap_models.MODELS) - {"mixed_precision"}))
+MODELS = quick_ones(swap_models.MODELS, "cnn", "branch", "keras_fit")
 
 
 @pytest.fixture(scope="module")
