@@ -23,6 +23,7 @@ def test_kernels_compute_what_the_cpus_do():
     assert found["count"] == 14
 
 
+@pytest.mark.slow
 @on_the_standin
 def test_without_computing_steps_take_the_same_memory():
     computed = run("images", memory_mb=256, guard=0)
@@ -96,7 +97,13 @@ def test_a_step_that_stock_cannot_run_fits_the_device():
 
 
 @on_the_standin
-@pytest.mark.parametrize("program", ["more_than_the_device", "more_bytes_than_the_device"])
+@pytest.mark.parametrize(
+    "program",
+    [
+        pytest.param("more_than_the_device", marks=pytest.mark.slow),
+        "more_bytes_than_the_device",
+    ],
+)
 def test_a_budget_above_the_device_is_what_the_device_has(program):
     found = run(program, memory_mb=32)
     assert found["error"] == ""
@@ -154,7 +161,9 @@ def test_a_failing_copy_fails_the_step_alone():
 
 @on_the_standin
 @pytest.mark.parametrize("devices", [2, pytest.param(4, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("program", ["mirrored_fit", "mirrored_loop"])
+@pytest.mark.parametrize(
+    "program", ["mirrored_fit", pytest.param("mirrored_loop", marks=pytest.mark.slow)]
+)
 def test_replicas_have_the_same_plans_and_weights_as_stock(program, devices):
     found = gpu_child.run("gpu_replicas.py", program, memory_mb=128, devices=devices)
     assert len(found["devices"]) == devices

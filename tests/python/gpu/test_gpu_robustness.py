@@ -86,7 +86,7 @@ def test_a_thread_that_finds_no_pinned_memory_runs_what_gives_it_back() -> None:
     assert found["took"] < 9, "it waited for as long as TensorFlow's allocator waits"
 
 
-@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("threads", [pytest.param(1, marks=pytest.mark.slow), 3])
 def test_two_functions_that_swap_at_once(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TEST_THREADS", str(threads))
     check(run("two_at_once", memory_mb=64))

@@ -12,8 +12,15 @@ pytestmark = gpu_child.needs_standin
 run = functools.partial(gpu_child.run, "gpu_streams.py", memory_mb=64, out_gbps=0.5, in_gbps=0.5)
 
 
-@pytest.mark.parametrize("threads", [1, 3])
-@pytest.mark.parametrize("program", ["chain", "branches"])
+@pytest.mark.parametrize(
+    ("program", "threads"),
+    [
+        ("chain", 1),
+        ("branches", 3),
+        pytest.param("chain", 3, marks=pytest.mark.slow),
+        pytest.param("branches", 1, marks=pytest.mark.slow),
+    ],
+)
 def test_copies_behind_the_host_give_the_same_bits(
     program: str, threads: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -89,6 +89,7 @@ def test_other_dimensions():
     assert some.without_lms == pytest.approx(found.without_lms, abs=16 + 3)
 
 
+@pytest.mark.slow
 def test_functions_of_the_size_and_models():
     device = lms.Device("small", memory_bytes=16 << 20, usable_bytes=16 << 20)
     options = {"lms": False, "precision": 0.0, "device": device}

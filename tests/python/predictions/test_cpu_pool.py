@@ -162,7 +162,9 @@ print("found:", report.status, report.budget_bytes, report.peak_after_bytes)
 """
 
 
-@pytest.mark.parametrize(("limit", "status"), [(64, "rewritten"), (128, "fits")])
+@pytest.mark.parametrize(
+    ("limit", "status"), [(64, "rewritten"), pytest.param(128, "fits", marks=pytest.mark.slow)]
+)
 def test_a_plan_is_made_for_the_pool_of_this_process(limit, status):
     environment = {"TF_ENABLE_ONEDNN_OPTS": "1", "TF_MKL_ALLOC_MAX_BYTES": str(limit * MIB)}
     exit_status, output = run_python(PLANNED, **environment)

@@ -251,6 +251,7 @@ def test_planning_for_a_model_of_a_class_of_ones_own():
         lms.plan(Own(), *batch)
 
 
+@pytest.mark.slow
 def test_the_largest_batch():
     small = lms.Device("small", memory_bytes=4 << 20, usable_bytes=4 << 20)
     told = {"planner_seconds": 0.2, "device": small, "precision": 0.1}
@@ -307,7 +308,7 @@ print("seen")
 """
 
 
-@pytest.mark.parametrize("legacy", [False, True])
+@pytest.mark.parametrize("legacy", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_imported_after_lms_is_enabled(legacy):
     """Transformers imports tf_keras itself, late; TF_USE_LEGACY_KERAS makes tf.keras one."""
     code = SCRIPT.format(first="", keras="tf_keras", then="")
