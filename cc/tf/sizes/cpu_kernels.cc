@@ -26,9 +26,23 @@ bool OneDnnMayUse(Instructions instructions, const std::string& most) {
                                             "avx512_core_bf16",
                                             "avx512_core_fp16",
                                             "avx10_1_512"};
-  const char* const least = instructions == Instructions::kBfloat16 ? "avx512_core_bf16"
-                            : instructions == Instructions::kHalf   ? "avx512_core_fp16"
-                                                                    : "";
+  const char* least = "";
+  switch (instructions) {
+    case Instructions::kAvx2:
+      least = "avx2";
+      break;
+    case Instructions::kAvx512:
+      least = "avx512_core";
+      break;
+    case Instructions::kBfloat16:
+      least = "avx512_core_bf16";
+      break;
+    case Instructions::kHalf:
+      least = "avx512_core_fp16";
+      break;
+    case Instructions::kAmx:
+      break;
+  }
   std::string name = most;
   std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return std::tolower(c); });
   const auto end = std::find(std::begin(kWithoutAmx), std::end(kWithoutAmx), std::string(least));
@@ -52,6 +66,8 @@ CpuKernels CpuKernels::Here(int threads) {
     const auto usable = [&most](port::CPUFeature feature, Instructions instructions) {
       return port::TestCPUFeature(feature) && OneDnnMayUse(instructions, most);
     };
+    kernels.avx2 = usable(port::CPUFeature::AVX2, Instructions::kAvx2);
+    kernels.avx512 = usable(port::CPUFeature::AVX512F, Instructions::kAvx512);
     kernels.native_bfloat16 = usable(port::CPUFeature::AVX512_BF16, Instructions::kBfloat16);
     kernels.native_half = usable(port::CPUFeature::AVX512_FP16, Instructions::kHalf);
     kernels.amx_bfloat16 = usable(port::CPUFeature::AMX_BF16, Instructions::kAmx);

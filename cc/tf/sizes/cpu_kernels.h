@@ -18,6 +18,8 @@ struct CpuKernels {
   bool native_bfloat16 = false;
   bool native_half = false;
   bool amx_bfloat16 = false;  // oneDNN's convolutions and products of bfloat16 are those with tiles
+  bool avx2 = false;          // has oneDNN kernels with these, or wider, instructions
+  bool avx512 = false;
 
   // Of this process.
   static CpuKernels Here(int threads);
@@ -26,8 +28,8 @@ struct CpuKernels {
   bool SumsInFloat(tensorflow::DataType type) const;
 };
 
-// Of avx512_bf16, avx512_fp16, amx_bf16.
-enum class Instructions { kBfloat16, kHalf, kAmx };
+// AVX2, AVX-512, avx512_bf16, avx512_fp16, amx_bf16.
+enum class Instructions { kAvx2, kAvx512, kBfloat16, kHalf, kAmx };
 
 // May oneDNN use them where the processor has them? `most` is the value of ONEDNN_MAX_CPU_ISA, or where that is unset
 // or empty of DNNL_MAX_CPU_ISA: names in any case, others than its own are ignored.

@@ -4,7 +4,9 @@
 #include <memory>
 #include <utility>
 
+#include "cc/tf/graph/node_types.h"
 #include "cc/tf/sizes/call_bodies.h"
+#include "cc/tf/sizes/kernel_outputs.h"
 #include "cc/tf/sizes/known_shapes.h"
 #include "tensorflow/core/framework/node_def_util.h"
 #include "tensorflow/core/framework/tensor_shape.pb.h"
@@ -192,6 +194,7 @@ void ShapeValues::Visit(int node) {
     return;
   }
   Infer(node);
+  if (KernelDecides(def) >= 0) return VisitDecidedByKernel(node);
   if (!IsOpen(node) || !OpEvaluator::NeverLarger(def)) return;
   for (int port = 0; port < static_cast<int>(Facts(node).size()); ++port) {
     const Tensor* value = ValueOf({node, port});
@@ -200,6 +203,14 @@ void ShapeValues::Visit(int node) {
     value->shape().AsProto(&shape);
     Learn(node, port, shape);
   }
+}
+
+void ShapeValues::VisitDecidedByKernel(int node) {
+  const tensorflow::NodeDef& def = *graph_[node].def;
+  const Shape* const input = graph_[node].inputs.empty() ? nullptr : ShapeOf(graph_[node].inputs[0]);
+  if (DeviceType(def.device()) != "CPU" || input == nullptr) return;
+  const std::optional<Shape> shape = ShapeByKernel(def, *input, CpuKernels::Here(/*threads=*/1));
+  if (shape) Learn(node, KernelDecides(def), *shape);
 }
 
 void ShapeValues::VisitMerge(int node) {

@@ -127,6 +127,7 @@ class ShapeValues {
   void Reset();
   void Pass(Pace* pace);
   void Visit(int node);
+  void VisitDecidedByKernel(int node);
   void VisitMerge(int node);
   void VisitLoopVariable(int merge, int back);
   void VisitLinked(int node);

@@ -4,6 +4,7 @@ import lms
 import numpy as np
 import pytest
 import tensorflow as tf
+from helpers import ONEDNN
 
 tf1 = tf.compat.v1
 ROWS, WIDTH = 640, 64
@@ -119,3 +120,36 @@ def test_a_loop_in_a_monitored_session():
                 session.run(step)
     assert planned()
     assert all("= 128 " in text for report in planned() for text in report.sizes)
+
+
+@pytest.mark.skipif(not ONEDNN, reason="TensorFlow's own kernel keeps nothing")
+@pytest.mark.parametrize("channels", [32, 20])
+def test_what_a_batch_normalization_keeps_for_its_gradient(no_warning, channels):
+    """With oneDNN and a Relu behind it that is half a byte for each element, or, of channels that
+    make up no whole vector, as much as its result; no shape says so."""
+    rows, side, layers = 16, 32, 6
+    images = np.random.default_rng(6).normal(size=(rows, side, side, 3)).astype("float32")
+    with tf.Graph().as_default():
+        x = tf1.placeholder(tf.float32, [rows, side, side, 3], name="images")
+        y = x
+        for number in range(layers):
+            kernel = tf1.get_variable(f"k{number}", [3, 3, y.shape[-1], channels])
+            scale = tf1.get_variable(f"s{number}", [channels])
+            offset = tf1.get_variable(f"o{number}", [channels])
+            y = tf.nn.conv2d(y, kernel, 1, "SAME")
+            y, _, _ = tf1.nn.fused_batch_norm(y, scale, offset, is_training=True)
+            y = tf.nn.relu(y)
+        step = tf1.train.GradientDescentOptimizer(0.1).minimize(tf.reduce_mean(y * y))
+        lms.enable("60%")
+        with tf1.Session() as session:
+            session.run(tf1.global_variables_initializer())
+            session.run(step, {x: images})
+            before = lms.memory.bytes_in_use()
+            lms.memory.reset_peak()
+            session.run(step, {x: images})
+            took = lms.memory.peak_bytes() - before
+    (report,) = planned()
+    assert not report.warnings and not report.sizes
+    predicted = report.peak_after_bytes - report.resident_bytes
+    assert 0.97 * took <= predicted <= 1.08 * took
+    assert took <= report.budget_bytes - report.resident_bytes

@@ -22,6 +22,12 @@ TEST(CpuKernels, WhatOneDnnMayUseIsReadAsItReadsIt) {
     EXPECT_FALSE(OneDnnMayUse(Instructions::kBfloat16, most)) << most;
     EXPECT_FALSE(OneDnnMayUse(Instructions::kHalf, most)) << most;
   }
+  for (const char* most : {"", "AVX2", "AVX2_VNNI", "AVX512_CORE", "AVX512_CORE_AMX", "nonsense"}) {
+    EXPECT_TRUE(OneDnnMayUse(Instructions::kAvx2, most)) << most;
+  }
+  for (const char* most : {"SSE41", "AVX"}) EXPECT_FALSE(OneDnnMayUse(Instructions::kAvx2, most)) << most;
+  EXPECT_TRUE(OneDnnMayUse(Instructions::kAvx512, "AVX512_CORE"));
+  EXPECT_FALSE(OneDnnMayUse(Instructions::kAvx512, "AVX2_VNNI_2"));
 }
 
 }  // namespace
