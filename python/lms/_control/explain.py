@@ -13,6 +13,8 @@ from lms._tf import why as _tf_why
 
 _LAYERS = 3
 _STILL_WITHIN = 1.02  # times the budget: the noise of a measurement
+_BY_REFERENCE = "reads a reference variable"
+_WORTH_A_WORD = 0.1  # of the activations
 
 
 def explain(report: Any = None) -> str:
@@ -101,9 +103,11 @@ def _of(report: Report) -> list[str]:
     }[report.status](report)
     if any("(usually " in part for part in parts):
         parts.append(
-            "TensorFlow runs a step in one of several orders: the first figure is that of the order "
-            "that takes most, and half of them take no more than what is usual."
+            "TensorFlow runs a step in one of several orders: the first figure is that of the "
+            "order that takes most, and half of them take no more than what is usual."
         )
+    if report.status in ("rewritten", "infeasible"):
+        parts += _by_reference(report)
     if report.status in ("rewritten", "fits", "infeasible"):
         parts += _largest_layers(report)
     parts += [_sentence(f"warning: {warning}") for warning in report.warnings]
@@ -119,6 +123,19 @@ def _largest_layers(report: Report) -> list[str]:
     largest = sorted(held, key=lambda item: (-item[0], item[1]))[:_LAYERS]
     shown = [f"{layer} ({format_bytes(size)})" for size, layer in largest if size]
     return [f"The largest layers at the peak: {', '.join(shown)}."] if shown else []
+
+
+def _by_reference(report: Report) -> list[str]:
+    """What v1 programs with tf.compat.v1.disable_v2_behavior() lose by their variables' kind."""
+    activations = report.peak_before_bytes - report.resident_bytes
+    held = sum(item["bytes"] for item in report.kept if item["reason"] == _BY_REFERENCE)
+    if held < _WORTH_A_WORD * activations:
+        return []
+    return [
+        f"Tensors of {format_bytes(held)} in all cannot be computed again, because that reads "
+        "reference variables: call tf.compat.v1.enable_resource_variables() before the graph is "
+        "built, and far less memory is enough."
+    ]
 
 
 def _rewritten(report: Report) -> list[str]:

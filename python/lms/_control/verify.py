@@ -180,8 +180,9 @@ def verify(
             stock, again = run(None), run(None)
         except tf.errors.ResourceExhaustedError as error:
             raise RuntimeError(
-                "lms.verify runs the function without lms, too, and that ran out of memory: there is "
-                "nothing to compare with. Compare on a smaller batch, or where there is more memory"
+                "lms.verify runs the function without lms, too, and that ran out of memory: there "
+                "is nothing to compare with. Compare on a smaller batch, or where there is more "
+                "memory"
             ) from error
         seen = _native.report_count()
         ours = run(entry)

@@ -82,6 +82,8 @@ def _few_bytes(budget: OptionValue) -> list[str]:
     """A text without a unit is a number of bytes, and so few are a unit forgotten."""
     if not isinstance(budget, str) or not budget.strip().isdecimal() or int(budget) >= 1 << 20:
         return []
+    if int(budget) == 0:
+        return []  # what is wrong with that is said of the number
     text = budget.strip()
     return [f'memory_budget={budget!r} would be {text} bytes: write "{text}%" or "{text}MiB"']
 

@@ -116,6 +116,13 @@ def test_a_real_report_has_every_field():
     assert "rewritten" in report.table() and "rewritten" in str(report)
 
 
+def test_what_reference_variables_cost_is_said():
+    kept = {"reason": "reads a reference variable", "tensors": 191, "bytes": 500 * MIB}
+    assert "enable_resource_variables() before the graph" in lms.explain(make(kept=[kept]))
+    little = {**kept, "bytes": MIB}
+    assert "enable_resource_variables" not in lms.explain(make(kept=[little]))
+
+
 def test_what_is_usual_is_what_half_of_the_orders_do_not_exceed():
     report = make(order_peaks={"before": [700 * MIB, 800 * MIB, 1100 * MIB], "after": []})
     assert report.usual_peak_before_bytes == 800 * MIB
