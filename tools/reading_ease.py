@@ -21,7 +21,7 @@ from rich.table import Table
 
 ROOT = Path(__file__).resolve().parent.parent
 # Tables of results, and the history of measurements.
-_LEFT_OUT = re.compile(r"^docs/(zoo|design|programs|messages)")
+_LEFT_OUT = re.compile(r"^docs/(zoo|design|tensorflow-|programs|messages)")
 _SENTENCE_ENDS = re.compile(r"(?<=[.!?])[\s)]+(?=[A-Z`\"(])")
 _LEAST_WORDS = 4
 

@@ -15,7 +15,7 @@ namespace lms {
 struct PreparedItem {
   tensorflow::grappler::GrapplerItem item;  // all but its graph
   // Serialized: thousands of nodes copied in the midst of Grappler's would lie scattered, and whatever is allocated
-  // after them, too (docs/design.md).
+  // after them, too (docs/tensorflow-loading.md).
   std::string graph;
   tensorflow::ConfigProto config;
   tensorflow::grappler::Cluster* cluster = nullptr;  // whoever plans it owns it
