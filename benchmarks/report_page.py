@@ -109,6 +109,14 @@ def figures(browser: Any, report: dict[str, Any], rounds: int) -> dict[str, Any]
     return result
 
 
+def made_up(buffers: int) -> dict[str, Any]:
+    """The report that the tests of the page have, with so many buffers."""
+    sys.path.insert(0, str(ROOT / "tests" / "python" / "reports"))
+    from html_reports import synthetic
+
+    return synthetic(buffers)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("reports", nargs="*", help="files of Report.to_json()")
@@ -123,15 +131,12 @@ def main() -> int:
     program = shutil.which("chromium")
     if program is None:
         sys.exit("Chromium is missing: apt-get install chromium")
-    sys.path.insert(0, str(ROOT / "tests" / "python"))
-    from html_reports import synthetic
-
     cases = [
         (pathlib.Path(name).name, json.loads(pathlib.Path(name).read_text(encoding="utf-8")))
         for name in args.reports
     ]
     if not cases:
-        cases = [(f"{int(n):,} buffers", synthetic(int(n))) for n in args.buffers.split(",")]
+        cases = [(f"{int(n):,} buffers", made_up(int(n))) for n in args.buffers.split(",")]
     results: dict[str, Any] = {}
     slow = []
     with sync_playwright() as playwright:
