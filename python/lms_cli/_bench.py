@@ -211,7 +211,7 @@ def _show(data: dict[str, Any], out: Output) -> None:
     for name, run in (("stock", stock), ("lms", ours)):
         if "error" in run:
             out.print(f"{name} failed: {run['error']}", *(f"    {line}" for line in run["said"]))
-            if any(signal in run["error"] for signal in ("SIGKILL", "SIGSEGV")):
+            if any(signal in run["error"] for signal in ("SIGKILL", "SIGSEGV", "SIGABRT")):
                 out.print("    This is how it looks from outside where memory runs out, too.")
     if "error" not in stock and "error" not in ours:
         peak = ours["activations_bytes"] / max(1, stock["activations_bytes"])

@@ -15,9 +15,9 @@ namespace lms {
 
 // How many times as long a sanitizer makes it all take, at most.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-inline constexpr double kSlower = 10;
+inline constexpr double kSanitizerSlowdown = 10;
 #else
-inline constexpr double kSlower = 1;
+inline constexpr double kSanitizerSlowdown = 1;
 #endif
 
 // What the optimizer may take for one graph. 10 s of the processor and 1 GiB beside the graph itself; with a
@@ -29,7 +29,7 @@ struct GraphBounds {
   int64_t bytes;
 
   // Of that, when stages are to give up: what is built by then takes its time to be freed.
-  double DeadlineSeconds() const { return 0.85 * seconds * kSlower; }
+  double DeadlineSeconds() const { return 0.85 * seconds * kSanitizerSlowdown; }
 };
 
 // Work (work_meter.h) that planning may take for a step, all that is planned again included: about a second of a

@@ -26,26 +26,12 @@ bool OneDnnMayUse(Instructions instructions, const std::string& most) {
                                             "avx512_core_bf16",
                                             "avx512_core_fp16",
                                             "avx10_1_512"};
-  const char* least = "";
-  switch (instructions) {
-    case Instructions::kAvx2:
-      least = "avx2";
-      break;
-    case Instructions::kAvx512:
-      least = "avx512_core";
-      break;
-    case Instructions::kBfloat16:
-      least = "avx512_core_bf16";
-      break;
-    case Instructions::kHalf:
-      least = "avx512_core_fp16";
-      break;
-    case Instructions::kAmx:
-      break;
-  }
+  // By Instructions: the first of these that has them.
+  static const char* const kFirst[] = {"avx2", "avx512_core", "avx512_core_bf16", "avx512_core_fp16", "none of them"};
+  const std::string first = kFirst[static_cast<int>(instructions)];
   std::string name = most;
   std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return std::tolower(c); });
-  const auto end = std::find(std::begin(kWithoutAmx), std::end(kWithoutAmx), std::string(least));
+  const auto end = std::find(std::begin(kWithoutAmx), std::end(kWithoutAmx), first);
   return std::find(std::begin(kWithoutAmx), end, name) == end;
 }
 

@@ -79,11 +79,12 @@ def gather(given: Mapping[str, object], unknown: Mapping[str, object]) -> dict[s
 
 
 def _few_bytes(budget: OptionValue) -> list[str]:
-    """A text without a unit is a number of bytes, and so few are a unit forgotten."""
-    if not isinstance(budget, str) or not budget.strip().isdecimal() or int(budget) >= 1 << 20:
+    """A text without a unit is a number of bytes, and so few are a unit forgotten. (Of 0 the check
+    of the number says what is wrong.)"""
+    if not isinstance(budget, str) or not budget.strip().isdecimal():
         return []
-    if int(budget) == 0:
-        return []  # what is wrong with that is said of the number
+    if not 0 < int(budget) < 1 << 20:
+        return []
     text = budget.strip()
     return [f'memory_budget={budget!r} would be {text} bytes: write "{text}%" or "{text}MiB"']
 

@@ -106,6 +106,9 @@ def test_a_budget_whose_unit_was_forgotten():
         lms.enable("60")
     with lms.enabled("6000000000"):
         assert _switch.current() is not None
+    with pytest.raises(lms.OptionError, match="'0' is not a positive number") as none:
+        lms.enable("0")
+    assert "would be" not in str(none.value)
 
 
 @pytest.mark.parametrize(

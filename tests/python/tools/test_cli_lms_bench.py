@@ -69,6 +69,7 @@ def processes(monkeypatch):
         (fake_run(variables={"v": "2"}), 1, "0 of 2 losses and 1 of 1 variables"),
         (fake_run(error="it was ended by SIGKILL", said=["last words"]), 1, "last words"),
         (fake_run(error="it was ended by SIGSEGV", said=[]), 1, "where memory runs out"),
+        (fake_run(error="it was ended by SIGABRT", said=[]), 1, "where memory runs out"),
     ],
 )
 def test_what_decides_about_a_bench(processes, capfd, ours, status, text):
