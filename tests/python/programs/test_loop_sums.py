@@ -111,7 +111,7 @@ def training(body):
     return step
 
 
-@pytest.mark.parametrize("budget", ["min", "45%"])
+@pytest.mark.parametrize("budget", [pytest.param("min", marks=pytest.mark.slow), "45%"])
 @pytest.mark.parametrize("body", BODIES, ids=lambda body: body.__name__)
 def test_the_same_bits(body, budget):
     _, _, report = compare(training(body), start(), budget=budget)

@@ -60,7 +60,7 @@ def gradient(make, length):
     ("make", "length", "published"),
     [
         (chain, 6, 6),
-        (chain, 100, 20),
+        pytest.param(chain, 100, 20, marks=pytest.mark.slow),
         (residual, 6, 7),
         (residual, 100, 20),
         (two_chains, 5, 9),

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import re
 
+import pytest
 from html_browser import at, column, live, marked, position, short, text
 from html_reports import FATES, ROLES, synthetic
+
+pytestmark = pytest.mark.slow
 
 
 def test_search_finds_by_name_type_role_fate_and_reason(show):

@@ -8,6 +8,8 @@ import pytest
 from html_browser import at, column, in_words, live, pixel, position, short, text
 from html_reports import synthetic
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize("step", ["after", "before"])
 def test_hovering_shows_what_is_live_there(show, step):

@@ -59,6 +59,7 @@ def test_fit_with_arrays(no_warning):
     }
 
 
+@pytest.mark.slow
 def test_fewer_rows_than_a_batch_and_lists(no_warning):
     x, y = data(300)
     lms.enable("60%")
@@ -70,6 +71,7 @@ def test_fewer_rows_than_a_batch_and_lists(no_warning):
     assert "iterator[0]:0 = 70 (Keras batch_size)" in sizes()
 
 
+@pytest.mark.slow
 def test_generators_sequences_and_datasets(no_warning):
     x, y = data()
 
@@ -94,6 +96,7 @@ def test_generators_sequences_and_datasets(no_warning):
     assert "iterator[0]:0 = 500 (dataset)" in sizes()
 
 
+@pytest.mark.slow
 def test_train_on_batch_evaluate_and_predict(no_warning):
     x, y = data()
     model = make_model()
@@ -107,6 +110,7 @@ def test_train_on_batch_evaluate_and_predict(no_warning):
     assert "iterator[0]:0 = 128 (Keras batch_size)" in sizes()
 
 
+@pytest.mark.slow
 def test_several_steps_in_one_call(no_warning):
     x, y = data(2000)
     lms.enable("1GiB")
@@ -155,6 +159,7 @@ def test_hints_of_layers():
         lms.hint_layers(model, keep=["layer_11"])
 
 
+@pytest.mark.slow
 def test_hints_in_a_layer():
     class Kept(tf_keras.layers.Layer):
         def call(self, x):
@@ -184,6 +189,7 @@ def test_xla_is_said_once_with_the_remedy():
     assert rewritten()
 
 
+@pytest.mark.slow
 def test_xla_of_a_model_that_has_trained_already():
     x, y = data(512)
     model = make_model(jit_compile=True)
@@ -192,7 +198,7 @@ def test_xla_of_a_model_that_has_trained_already():
         lms.enable("60%")
 
 
-@pytest.mark.parametrize("made", ["before", "unallocated"])
+@pytest.mark.parametrize("made", [pytest.param("before", marks=pytest.mark.slow), "unallocated"])
 def test_planning(made):
     width, layers = 256, 6
 
@@ -223,6 +229,7 @@ def test_planning(made):
         assert len(what.optimizer.variables) <= 1 and what.built
 
 
+@pytest.mark.slow
 def test_planning_for_a_model_of_a_class_of_ones_own():
     class Own(tf_keras.Model):
         def __init__(self):

@@ -144,8 +144,15 @@ def test_xla_of_keras_own_choice_is_off_meanwhile(gpu, trained):  # noqa: F811
     assert again.report.status == "rewritten"
 
 
-@pytest.mark.parametrize("before", [None, "70%"])
-@pytest.mark.parametrize("kind", [ValueError, KeyboardInterrupt])
+@pytest.mark.parametrize(
+    ("before", "kind"),
+    [
+        ("70%", KeyboardInterrupt),
+        pytest.param("70%", ValueError, marks=pytest.mark.slow),
+        pytest.param(None, KeyboardInterrupt, marks=pytest.mark.slow),
+        pytest.param(None, ValueError, marks=pytest.mark.slow),
+    ],
+)
 def test_what_was_before_is_in_force_after_an_error(before, kind):
     if before:
         lms.enable(before)
@@ -241,7 +248,9 @@ def test_later_callbacks_see_the_peak_and_validation_is_not_in_it(tmp_path):
     assert budget.peaks[0] < 1.5 * plain.peaks[0]
 
 
-@pytest.mark.parametrize("when", ["in the fit", "in the second fit", "before"])
+@pytest.mark.parametrize(
+    "when", ["in the second fit", pytest.param("in the fit", marks=pytest.mark.slow), "before"]
+)
 def test_the_report_is_the_training_steps_not_that_of_validation(when, capsys, tmp_path):
     """Its own share is less than validation can do with: it is "infeasible", and comes later."""
     x, y = data(rows=8 * BATCH)

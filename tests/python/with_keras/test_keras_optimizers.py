@@ -109,15 +109,15 @@ results = keras_forms.results(__name__)
 
 
 OTHERS = [name for name in FORMS if name not in MIXED]
-QUICK = ("sgd_nesterov", "adamw", "adafactor", "global_clipnorm", "averaged", "accumulating")
+QUICK = ("sgd_nesterov", "adafactor", "global_clipnorm", "accumulating", "slices")
 
 
-@pytest.mark.parametrize("name", keras_forms.quick_ones(OTHERS, *QUICK, "signed", "slices"))
+@pytest.mark.parametrize("name", keras_forms.quick_ones(OTHERS, *QUICK))
 def test_optimizers(results, name):
     keras_forms.assert_rewritten(results[name])
 
 
-@pytest.mark.parametrize("name", MIXED)
+@pytest.mark.parametrize("name", keras_forms.quick_ones(MIXED, "bfloat16"))
 def test_mixed_precision(results, name):
     """On a CPU kernels in half precision hold buffers of their own, which are no part of a plan."""
     if name == "bfloat16" and not onednn_has_bfloat16() and results[name]["status"] == "infeasible":
@@ -126,6 +126,7 @@ def test_mixed_precision(results, name):
     keras_forms.assert_rewritten(results[name], within=None)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "shrinks"), [("float16", False), ("float16_overflow", True)])
 def test_the_scale_of_the_loss(results, name, shrinks):
     """Steps whose gradients overflow are left out, and the scale shrinks: that was tested above."""

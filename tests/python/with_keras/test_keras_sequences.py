@@ -176,14 +176,12 @@ BUDGETS = dict.fromkeys(LOOPS, "min")
 results = keras_forms.results(__name__)
 
 
-@pytest.mark.parametrize("name", keras_forms.quick_ones(REWRITTEN, "transformer", "ragged"))
+@pytest.mark.parametrize("name", keras_forms.quick_ones(REWRITTEN, "transformer"))
 def test_rewritten_and_the_same(results, name):
     keras_forms.assert_rewritten(results[name])
 
 
-@pytest.mark.parametrize(
-    "name", keras_forms.quick_ones(LOOPS, "masked_lstm", "bidirectional", "conv_lstm")
-)
+@pytest.mark.parametrize("name", keras_forms.quick_ones(LOOPS, "masked_lstm", "conv_lstm"))
 def test_recurrent_layers(results, name):
     """The least that there is: gradients of loops over time compute elements of lists again."""
     found = results[name]
