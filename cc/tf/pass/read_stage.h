@@ -31,7 +31,8 @@ struct ReadStep {
 ReadStep ReadGraph(const DeviceContext& context);
 
 // The memory of `device` as it may be before the step. Does the limit of the CPU's pool count (`pool_counts`), all that
-// it leaves is taken as one region first, where the system has room for that.
+// it leaves is taken as one region first, where the system has room for that. Where chunks count, no more than what is
+// asked for is handed out from now on.
 std::vector<ArenaSettings> ReadArenas(const DeviceContext& context, const std::string& device, bool pool_counts);
 
 struct Prices {

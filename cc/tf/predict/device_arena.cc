@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "cc/tf/graph/node_types.h"
+#include "cc/tf/predict/chunk_splits.h"
 #include "cc/tf/predict/cpu_pool.h"
 #include "tensorflow/core/common_runtime/device.h"
 #include "tensorflow/core/common_runtime/device_set.h"
@@ -53,6 +54,7 @@ ArenaSettings ArenaOf(const CpuPool& pool) {
   settings.limit_bytes = pool.limit_bytes;
   settings.grows = true;
   settings.least_bytes = pool.least_bytes;
+  settings.most_unsplit = LeastSplitOff(pool.allocator);
   return settings;
 }
 
@@ -70,6 +72,16 @@ tensorflow::Allocator* AllocatorOf(const std::string& device, const tensorflow::
     }
   }
   return DeviceType(device) == "CPU" ? tensorflow::cpu_allocator() : nullptr;
+}
+
+void HandOutExactly(const std::string& device, const tensorflow::grappler::Cluster* cluster) {
+  tensorflow::Allocator* const allocator = AllocatorOf(device, cluster);
+  if (DeviceType(device) == "CPU") {
+    const std::optional<CpuPool> pool = CpuPoolOf(allocator);
+    if (pool && pool->limited) SplitExactly(pool->allocator);
+  } else if (auto* const chunks = dynamic_cast<tensorflow::BFCAllocator*>(allocator); IsGpu(device) && chunks) {
+    SplitExactly(chunks);
+  }
 }
 
 std::vector<ArenaSettings::Piece> PiecesOf(tensorflow::BFCAllocator* allocator) {
@@ -99,6 +111,7 @@ std::vector<ArenaSettings> DeviceArenas(const std::string& device, const tensorf
   auto* const chunks = dynamic_cast<tensorflow::BFCAllocator*>(allocator);
   if (chunks == nullptr) return {};
   settings.pieces = PiecesOf(chunks);
+  settings.most_unsplit = LeastSplitOff(chunks);
   const auto stats = allocator->GetStats();
   if (stats && stats->bytes_limit) settings.limit_bytes = *stats->bytes_limit;
   settings.grows = Grows(settings);

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "cc/tf/predict/chunk_splits.h"
 #include "cc/tf/predict/device_arena.h"
 #include "gtest/gtest.h"
 #include "tensorflow/core/common_runtime/bfc_allocator.h"
@@ -48,6 +49,12 @@ class Addresses : public tensorflow::SubAllocator {
   char* next_ = reinterpret_cast<char*>(uintptr_t{1} << 40);
 };
 
+// As SplitExactly() has it.
+ArenaSettings Exact(ArenaSettings settings) {
+  settings.most_unsplit = kArenaUnit;
+  return settings;
+}
+
 ArenaSettings Limited(int64_t bytes, bool grows, bool collects = false) {
   ArenaSettings settings;
   settings.limit_bytes = bytes;
@@ -71,6 +78,7 @@ TEST_P(ArenaTest, HandsOutWhatTensorFlowsAllocatorDoes) {
     auto owned = std::make_unique<Addresses>();
     const Addresses& addresses = *owned;
     tensorflow::BFCAllocator theirs(std::move(owned), GetParam().limit_bytes, "test", OptionsOf(GetParam()));
+    if (GetParam().most_unsplit == kArenaUnit) SplitExactly(&theirs);
     Arena ours(GetParam());
     const auto offset = [&](const void* pointer) {
       int64_t before = 0;
@@ -106,6 +114,40 @@ TEST_P(ArenaTest, HandsOutWhatTensorFlowsAllocatorDoes) {
       ASSERT_EQ(stats->peak_bytes_in_use, most = std::max(most, ours.bytes_in_use()));
     }
     for (const auto& [pointer, chunk] : held) theirs.DeallocateRaw(pointer);
+  }
+}
+
+TEST(ChunkSplitsTest, BySomeShareOfTheLimitOrFromSoManyBytesOn) {
+  tensorflow::BFCAllocator::Options options;
+  tensorflow::BFCAllocator usual(std::make_unique<Addresses>(), 4096 * kMiB, "usual", options);
+  EXPECT_EQ(LeastSplitOff(&usual), 128 * kMiB);
+  options.fragmentation_fraction = 0.25;
+  tensorflow::BFCAllocator told(std::make_unique<Addresses>(), 4096 * kMiB, "told", options);
+  EXPECT_EQ(LeastSplitOff(&told), 1024 * kMiB);
+  // Who has said so knows why.
+  SplitExactly(&told);
+  EXPECT_EQ(LeastSplitOff(&told), 1024 * kMiB);
+}
+
+TEST(ChunkSplitsTest, ExactlyFromNowOn) {
+  for (const int64_t limit : {64 * kMiB, 1024 * kMiB + 12345, 4096 * kMiB}) {
+    tensorflow::BFCAllocator allocator(std::make_unique<Addresses>(), limit, "test", OptionsOf(Limited(limit, false)));
+    void* const before = allocator.AllocateRaw(64, 30 * kMiB);
+    const auto again = [&](int64_t bytes) {
+      void* const chunk = allocator.AllocateRaw(64, bytes);
+      const auto handed_out = static_cast<int64_t>(allocator.AllocatedSize(chunk));
+      allocator.DeallocateRaw(chunk);
+      return handed_out;
+    };
+    void* const behind = allocator.AllocateRaw(64, kArenaUnit);  // what is given back is no larger than it was
+    allocator.DeallocateRaw(before);
+    EXPECT_EQ(again(20 * kMiB), 30 * kMiB);
+    SplitExactly(&allocator);
+    EXPECT_EQ(LeastSplitOff(&allocator), kArenaUnit);
+    EXPECT_EQ(again(20 * kMiB), 20 * kMiB);
+    EXPECT_EQ(again(30 * kMiB - kArenaUnit), 30 * kMiB - kArenaUnit);
+    EXPECT_EQ(again(30 * kMiB), 30 * kMiB);
+    allocator.DeallocateRaw(behind);
   }
 }
 
@@ -152,7 +194,9 @@ TEST_P(ArenaPiecesTest, GoesOnFromWhatThereIs) {
 INSTANTIATE_TEST_SUITE_P(Limits, ArenaTest,
                          ::testing::Values(Limited(64 * kMiB, false), Limited(64 * kMiB, true),
                                            Limited(1024 * kMiB + 12345, false), Limited(4096 * kMiB, true),
-                                           Limited(64 * kMiB, true, true), Limited(64 * kMiB + 12345, true, true)));
+                                           Limited(64 * kMiB, true, true), Limited(64 * kMiB + 12345, true, true),
+                                           Exact(Limited(64 * kMiB, false)),
+                                           Exact(Limited(1024 * kMiB + 12345, true, true))));
 INSTANTIATE_TEST_SUITE_P(Limits, ArenaPiecesTest,
                          ::testing::Values(Limited(64 * kMiB, false), Limited(64 * kMiB, true),
                                            Limited(64 * kMiB, true, true)));

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "cc/tf/predict/chunk_splits.h"
 #include "cc/tf/predict/device_arena.h"
 #include "gtest/gtest.h"
 #include "tests/cc/tf/cpu_pool_device.h"
@@ -51,6 +52,15 @@ TEST(CpuPoolTest, AutomaticBudgetsGoByItsChunks) {
   // A tenth of the 63 MiB that are free, in units of 256 bytes, is kept of what no region has taken.
   EXPECT_EQ(arenas[1].limit_bytes, MiB(64) - MiB(63) / 10 / kArenaUnit * kArenaUnit);
   EXPECT_EQ(arenas[1].pieces.size(), 2);
+}
+
+TEST(CpuPoolTest, ALimitedOneHandsOutExactly) {
+  const PooledCpu limited(MiB(64));
+  HandOutExactly(kCpu, limited.cluster());
+  EXPECT_EQ(DeviceArenas(kCpu, limited.cluster(), 0.1, true)[0].most_unsplit, kArenaUnit);
+  const PooledCpu unlimited(int64_t{1} << 50);
+  HandOutExactly(kCpu, unlimited.cluster());
+  EXPECT_GT(LeastSplitOff(unlimited.pool()), kArenaUnit);
 }
 
 TEST(CpuPoolTest, BudgetsInBytesGoByBytes) {
