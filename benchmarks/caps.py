@@ -24,18 +24,17 @@ from typing import Any
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
-import keras  # noqa: E402
-import lms  # noqa: E402
-import tensorflow as tf  # noqa: E402
-from _measure import in_child, machine, machine_line, why_not, write_results  # noqa: E402
-from planning import steps  # noqa: E402
-from rich import box  # noqa: E402
-from rich.console import Console  # noqa: E402
-from rich.table import Table  # noqa: E402
+import keras
+import lms
+import tensorflow as tf
+from _measure import in_child, machine, machine_line, why_not, write_results
+from planning import steps
+from rich import box
+from rich.console import Console
+from rich.table import Table
 
 MIB = 2**20
 NEAR = 1.02  # of the bisection
-MARGIN = 1.05  # above the least that a report names
 LONGEST = 1800  # seconds of a process
 
 
@@ -144,38 +143,34 @@ def measured(name: str, args: argparse.Namespace) -> dict[str, Any]:
         high *= 2
     stock = runs.smallest("", high, args.trial)
     ours = runs.smallest(args.budget, stock, args.steps)
-    least = (runs.row(args.budget, ours, args.steps) or {}).get("least", 0)
-    row = {"model": name, "batch": BATCHES[name], "stock": stock, "lms": ours, "least": least}
-    # What lms itself names as the least, where it has room to plan.
-    roomy = runs.row(args.budget, int(0.8 * stock) // MIB * MIB)
-    if roomy:
-        row["named"] = roomy["least"]
-        row["at_named"] = runs.row(args.budget, int(MARGIN * roomy["least"])) is not None
+    at_least = runs.row(args.budget, ours, max(args.steps, args.trial)) or {}
+    row = {"model": name, "batch": BATCHES[name], "stock": stock, "lms": ours, "least": at_least}
     row["shares"] = []
     plain = runs.row("", 2 * high)
     for share in map(float, args.shares.split(",")):
         limit = max(ours, int(share * stock) // MIB * MIB)
         ran = runs.row(args.budget, limit)
         if ran and plain:
-            used, slower = ran["predicted"] / limit, ran["seconds"] / plain["seconds"]
+            used, slower = ran["predicted"] / limit, ran["seconds"] / plain["seconds"] - 1
             row["shares"].append({**ran, "limit": limit, "used": used, "slower": slower})
     return row
 
 
 def show(rows: list[dict[str, Any]]) -> None:
     table = Table(title="Smallest limit that trains, MiB", box=box.SIMPLE)
-    columns = ("stock", "lms", "lms / stock", "least named", "trains at 1.05 of it")
-    for column in ("model", *columns, "limit: used of it, predicted and measured added time"):
+    columns = ("stock", "lms", "lms / stock", "lms / predicted", "added")
+    for column in ("model", *columns, "limit: predicted peak, predicted and measured added time"):
         table.add_column(column, justify="right" if column in columns else "left")
     for row in rows:
-        named = f"{row['named'] / MIB:.0f}" if "named" in row else "?"
         shares = "; ".join(
-            f"{at['limit'] / MIB:.0f}: {at['used']:.0%}, {at['added']:+.1%}, {at['slower'] - 1:+.0%}"
+            f"{at['limit'] / MIB:.0f}: {at['used']:.0%}, {at['added']:+.1%}, {at['slower']:+.0%}"
             for at in row["shares"]
         )
+        least = row["least"]
         limits = (f"{row[key] / MIB:.0f}" for key in ("stock", "lms"))
-        ratio, trains = f"{row['lms'] / row['stock']:.2f}", "yes" if row.get("at_named") else "no"
-        table.add_row(f"{row['model']} ({row['batch']})", *limits, ratio, named, trains, shares)
+        ratios = (f"{row['lms'] / size:.2f}" for size in (row["stock"], least["predicted"]))
+        added = f"{least['added']:+.1%}"
+        table.add_row(f"{row['model']} ({row['batch']})", *limits, *ratios, added, shares)
     Console(width=140).print(table)
 
 

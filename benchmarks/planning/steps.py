@@ -72,7 +72,7 @@ def segmenter(batch: int | None) -> tuple[Any, int | None]:
         x = layers.Conv2D(width, 3, padding="same", activation="gelu")(x)
         x = layers.GroupNormalization(8)(x)
         skips.append(x)
-        x = layers.AveragePooling2D()(x)
+        x = layers.AveragePooling2D(2)(x)
     x = layers.Conv2D(128, 3, padding="same", activation="gelu")(x)
     for width in (96, 48, 24):
         x = layers.Concatenate()([layers.UpSampling2D()(x), skips.pop()])

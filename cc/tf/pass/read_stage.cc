@@ -135,7 +135,7 @@ ReadStep ReadGraph(const DeviceContext& context) {
 std::vector<ArenaSettings> ReadArenas(const DeviceContext& context, const std::string& device, bool pool_counts) {
   if (pool_counts && DeviceType(device) == "CPU") TakeRegion(context, device);
   if (pool_counts || DeviceType(device) != "CPU") HandOutExactly(device, context.cluster);
-  return DeviceArenas(device, context.cluster, 2 * context.options.safety_margin, pool_counts);
+  return DeviceArenas(device, context.cluster, context.options.safety_margin, pool_counts);
 }
 
 Prices PriceOps(const DeviceContext& context, ImportedGraph* imported) {

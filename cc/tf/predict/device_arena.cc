@@ -58,6 +58,13 @@ ArenaSettings ArenaOf(const CpuPool& pool) {
   return settings;
 }
 
+// As it is, and with less: chunks larger than what was asked for make it twice as hard to say what is left of the
+// pieces.
+std::vector<ArenaSettings> WithAndWithout(const ArenaSettings& settings, double reserve) {
+  const bool exact = settings.most_unsplit <= kArenaUnit;
+  return {settings, Tight(settings, exact ? reserve : 2 * reserve)};
+}
+
 bool Collects() {
   bool collects = true;
   return !tensorflow::ReadBoolFromEnvVar("TF_ENABLE_GPU_GARBAGE_COLLECTION", true, &collects).ok() || collects;
@@ -102,8 +109,7 @@ std::vector<ArenaSettings> DeviceArenas(const std::string& device, const tensorf
   if (DeviceType(device) == "CPU") {
     const std::optional<CpuPool> pool = CpuPoolOf(AllocatorOf(device, cluster));
     if (!pool_counts || !pool || !pool->limited) return {};
-    settings = ArenaOf(*pool);
-    return {settings, Tight(settings, reserve)};
+    return WithAndWithout(ArenaOf(*pool), reserve);
   }
   if (!IsGpu(device)) return {};
   tensorflow::Allocator* const allocator = AllocatorOf(device, cluster);
@@ -116,7 +122,7 @@ std::vector<ArenaSettings> DeviceArenas(const std::string& device, const tensorf
   if (stats && stats->bytes_limit) settings.limit_bytes = *stats->bytes_limit;
   settings.grows = Grows(settings);
   settings.collects = Collects();
-  return {settings, Tight(settings, reserve)};
+  return WithAndWithout(settings, reserve);
 }
 
 }  // namespace lms

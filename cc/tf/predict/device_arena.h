@@ -29,8 +29,8 @@ std::vector<ArenaSettings::Piece> PiecesOf(tensorflow::BFCAllocator* allocator);
 // cannot be seen; none of a GPU whose allocator is another than BFC (TF_GPU_ALLOCATOR). Of a CPU the chunks of its pool
 // where that has a limit (cpu_pool.h) and the budget is what it has (`pool_counts`): any other is in bytes as they are
 // asked for, and so is what is predicted for it. And once more with the largest free piece smaller than it is,
-// by `reserve` of all that is free: the pieces of later steps are not quite those that are predicted, and what does not
-// fit exactly takes more.
+// by `reserve` of all that is free, or twice that where chunks are not split exactly: the pieces of later steps are not
+// quite those that are predicted, and what does not fit exactly takes more.
 std::vector<ArenaSettings> DeviceArenas(const std::string& device, const tensorflow::grappler::Cluster* cluster,
                                         double reserve, bool pool_counts);
 

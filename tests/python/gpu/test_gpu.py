@@ -146,7 +146,8 @@ def test_a_step_that_takes_more_later_is_planned_anew():
     found = run("more_in_later_steps", memory_mb=128)
     settled, more, last = 6, 7, -1
     assert found["peaks"][settled] <= found["left"] < found["peaks"][more]
-    assert found["plans"][last] == found["plans"][settled] + 1
+    # Once, or once more where the first of these plans is above the budget as well.
+    assert 1 <= found["plans"][last] - found["plans"][settled] <= 2
     assert found["peaks"][last] <= found["left"]
 
 
