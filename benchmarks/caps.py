@@ -34,6 +34,7 @@ from rich.console import Console
 from rich.table import Table
 
 MIB = 2**20
+UNLIMITED = 8 << 30
 NEAR = 1.02  # of the bisection
 LONGEST = 1800  # seconds of a process
 
@@ -63,6 +64,7 @@ MODELS = {**steps.STEPS, "densenet": densenet, "efficientnet": efficientnet}
 def trained(name: str, budget: str, count: int) -> dict[str, Any]:
     """`count` steps under the limit of this process. budget: "": stock."""
     keras.utils.set_random_seed(1)
+    lms.memory.reset_peak()
     model, batch = MODELS[name](BATCHES[name])
     from lms._planning import process_memory
     from lms._tf import plan_keras
@@ -79,7 +81,7 @@ def trained(name: str, budget: str, count: int) -> dict[str, Any]:
             step(x, y)
             times.append(time.perf_counter() - began)
     times.sort()
-    row: dict[str, Any] = {"seconds": times[len(times) // 2]}
+    row: dict[str, Any] = {"seconds": times[len(times) // 2], "peak": lms.memory.peak_bytes()}
     if budget:
         report = max(lms.reports(), key=lambda report: report.peak_before_bytes)
         row.update(
@@ -117,14 +119,15 @@ class Runs:
             print(f"  {self.name}, {which}, {limit / MIB:.0f} MiB: {result}", flush=True)
         return self.known[key]
 
-    def smallest(self, budget: str, high: int, count: int) -> int:
-        """The smallest limit that trains, of those up to `high`, which does. To 2%, each limit in
-        whole MiB; one that is near the least in trials and not in `count` steps is left for more.
-        """
-        low = 0
-        while low == 0 or high > low * NEAR:
-            middle = (low + high) // 2 if low else int(high / 1.5)
-            middle = middle // MIB * MIB
+    def smallest(self, budget: str, needed: int, count: int) -> int:
+        """The smallest limit that trains, to 2%, in whole MiB: not below `needed`, the bytes that
+        tensors take. One that does in trials and not in `count` steps gives way to the next."""
+        low = int(0.95 * needed) // MIB * MIB
+        high = int(1.1 * needed) // MIB * MIB + MIB
+        while not self.row(budget, high):
+            low, high = high, int(1.1 * high) // MIB * MIB + MIB
+        while high > low * NEAR:
+            middle = (low + high) // 2 // MIB * MIB
             if middle in (low, high):
                 break
             if self.row(budget, middle):
@@ -138,19 +141,18 @@ class Runs:
 
 def measured(name: str, args: argparse.Namespace) -> dict[str, Any]:
     runs = Runs(name, args.trial)
-    high = 64 * MIB
-    while not runs.row("", high):
-        high *= 2
-    stock = runs.smallest("", high, args.trial)
-    ours = runs.smallest(args.budget, stock, args.steps)
+    plain, least = (runs.row(budget, UNLIMITED) for budget in ("", "min"))
+    if not plain or not least:
+        raise SystemExit(f"{name} does not train without a limit")
+    stock = runs.smallest("", plain["peak"], args.trial)
+    ours = runs.smallest(args.budget, least["peak"], args.steps)
     at_least = runs.row(args.budget, ours, max(args.steps, args.trial)) or {}
-    row = {"model": name, "batch": BATCHES[name], "stock": stock, "lms": ours, "least": at_least}
-    row["shares"] = []
-    plain = runs.row("", 2 * high)
+    row = {"model": name, "batch": BATCHES[name], "stock": stock, "lms": ours}
+    row |= {"bytes": plain["peak"], "least": at_least, "shares": []}
     for share in map(float, args.shares.split(",")):
         limit = max(ours, int(share * stock) // MIB * MIB)
         ran = runs.row(args.budget, limit)
-        if ran and plain:
+        if ran:
             used, slower = ran["predicted"] / limit, ran["seconds"] / plain["seconds"] - 1
             row["shares"].append({**ran, "limit": limit, "used": used, "slower": slower})
     return row
