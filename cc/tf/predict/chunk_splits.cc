@@ -1,6 +1,6 @@
 #include "cc/tf/predict/chunk_splits.h"
 
-#include <optional>
+#include <algorithm>
 
 #include "cc/core/simulate/arena.h"
 
@@ -33,7 +33,8 @@ double FractionOf(const BFCAllocator& allocator) {
 
 int64_t LeastSplitOff(BFCAllocator* allocator) {
   const double fraction = FractionOf(*allocator);
-  return fraction > 0 ? static_cast<int64_t>(fraction * LimitOf(allocator)) : ArenaSettings().most_unsplit;
+  if (fraction <= 0) return ArenaSettings().most_unsplit;
+  return std::max(kArenaUnit, static_cast<int64_t>(fraction * LimitOf(allocator)));
 }
 
 void SplitExactly(BFCAllocator* allocator) {
