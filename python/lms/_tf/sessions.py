@@ -41,6 +41,7 @@ _dataset_ops = private_module("tensorflow.python.data.ops.dataset_ops")
 _iterator_ops = private_module("tensorflow.python.data.ops.iterator_ops")
 _context = private_module("tensorflow.python.eager.context")
 
+_NOT_AGAIN = 'lms does not run the step again: on_oom="replan" is for functions, not for sessions.'
 _numbers = itertools.count()
 # By graph: of iterators, by the names of their operations, the largest sizes of their elements.
 _iterators: weakref.WeakKeyDictionary[Any, dict[str, int]] = weakref.WeakKeyDictionary()
@@ -61,6 +62,7 @@ def _wrap_init(original: Any) -> Any:
                     self._lms_name, self._lms_sizes = f"session {next(_numbers)}", {}
                     # What the user says of sizes goes before what is fed.
                     self._lms_steps, self._lms_warned = set(), entry.says_sizes
+                    self._lms_why_not_again = _NOT_AGAIN if entry.plans_again else ""
                     told = Told(hints=layers_text(), session=self._lms_name)
                     merged = entry.merge(given, told)
                     _running.put()  # as the next ones
@@ -137,7 +139,8 @@ def _wrap_do_run(original: Any) -> Any:
             if hasattr(self, "_lms_name"):
                 with shielded("out of memory"):
                     fail_if_injected("out of memory")
-                    add_note(error, _step_name(fetch_list, target_list))
+                    step_name = _step_name(fetch_list, target_list)
+                    add_note(error, step_name, self._lms_why_not_again)
             raise
 
     return do_run

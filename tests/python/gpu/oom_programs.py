@@ -70,7 +70,7 @@ def told() -> dict[str, Any]:
 
 
 def session() -> dict[str, Any]:
-    """A v1 session, when all but 40 MiB are taken: its note."""
+    """A v1 session, when all but 40 MiB are taken: its note, which says that it is not run again."""
     import lms
     import tensorflow as tf
 
@@ -82,7 +82,7 @@ def session() -> dict[str, Any]:
         loss = tf.reduce_sum(y * y)
         train = v1.train.GradientDescentOptimizer(1e-4).minimize(loss)
         begin = v1.global_variables_initializer()
-    with lms.enabled("1GiB"):
+    with lms.enabled("1GiB", on_oom="replan"):
         session = v1.Session(graph=graph)
         session.run(begin)
         session.run([train, loss])

@@ -71,6 +71,7 @@ def test_a_v1_session_is_told_the_same(found):
     assert "out of memory on GPU:0. TensorFlow asked for 1 MiB" in note
     assert "lms has left the step as it is, because it is predicted to take" in note
     assert "This budget is predicted to train: memory_budget=" in note
+    assert "lms does not run the step again" in note and "not for sessions" in note
 
 
 @pytest.mark.slow
