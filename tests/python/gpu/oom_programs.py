@@ -70,7 +70,7 @@ def told() -> dict[str, Any]:
 
 
 def session() -> dict[str, Any]:
-    """A v1 session, when all but 40 MiB are taken: its note, which says that it is not run again."""
+    """A v1 session, when all but 40 MiB are taken: its note, also on that it is not run again."""
     import lms
     import tensorflow as tf
 
