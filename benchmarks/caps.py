@@ -26,7 +26,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 import keras
 import lms
-import tensorflow as tf
+from _arguments import parsed
 from _measure import in_child, machine, machine_line, why_not, write_results
 from planning import steps
 from rich import box
@@ -66,19 +66,13 @@ def trained(name: str, budget: str, count: int) -> dict[str, Any]:
     keras.utils.set_random_seed(1)
     lms.memory.reset_peak()
     model, batch = MODELS[name](BATCHES[name])
-    from lms._planning import process_memory
-    from lms._tf import plan_keras
-
-    specifications = plan_keras.specifications(model, [batch])
-    x, y = (tf.constant(process_memory.batch_like(spec)) for spec in specifications)
-    model.optimizer.build(model.trainable_variables)
-    step = tf.function(lambda x, y: model.train_step((x, y)), jit_compile=False)
+    step, data = steps.ready(model, batch)
     with lms.enabled(budget) if budget else contextlib.nullcontext():
-        step(x, y)
+        step(*data)
         times = []
         for _ in range(count - 1):
             began = time.perf_counter()
-            step(x, y)
+            step(*data)
             times.append(time.perf_counter() - began)
     times.sort()
     row: dict[str, Any] = {"seconds": times[len(times) // 2], "peak": lms.memory.peak_bytes()}
@@ -86,9 +80,7 @@ def trained(name: str, budget: str, count: int) -> dict[str, Any]:
         report = max(lms.reports(), key=lambda report: report.peak_before_bytes)
         row.update(
             status=report.status,
-            before=report.peak_before_bytes,
             predicted=report.peak_after_bytes,
-            least=report.min_budget_bytes,
             added=report.predicted_time_overhead,
             optimizer=report.optimizer_seconds,
         )
@@ -146,9 +138,9 @@ def measured(name: str, args: argparse.Namespace) -> dict[str, Any]:
         raise SystemExit(f"{name} does not train without a limit")
     stock = runs.smallest("", plain["peak"], args.trial)
     ours = runs.smallest(args.budget, least["peak"], args.steps)
-    at_least = runs.row(args.budget, ours, max(args.steps, args.trial)) or {}
-    row = {"model": name, "batch": BATCHES[name], "stock": stock, "lms": ours}
-    row |= {"bytes": plain["peak"], "least": at_least, "shares": []}
+    row: dict[str, Any] = {"model": name, "batch": BATCHES[name], "stock": stock, "lms": ours}
+    row["at_the_least"] = runs.row(args.budget, ours, max(args.steps, args.trial))
+    row |= {"bytes": plain["peak"], "shares": []}
     for share in map(float, args.shares.split(",")):
         limit = max(ours, int(share * stock) // MIB * MIB)
         ran = runs.row(args.budget, limit)
@@ -168,7 +160,7 @@ def show(rows: list[dict[str, Any]]) -> None:
             f"{at['limit'] / MIB:.0f}: {at['used']:.0%}, {at['added']:+.1%}, {at['slower']:+.0%}"
             for at in row["shares"]
         )
-        least = row["least"]
+        least = row["at_the_least"]
         limits = (f"{row[key] / MIB:.0f}" for key in ("stock", "lms"))
         ratios = (f"{row['lms'] / size:.2f}" for size in (row["stock"], least["predicted"]))
         added = f"{least['added']:+.1%}"
@@ -186,14 +178,11 @@ def main() -> None:
     parser.add_argument("--write", action="store_true", help="keep the figures in the results")
     parser.add_argument("--child", help=argparse.SUPPRESS)
     parser.add_argument("--out", help="write the figures here, as JSON")
-    args = parser.parse_args()
+    args = parsed(parser, MODELS)
     if args.child:
         row = trained(args.child, args.budget, args.steps)
         pathlib.Path(args.out).write_text(json.dumps(row))
         return
-    unknown = set(args.models.split(",")) - set(MODELS)
-    if unknown:
-        parser.error(f"unknown model {', '.join(sorted(unknown))}; known: {', '.join(MODELS)}")
     rows = []
     for name in args.models.split(","):
         rows.append(measured(name, args))

@@ -88,12 +88,7 @@ def child_accuracy(name: str) -> dict[str, Any]:
     batch = BATCHES.get(name, 16)
     report = lms.plan(lambda: steps.STEPS[name](None)[0], batch)
     model, _ = steps.STEPS[name](batch)
-    from lms._tf import plan_keras as _tf_plan_keras
-
-    x, y = _tf_plan_keras.specifications(model, [batch])
-    data = [tf.constant(_process_memory.batch_like(spec)) for spec in (x, y)]
-    model.optimizer.build(model.trainable_variables)
-    step = tf.function(lambda x, y: model.train_step((x, y)))
+    step, data = steps.ready(model, batch)
     rises = []
     for _ in range(5):
         lms.memory.reset_peak()

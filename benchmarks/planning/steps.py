@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import keras
+import tensorflow as tf
+from lms._planning import process_memory
 
 layers = keras.layers
 
@@ -94,6 +96,16 @@ def gated(batch: int | None) -> tuple[Any, int | None]:
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     model.compile(keras.optimizers.RMSprop(1e-4), loss)
     return model, batch
+
+
+def ready(model: Any, batch: int) -> tuple[Any, list[Any]]:
+    """A function that takes one training step of the compiled model, and a batch for it."""
+    from lms._tf import plan_keras
+
+    specifications = plan_keras.specifications(model, [batch])
+    data = [tf.constant(process_memory.batch_like(spec)) for spec in specifications]
+    model.optimizer.build(model.trainable_variables)
+    return tf.function(lambda x, y: model.train_step((x, y))), data
 
 
 # Nothing in lms was chosen by the last three.

@@ -13,7 +13,7 @@ int64_t Rounded(int64_t bytes) { return (bytes + kArenaUnit - 1) / kArenaUnit * 
 
 Arena::Arena(const ArenaSettings& settings)
     : limit_bytes_(settings.limit_bytes),
-      most_unsplit_(settings.most_unsplit),
+      least_split_off_(settings.least_split_off),
       collects_(settings.collects),
       next_region_(Rounded(settings.grows ? std::min(settings.limit_bytes, kFirstRegion) : settings.limit_bytes)) {
   ChunkId last = kNoRoom;
@@ -50,7 +50,7 @@ Arena::ChunkId Arena::Allocate(int64_t bytes) {
   const ChunkId chunk = std::get<ChunkId>(*found);
   free_.erase(found);
   const int64_t left = chunks_[chunk].bytes - rounded;
-  if (left >= rounded || left >= most_unsplit_) SplitOff(chunk, rounded);
+  if (left >= rounded || left >= least_split_off_) SplitOff(chunk, rounded);
   chunks_[chunk].used = true;
   in_use_ += chunks_[chunk].bytes;
   return chunk;

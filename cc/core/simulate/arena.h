@@ -1,9 +1,9 @@
 // TensorFlow's allocator of a GPU's memory, and with oneDNN of a CPU's (BFC: best fit with coalescing), by sizes alone.
 //
 // A chunk is taken from the smallest free one that is large enough, the lowest of these in memory. What is left of that
-// is split off where the chunk is twice as large as what was asked for or more, or `most_unsplit` bytes larger; else it
-// is handed out as a whole, so that a buffer may take up to twice its size. Chunks that are given back join their free
-// neighbours. Sizes are rounded up to whole units. Memory comes from the device in regions, between which nothing
+// is split off where the chunk is twice as large as what was asked for or more, or `least_split_off` bytes larger; else
+// it is handed out as a whole, so that a buffer may take up to twice its size. Chunks that are given back join their
+// free neighbours. Sizes are rounded up to whole units. Memory comes from the device in regions, between which nothing
 // joins: one of the whole limit, or, where it grows, one that is twice the last, when nothing free is large enough.
 // Where there is no room for another, those in which nothing is used are given back to the device first.
 // After xla/tsl/framework/bfc_allocator.cc, with which its test compares it byte for byte.
@@ -33,7 +33,7 @@ struct ArenaSettings {
   int64_t limit_bytes = int64_t{1} << 50;
   bool grows = false;     // "allow_growth"
   bool collects = false;  // gives back regions that nobody uses (TF_ENABLE_GPU_GARBAGE_COLLECTION)
-  int64_t most_unsplit = int64_t{128} << 20;
+  int64_t least_split_off = int64_t{128} << 20;
   int64_t least_bytes = 0;    // what is smaller is not of the arena: it comes from the system, without a limit
   std::vector<Piece> pieces;  // what there is at first, by address; none: nothing has been taken from the device
 };
@@ -80,7 +80,7 @@ class Arena {
   }
 
   int64_t limit_bytes_;
-  int64_t most_unsplit_;
+  int64_t least_split_off_;
   bool collects_;
   int64_t next_region_;
   int64_t next_offset_ = 0;   // of a region

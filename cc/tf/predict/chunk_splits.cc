@@ -33,7 +33,7 @@ double FractionOf(const BFCAllocator& allocator) {
 
 int64_t LeastSplitOff(BFCAllocator* allocator) {
   const double fraction = FractionOf(*allocator);
-  if (fraction <= 0) return ArenaSettings().most_unsplit;
+  if (fraction <= 0) return ArenaSettings().least_split_off;
   return std::max(kArenaUnit, static_cast<int64_t>(fraction * LimitOf(allocator)));
 }
 

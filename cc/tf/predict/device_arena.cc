@@ -54,14 +54,14 @@ ArenaSettings ArenaOf(const CpuPool& pool) {
   settings.limit_bytes = pool.limit_bytes;
   settings.grows = true;
   settings.least_bytes = pool.least_bytes;
-  settings.most_unsplit = LeastSplitOff(pool.allocator);
+  settings.least_split_off = LeastSplitOff(pool.allocator);
   return settings;
 }
 
 // As it is, and with less: chunks larger than what was asked for make it twice as hard to say what is left of the
 // pieces.
 std::vector<ArenaSettings> WithAndWithout(const ArenaSettings& settings, double reserve) {
-  const bool exact = settings.most_unsplit <= kArenaUnit;
+  const bool exact = settings.least_split_off <= kArenaUnit;
   return {settings, Tight(settings, exact ? reserve : 2 * reserve)};
 }
 
@@ -117,7 +117,7 @@ std::vector<ArenaSettings> DeviceArenas(const std::string& device, const tensorf
   auto* const chunks = dynamic_cast<tensorflow::BFCAllocator*>(allocator);
   if (chunks == nullptr) return {};
   settings.pieces = PiecesOf(chunks);
-  settings.most_unsplit = LeastSplitOff(chunks);
+  settings.least_split_off = LeastSplitOff(chunks);
   const auto stats = allocator->GetStats();
   if (stats && stats->bytes_limit) settings.limit_bytes = *stats->bytes_limit;
   settings.grows = Grows(settings);

@@ -148,6 +148,7 @@ def test_a_step_that_takes_more_later_is_planned_anew():
     assert found["peaks"][settled] <= found["left"] < found["peaks"][more]
     # Once, or once more where the first of these plans is above the budget as well.
     assert 1 <= found["plans"][last] - found["plans"][settled] <= 2
+    assert len(set(found["plans"][-3:])) == 1
     assert found["peaks"][last] <= found["left"]
 
 

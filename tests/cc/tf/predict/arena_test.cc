@@ -51,7 +51,7 @@ class Addresses : public tensorflow::SubAllocator {
 
 // As SplitExactly() has it.
 ArenaSettings Exact(ArenaSettings settings) {
-  settings.most_unsplit = kArenaUnit;
+  settings.least_split_off = kArenaUnit;
   return settings;
 }
 
@@ -78,7 +78,7 @@ TEST_P(ArenaTest, HandsOutWhatTensorFlowsAllocatorDoes) {
     auto owned = std::make_unique<Addresses>();
     const Addresses& addresses = *owned;
     tensorflow::BFCAllocator theirs(std::move(owned), GetParam().limit_bytes, "test", OptionsOf(GetParam()));
-    if (GetParam().most_unsplit == kArenaUnit) SplitExactly(&theirs);
+    if (GetParam().least_split_off == kArenaUnit) SplitExactly(&theirs);
     Arena ours(GetParam());
     const auto offset = [&](const void* pointer) {
       int64_t before = 0;

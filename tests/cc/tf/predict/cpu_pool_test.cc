@@ -60,7 +60,7 @@ TEST(CpuPoolTest, ALimitedOneHandsOutExactly) {
   HandOutExactly(kCpu, limited.cluster());
   const std::vector<ArenaSettings> arenas = DeviceArenas(kCpu, limited.cluster(), 0.25, true);
   ASSERT_EQ(arenas.size(), 2);
-  EXPECT_EQ(arenas[0].most_unsplit, kArenaUnit);
+  EXPECT_EQ(arenas[0].least_split_off, kArenaUnit);
   EXPECT_EQ(arenas[1].limit_bytes, MiB(48));
   const PooledCpu unlimited(int64_t{1} << 50);
   HandOutExactly(kCpu, unlimited.cluster());
