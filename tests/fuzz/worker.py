@@ -39,6 +39,9 @@ logging.getLogger("lms").setLevel(logging.ERROR)
 import check  # noqa: E402
 import reduce  # noqa: E402
 
+gc.collect()
+gc.freeze()  # what was imported is no garbage: the collections between programs pass over it
+
 DRAWN = 10  # programs at a time: among more of them Hypothesis makes many that are alike
 COLLECTED_AFTER = 30  # programs: they leave cycles behind
 

@@ -2,7 +2,6 @@
 runs beside what, on which the peak depends, is not left to the load of the machine. Steps on
 several threads run in processes of their own (test_threads, test_concurrency, the zoo)."""
 
-import gc
 import os
 import tempfile
 
@@ -26,14 +25,11 @@ if _on_card:  # this process leaves it to its children
 tf.config.threading.set_intra_op_parallelism_threads(1)
 tf.config.threading.set_inter_op_parallelism_threads(1)
 
+import frozen  # noqa: E402, F401
 import lms  # noqa: E402
 from lms import _native  # noqa: E402
 from lms._base import failure as _failure  # noqa: E402
 from lms._control import switch as _switch  # noqa: E402
-
-# What the imports have made stays as long as the process: no collection of garbage need look at it.
-gc.collect()
-gc.freeze()
 
 # Begun first, so that at the end no process is left alone with one of them.
 LONG_FILES = (

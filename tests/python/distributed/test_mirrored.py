@@ -45,7 +45,7 @@ def reports(keras="keras", drop=False, arrays=False, more=0, budget="1GiB"):
     return json.loads(line[len("REPORTS ") :])
 
 
-@pytest.mark.parametrize("keras", ["keras", "tf_keras"])
+@pytest.mark.parametrize("keras", ["keras", pytest.param("tf_keras", marks=pytest.mark.slow)])
 def test_each_replicas_batch_is_bound(keras):
     pytest.importorskip(keras)
     found = reports(keras, more=100)
@@ -56,7 +56,7 @@ def test_each_replicas_batch_is_bound(keras):
         assert not [text for text in report["warnings"] if text.startswith("the size of")]
 
 
-@pytest.mark.parametrize("arrays", [False, True])
+@pytest.mark.parametrize("arrays", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_each_device_has_its_share_of_what_was_measured(arrays):
     found = reports(drop=True, arrays=arrays)
     assert len(found) == 2

@@ -35,6 +35,7 @@ def test_without_computing_steps_take_the_same_memory():
 
 
 @on_the_standin
+@pytest.mark.slow
 def test_the_guard_ends_who_touches_device_memory():
     assert start("touch_from_the_host", memory_mb=64, guard=0)[0] == 0
     assert start("touch_from_the_host", memory_mb=64, guard=1)[0] < 0

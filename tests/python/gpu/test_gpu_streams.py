@@ -16,7 +16,7 @@ run = functools.partial(gpu_child.run, "gpu_streams.py", memory_mb=64, out_gbps=
     ("program", "threads"),
     [
         ("chain", 1),
-        ("branches", 3),
+        pytest.param("branches", 3, marks=pytest.mark.slow),
         pytest.param("chain", 3, marks=pytest.mark.slow),
         pytest.param("branches", 1, marks=pytest.mark.slow),
     ],

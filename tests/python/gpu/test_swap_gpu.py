@@ -13,6 +13,8 @@ import pytest
 from patience import HANGS
 from places import FAULT_SHIM, PYTHONPATH, ROOT
 
+pytestmark = pytest.mark.slow
+
 STANDIN = ROOT / "tests" / "standin"
 
 CHILD = """

@@ -68,6 +68,7 @@ def test_a_function_is_traced_once():
     assert len(traced) == 1
 
 
+@pytest.mark.slow
 def test_a_slowdown_that_is_allowed():
     step = open_step([None, WIDTH])
     free = lms.max_batch_size(step, lms=True, **QUICK)
@@ -252,7 +253,7 @@ def raises(report):
     raise ValueError("TensorFlow cannot read the graph of step")
 
 
-@pytest.mark.parametrize("how", [skipped, raises])
+@pytest.mark.parametrize("how", [pytest.param(skipped, marks=pytest.mark.slow), raises])
 def test_a_size_that_cannot_be_planned_counts_as_too_large(how, monkeypatch):
     step = open_step([None, WIDTH])
     free = lms.max_batch_size(step, **QUICK)

@@ -67,7 +67,7 @@ def constants(budget, rounds=1):
     assert 0.98 <= report.peak_after_bytes / peak <= 1.02
 
 
-@pytest.mark.parametrize("rounds", [1, 3])
+@pytest.mark.parametrize("rounds", [pytest.param(1, marks=pytest.mark.slow), 3])
 def test_a_budget_holds_what_is_computed_once_from_constants(rounds):
     in_a_process(f"constants({24 * MIB}, {rounds})")
 

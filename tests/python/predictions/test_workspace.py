@@ -285,13 +285,8 @@ print("PEAKS", report.peak_before_bytes - report.resident_bytes, measured)
 """
 
 
-@pytest.mark.parametrize(
-    "environment",
-    [
-        pytest.param({}, id="as it is"),
-        pytest.param(OWN_KERNELS, id="without oneDNN", marks=pytest.mark.slow),
-    ],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("environment", [{}, OWN_KERNELS], ids=["as it is", "without oneDNN"])
 def test_a_step_of_mixed_precision_takes_what_is_predicted(environment):
     status, output = run_python(MIXED, **environment)
     assert status == 0, output

@@ -57,7 +57,8 @@ def fits(name):
             assert not length or "rewritten" in statuses, lms.reports()
 
 
-@pytest.mark.parametrize("kind", ["keras", pytest.param("tf_keras", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["keras", "tf_keras"])
 def test_weights_have_decayed_as_often_as_in_stock_tensorflow(kind):
     status, output = run_forked(f"import test_data_end as t; t.fits({kind!r})")
     assert status == 0, output

@@ -7,7 +7,7 @@ import re
 import loop_steps
 import pytest
 from forked import run_forked
-from keras_forms import names_asked_for, quick_ones
+from quick import names_asked_for, quick_ones
 
 TRAINING = [*(step.__name__ for step in loop_steps.STEPS), *loop_steps.KERAS]
 # The branch that is not taken makes no peak; the loop within the step is not predicted exactly.

@@ -84,7 +84,14 @@ def several(y):
     return y * tf.random.truncated_normal(tf.shape(y), 1.0, 0.1, seed=4)
 
 
-@pytest.mark.parametrize("noise", [dropout, nested_dropout, shuffled, several])
+@pytest.mark.parametrize(
+    "noise",
+    [
+        dropout,
+        *(pytest.param(n, marks=pytest.mark.slow) for n in (nested_dropout, shuffled)),
+        several,
+    ],
+)
 def test_a_step_over_its_budget_is_planned_again_and_goes_on_with_the_sequence(noise):
     batches = (512,) * 8
     expected = losses(make_noisy_step(noise, hidden=8), batches)

@@ -128,6 +128,7 @@ def test_the_least_of_all_parts(name):
     assert activations(report) < 0.6, str(report)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FORMS)
 def test_a_budget_for_all_parts(name):
     report = forms.rewritten(FORMS[name](), inputs(), budget="70%", replan=False)

@@ -9,6 +9,7 @@ from steps import descend, named
 from tensorflow.python.eager import context
 
 
+@pytest.mark.slow
 def test_one_thread_of_each_kind_gives_the_bits_of_stock():
     """In a process of its own: the number of threads is fixed once TensorFlow has started."""
     status, output = run_forked("import sums; sums.main()")

@@ -159,6 +159,7 @@ def test_title_words_and_figures(show):
     assert "Measured, 2 steps" in text(page, "#measured") and "Recomputed" in text(page, "#terms")
 
 
+@pytest.mark.slow
 def test_layers_and_what_they_hold(show):
     page = show(synthetic(200))
     layers = json.loads(page.locator("#layers-data").inner_text())
@@ -176,6 +177,7 @@ def test_layers_and_what_they_hold(show):
     ]
 
 
+@pytest.mark.slow
 def test_hints_and_what_each_costs(show):
     hint = {"kind": "keep", "where": "layer block/a", "tensors": 3, "bytes": 5 * 2**20}
     hint.update(cost_us=-1500.0, peak_bytes=9 * 2**20, peak_without_bytes=8 * 2**20, not_followed=1)
@@ -226,7 +228,9 @@ PAGES = {
 }
 
 
-@pytest.mark.parametrize("which", PAGES)
+@pytest.mark.parametrize(
+    "which", [n if n == "rewritten" else pytest.param(n, marks=pytest.mark.slow) for n in PAGES]
+)
 def test_a_phone_shows_every_kind_of_report_without_scrolling_sideways(show, which):
     page = show(PAGES[which](), viewport={"width": 360, "height": 740})
     assert page.evaluate("document.documentElement.scrollWidth") <= 360
@@ -257,6 +261,7 @@ def test_what_was_not_planned_says_why_and_shows_no_empty_parts(show):
     assert "least budget that a plan was found for is 400.0 MiB" in text(page, ".lead")
 
 
+@pytest.mark.slow
 def test_without_details_there_is_still_the_timeline(show):
     report = synthetic(60, details=None)
     page = show(report)
@@ -268,6 +273,7 @@ def test_without_details_there_is_still_the_timeline(show):
     assert page.locator("#buffers").is_hidden() and page.locator("#decisions").is_visible()
 
 
+@pytest.mark.slow
 def test_on_paper_there_are_no_controls(show):
     page = show(synthetic(60))
     page.emulate_media(media="print")

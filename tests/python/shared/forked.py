@@ -70,7 +70,7 @@ def run_forked(code: str, **environment: str) -> tuple[int, str]:
 def _start_server() -> None:
     """The process that is forked, where it does not run yet: one for each that tests."""
     with _starting, mock.patch.dict(os.environ, SERVER):
-        multiprocessing.set_forkserver_preload(["tensorflow", "keras", "lms", __name__])
+        multiprocessing.set_forkserver_preload(["tensorflow", "keras", "lms", __name__, "frozen"])
         multiprocessing.forkserver.ensure_running()
 
 

@@ -19,8 +19,8 @@ import swap_models
 import tensorflow as tf
 from forked import run_forked
 from helpers import ONEDNN, skip_where_scratch_is_too_large
-from keras_forms import names_asked_for, quick_ones
 from places import PYTHONPATH
+from quick import names_asked_for, quick_ones
 from swap_models import (
     Interruption,
     chain,
@@ -166,6 +166,7 @@ def in_threads(*bodies: Any) -> None:
         thread.join()
 
 
+@pytest.mark.slow
 def test_functions_side_by_side_swap_into_one_directory(tmp_path: Path) -> None:
     names = ["dense", "dense", "masks", "cnn"]
     expected = [[float(step.run()) for _ in range(6)] for step in map(make, names)]
@@ -213,6 +214,7 @@ def test_one_function_from_two_threads(tmp_path: Path) -> None:
     assert lms.swap_statistics().stored_bytes == 0
 
 
+@pytest.mark.slow
 def test_many_steps_take_no_more_of_anything(tmp_path: Path) -> None:
     step = make("dense")
 

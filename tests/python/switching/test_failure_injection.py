@@ -11,6 +11,7 @@ from lms import _native
 from lms._base import failure as _failure
 from lms._learnt import feedback as _feedback
 from patience import HANGS
+from quick import quick_ones
 
 # Places of _native.failure_places() that steps pass, and what is left to tell of them.
 LOST = {"before": 0, "report": 0}  # reports
@@ -73,7 +74,7 @@ def run_from_the_start(step, weights):
     return losses, [weight.numpy().tobytes() for weight in weights]
 
 
-@pytest.mark.parametrize("kind", _native.failure_kinds())
+@pytest.mark.parametrize("kind", quick_ones(_native.failure_kinds(), "memory"))
 @pytest.mark.parametrize("stage", ["sums", "sizes", "plan", "verify", "before", "report"])
 def test_whatever_is_thrown_training_goes_on(stage, kind, stock):
     step, weights = make_step()
@@ -286,7 +287,7 @@ def test_failures_in_several_threads(stock):
 
 
 @pytest.mark.parametrize("stage", ["rewrite", "verify"])
-@pytest.mark.parametrize("kind", ["error", "memory"])
+@pytest.mark.parametrize("kind", ["error", pytest.param("memory", marks=pytest.mark.slow)])
 def test_a_plan_that_fails_gives_way_to_one_with_fewer_changes(stage, kind, stock):
     step, weights = make_step()
     _native.inject_failure(stage, kind, times=1)

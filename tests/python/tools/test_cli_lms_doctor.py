@@ -39,6 +39,7 @@ def found(data: dict, name: str) -> dict:
     return check
 
 
+@pytest.mark.slow
 def test_all_is_well_here(tmp_path):
     status, data, _ = run("doctor", LMS_PROFILE_DIR=str(tmp_path))
     assert status == 0, data

@@ -315,7 +315,8 @@ print("seen")
 """
 
 
-@pytest.mark.parametrize("legacy", [pytest.param(False, marks=pytest.mark.slow), True])
+@pytest.mark.slow
+@pytest.mark.parametrize("legacy", [False, True])
 def test_imported_after_lms_is_enabled(legacy):
     """Transformers imports tf_keras itself, late; TF_USE_LEGACY_KERAS makes tf.keras one."""
     code = SCRIPT.format(first="", keras="tf_keras", then="")

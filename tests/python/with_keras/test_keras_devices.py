@@ -8,6 +8,7 @@ import re
 import keras_forms
 import pytest
 from forked import run_forked
+from quick import names_asked_for, quick_ones
 
 MIRRORED = ("mirrored_own_loop", "mirrored_fit", "mirrored_by_collectives")
 REWRITTEN = (
@@ -21,9 +22,10 @@ NAMES = ("model_parallel", *REWRITTEN)
 
 
 @pytest.fixture(scope="module")
-def results():
+def results(request):
     """In a process of its own, which has two logical CPUs."""
-    status, output = run_forked(f"import devices; devices.main({NAMES!r})")
+    names = names_asked_for(request, NAMES)
+    status, output = run_forked(f"import devices; devices.main({names!r})")
     assert status == 0, output
     lines = [line for line in output.splitlines() if line.startswith(keras_forms.MARK)]
     return {
@@ -31,13 +33,15 @@ def results():
     }
 
 
-@pytest.mark.parametrize("name", [name for name in REWRITTEN if name not in MIRRORED])
+@pytest.mark.parametrize(
+    "name", quick_ones((n for n in REWRITTEN if n not in MIRRORED), "a_small_part_elsewhere")
+)
 def test_rewritten_and_the_same(results, name):
     keras_forms.assert_rewritten(results[name])
     assert {device[-5:] for device in results[name]["devices"]} == {"CPU:0"}
 
 
-@pytest.mark.parametrize("name", MIRRORED)
+@pytest.mark.parametrize("name", quick_ones(MIRRORED, "mirrored_fit"))
 def test_each_replica_is_rewritten(results, name):
     """The budget is each device's own; the peak is of both together, which run side by side."""
     found = results[name]
@@ -56,18 +60,21 @@ def _plain(op: str) -> str:
     return re.sub(r"(replica_1/|(_\d+)+(?=/|$))", "", op)
 
 
-def test_replicas_get_one_plan(results):
+@pytest.mark.parametrize("name", ["mirrored_fit"])
+def test_replicas_get_one_plan(results, name):
     """The same operations of each, where TensorFlow's other passes have not made them differ."""
-    first, second = results["mirrored_fit"]["plans"]
+    first, second = results[name]["plans"]
     assert sorted((kind, _plain(op)) for kind, op, _ in first) == sorted(
         (kind, _plain(op)) for kind, op, _ in second
     )
 
 
-def test_halves_on_two_devices(results):
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["model_parallel"])
+def test_halves_on_two_devices(results, name):
     """TensorFlow puts the whole backward pass on the first one, which reads the other's tensors:
     the first is lowered, and of the other's nothing can be computed again."""
-    found = results["model_parallel"]
+    found = results[name]
     keras_forms.assert_same(found)
     steps = [status for _, status, _ in found["all"] if status != "skipped"]
     assert steps == ["rewritten", "infeasible"], found

@@ -5,6 +5,7 @@ import keras_forms
 import numpy as np
 import pytest
 from keras_forms import BATCH, STEPS, WIDTH, fit
+from quick import quick_ones
 
 layers = keras.layers
 IMAGES = 32  # a batch
@@ -113,6 +114,6 @@ results = keras_forms.results(__name__)
 QUICK = ("dropout", "batch_norm", "layer_and_group_norm", "depthwise", "up_and_down", "activations")
 
 
-@pytest.mark.parametrize("name", keras_forms.quick_ones(FORMS, *QUICK))
+@pytest.mark.parametrize("name", quick_ones(FORMS, *QUICK))
 def test_rewritten_and_the_same(results, name):
     keras_forms.assert_rewritten(results[name])

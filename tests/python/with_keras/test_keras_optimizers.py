@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from helpers import onednn_has_bfloat16
 from keras_forms import BATCH, WIDTH, dense, fit
+from quick import quick_ones
 
 optimizers = keras.optimizers
 
@@ -112,12 +113,12 @@ OTHERS = [name for name in FORMS if name not in MIXED]
 QUICK = ("sgd_nesterov", "adafactor", "global_clipnorm", "accumulating", "slices")
 
 
-@pytest.mark.parametrize("name", keras_forms.quick_ones(OTHERS, *QUICK))
+@pytest.mark.parametrize("name", quick_ones(OTHERS, *QUICK))
 def test_optimizers(results, name):
     keras_forms.assert_rewritten(results[name])
 
 
-@pytest.mark.parametrize("name", keras_forms.quick_ones(MIXED, "bfloat16"))
+@pytest.mark.parametrize("name", quick_ones(MIXED, "bfloat16"))
 def test_mixed_precision(results, name):
     """On a CPU kernels in half precision hold buffers of their own, which are no part of a plan."""
     if name == "bfloat16" and not onednn_has_bfloat16() and results[name]["status"] == "infeasible":

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from keras_forms import STEPS, fit
+from quick import quick_ones
 
 layers = keras.layers
 ROWS, LENGTH, FEATURES = 16, 24, 16
@@ -176,12 +177,12 @@ BUDGETS = dict.fromkeys(LOOPS, "min")
 results = keras_forms.results(__name__)
 
 
-@pytest.mark.parametrize("name", keras_forms.quick_ones(REWRITTEN, "transformer"))
+@pytest.mark.parametrize("name", quick_ones(REWRITTEN, "transformer"))
 def test_rewritten_and_the_same(results, name):
     keras_forms.assert_rewritten(results[name])
 
 
-@pytest.mark.parametrize("name", keras_forms.quick_ones(LOOPS, "masked_lstm", "conv_lstm"))
+@pytest.mark.parametrize("name", quick_ones(LOOPS, "masked_lstm", "conv_lstm"))
 def test_recurrent_layers(results, name):
     """The least that there is: gradients of loops over time compute elements of lists again."""
     found = results[name]

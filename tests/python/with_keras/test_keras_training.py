@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from keras_forms import BATCH, INPUT, STEPS, WIDTH, dense
+from quick import quick_ones
 
 layers = keras.layers
 fit = functools.partial(keras_forms.fit, built=False)  # as programs have it
@@ -266,7 +267,7 @@ results = keras_forms.results(__name__)
 QUICK = ("arrays_shuffled", "a_last_batch_that_is_smaller", "a_train_step_of_ones_own")
 
 
-@pytest.mark.parametrize("name", keras_forms.quick_ones(REWRITTEN, *QUICK, "steps_per_execution_4"))
+@pytest.mark.parametrize("name", quick_ones(REWRITTEN, *QUICK, "steps_per_execution_4"))
 def test_rewritten_and_the_same(results, name):
     keras_forms.assert_rewritten(results[name])
 
