@@ -200,7 +200,7 @@ int64_t MostWork(const MemGraph& graph, int64_t work) {
   return work * 5 / 2 + kFirstStart * static_cast<int64_t>(graph.ops.size() + graph.buffers.size()) + kLastStep;
 }
 
-TEST(PlannerTest, WorkIsBoundedWhateverTheLimitAndTheLink) {
+TEST(SlowPlannerTest, WorkIsBoundedWhateverTheLimitAndTheLink) {
   for (const int64_t work : {1000000, 4000000}) {
     PlannerOptions options;
     options.work = work;

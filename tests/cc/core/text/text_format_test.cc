@@ -396,7 +396,7 @@ TEST(TextFormatTest, AnyBytesAreReadWithoutHarm) {
   EXPECT_NE(ProblemAfterHeader(noise), "");
 }
 
-TEST(TextFormatTest, AMillionLines) {
+TEST(SlowTextFormatTest, AMillionLines) {
   std::string text = "lms-graph 1\n";
   constexpr int kNodes = 500000;
   for (int i = 0; i < kNodes; ++i) text += "node n" + std::to_string(i) + " 1 1024\n";

@@ -300,7 +300,9 @@ class AutomaticTest : public StagesTest {
   }
 };
 
-TEST_F(AutomaticTest, WhereNoneOfManyPlansHoldsTheLeastIsTaken) {
+using SlowAutomaticTest = AutomaticTest;
+
+TEST_F(SlowAutomaticTest, WhereNoneOfManyPlansHoldsTheLeastIsTaken) {
   const int64_t least = Least();
   constexpr int64_t kMost = kResident + 7 * kTile;
   ASSERT_LT(least, 5 * kTile);
@@ -317,7 +319,7 @@ TEST_F(AutomaticTest, WhereNoneOfManyPlansHoldsTheLeastIsTaken) {
   EXPECT_EQ(Meet(kMost, {free}, /*strict=*/true).outcome, BudgetOutcome::kRewritten);
 }
 
-TEST_F(AutomaticTest, WhereNothingHoldsWhatComesNearestIsTaken) {
+TEST_F(SlowAutomaticTest, WhereNothingHoldsWhatComesNearestIsTaken) {
   const int64_t least = Least();
   const BudgetResult result = Meet(kResident + 7 * kTile, {least - kTile});
   ASSERT_EQ(result.outcome, BudgetOutcome::kRewritten);
