@@ -115,13 +115,15 @@ def child_limit(name: str, limit: int) -> dict[str, Any]:
 
 def _searched(name: str, key: str, found: lms.LargestSize) -> dict[str, Any]:
     """In steps of 5%, up while they train and down while they do not."""
-    limit, budget = found.memory_limit, found.budget_bytes if key == "with_lms" else 0
+    limit, budget, own = found.memory_limit, found.budget_bytes, found.own_bytes
+    if key == "without_lms":
+        budget, own = 0, found.own_without_lms_bytes
     predicted = getattr(found, key)
     runs = dict(found.checks[key])
 
     def trains(size: int) -> bool:
         if size not in runs:
-            ran = _process_memory.runs(steps.STEPS[name], size, limit, budget, found.own_bytes)
+            ran = _process_memory.runs(steps.STEPS[name], size, limit, budget, own)
             runs[size] = bool(ran["ok"])
             print(f"  {name}: batch {size}: {ran}", flush=True)
         return runs[size]
@@ -136,7 +138,7 @@ def _searched(name: str, key: str, found: lms.LargestSize) -> dict[str, Any]:
         "model": name,
         "lms": key == "with_lms",
         "limit": limit,
-        "own": found.own_bytes,
+        "own": own,
         "budget": found.budget_bytes,
         "plans": len(found.trials[key]),
         "seconds": found.seconds,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import logging
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -12,12 +11,12 @@ from typing import Any
 
 from lms._base.format import format_bytes, parse_bytes, render
 from lms._planning import process_memory as _process_memory
+from lms._planning.share import Share
 from lms._planning.size_search import Search, Trial
 from lms._planning.size_trials import Sizes
 from lms._reports.report import Report
 from lms._settings import devices as _devices
 
-_log = logging.getLogger("lms")
 _AT_MOST = 1 << 20
 _PRECISION = 0.01
 
@@ -29,9 +28,10 @@ class LargestSize:
     without_lms, with_lms: the largest size that is predicted to fit; 0: not even the smallest
       does; None: not asked for.
     slowdown: the predicted added time at with_lms, as a share of the step's: 0.07 is 7%.
-    budget_bytes: what a step may take, weights and arguments included.
+    budget_bytes: what a step may take, weights and arguments included, at the largest answer.
     memory_limit: what was given; on a CPU a limit on the process (see own_bytes), else 0.
-    own_bytes: what the process takes of that limit beside the step's tensors.
+    own_bytes: what the process takes of that limit beside the step's tensors, likewise.
+    own_without_lms_bytes: the same at without_lms.
     device: the device's name. what: of what it is the size.
     trials: every size that was planned for, by "without_lms" and "with_lms".
     report: the plan at with_lms.
@@ -52,6 +52,7 @@ class LargestSize:
     report: Report | None = None
     checks: Mapping[str, tuple[tuple[int, bool], ...]] = dataclasses.field(default_factory=dict)
     seconds: float = 0.0
+    own_without_lms_bytes: int = 0
 
     @property
     def unplanned(self) -> tuple[Trial, ...]:
@@ -251,66 +252,80 @@ def _found(
     options: Mapping[str, Any],
 ) -> LargestSize:
     begin = time.perf_counter()
-    limit = None if memory_limit is None else parse_bytes(memory_limit, "memory_limit")
-    own = fill = 0.0
-    budget = limit if limit is not None else target.budget_bytes
-    if limit is not None and target.kind == "CPU":
-        tell("measuring what a process takes by itself")
-        own, fill = _process_memory.overhead(step)
-        budget = int((limit - own) * fill)
-        if budget <= 0:
-            raise ValueError(
-                f"memory_limit={memory_limit!r} leaves nothing for a step: the process takes "
-                f"{format_bytes(own)} of it by itself"
-            )
+    share = Share(step, memory_limit, target, what, tell)
+    run = check if callable(check) else None
+    if check and run is None:
+        _process_memory.refuse_to_run(step, share.limit, target)
     tell("tracing the step")
-    sizes = Sizes(step, args, vary, target, dict(options), budget, what, tell)
-    if limit is not None and own and _process_memory.can_be_found(step):
-        # What the process takes by itself grows with the size: it is measured at the answer too.
-        size, _ = search.largest(sizes.stock, budget, 0)
-        tell(f"measuring what a process takes by itself at {what} {size}")
-        try:
-            own = max(own, _process_memory.overhead(step, max(1, size), limit)[0])
-        except RuntimeError as error:
-            _log.info("what the process takes at %d is not known, but at 1: %s", size, error)
-        budget = sizes.budget = max(1, int((limit - own) * fill))
-    trials: dict[str, tuple[Trial, ...]] = {}
-    found: dict[str, int] = {}
+    sizes = Sizes(step, args, vary, target, dict(options), share.budget, what, tell)
+    # What the process takes by itself grows with the size: it is measured at the answers, too.
+    if share.limit and share.measure_at(max(1, search.largest(sizes.stock, share.budget, 0)[0])):
+        sizes.change_budget(share.budget)
+    answers: dict[str, _Answer] = {}
+    stock = 0
     if wanted["without_lms"]:
-        found["without_lms"], trials["without_lms"] = search.largest(sizes.stock, budget, 0)
+        stock, tried = search.largest(sizes.stock, share.budget, 0)
+        answers["without_lms"] = _Answer(stock, tried, 0, share.own)
     if wanted["with_lms"]:
         slow = dataclasses.replace(search, slowdown=max_slowdown)
-        first = found.get("without_lms", 0)
-        found["with_lms"], trials["with_lms"] = slow.largest(
-            sizes.rewritten(max_slowdown), budget, first
-        )
+        size, tried = slow.largest(sizes.rewritten(max_slowdown), share.budget, stock)
+        if size > stock and share.measure_at(size, share.budget):
+            sizes.change_budget(share.budget)
+            size, tried = slow.largest(sizes.rewritten(max_slowdown), share.budget, stock)
+        answers["with_lms"] = _Answer(size, tried, share.budget, share.own)
+    trials = {key: answer.trials for key, answer in answers.items()}
     _refuse_where_none_was_planned(trials)
-    best = next((t for t in trials.get("with_lms", ()) if t.size == found["with_lms"]), None)
     checks: dict[str, tuple[tuple[int, bool], ...]] = {}
-    if check:
-        run = check if callable(check) else _process_memory.runner(step, limit, target, int(own))
-        for key, size in found.items():
-            multiple = search.multiple
-            above = size + multiple * max(1, round(size * 0.05 / multiple))
-            tried = [one for one in (size, above) if one > 0]
-            tell(f"running {what} {', '.join(map(str, tried))}")
-            checks[key] = tuple(
-                (one, bool(run(one, budget if key == "with_lms" else 0))) for one in tried
-            )
+    for key, answer in answers.items() if check else ():
+        above = answer.size + search.multiple * max(1, round(answer.size * 0.05 / search.multiple))
+        tell(f"running {what} {answer.size} and {above}")
+        checks[key] = tuple(
+            (one, answer.trains(step, one, share.limit, run))
+            for one in (answer.size, above)
+            if one > 0
+        )
+    with_lms = answers.get("with_lms")
+    best = with_lms.trial if with_lms else None
     return LargestSize(
         what=what,
         device=target.name,
-        budget_bytes=budget,
-        memory_limit=limit or 0,
-        own_bytes=int(own),
-        without_lms=found.get("without_lms"),
-        with_lms=found.get("with_lms"),
+        budget_bytes=share.budget,
+        memory_limit=parse_bytes(memory_limit, "memory_limit") if memory_limit is not None else 0,
+        own_bytes=share.own,
+        without_lms=answers["without_lms"].size if "without_lms" in answers else None,
+        with_lms=with_lms.size if with_lms else None,
         slowdown=best.overhead if best else 0.0,
         trials=trials,
         report=sizes.report(best.size) if best else None,
         checks=checks,
         seconds=time.perf_counter() - begin,
+        own_without_lms_bytes=answers["without_lms"].own if "without_lms" in answers else 0,
     )
+
+
+@dataclasses.dataclass(frozen=True)
+class _Answer:
+    """What a search found: the size, and what the step and the process had at it.
+
+    budget: bytes, with lms; 0: without.
+    """
+
+    size: int
+    trials: tuple[Trial, ...]
+    budget: int
+    own: int
+
+    @property
+    def trial(self) -> Trial | None:
+        return next((trial for trial in self.trials if trial.size == self.size), None)
+
+    def trains(
+        self, step: Any, size: int, limit: int, run: Callable[[int, int], bool] | None
+    ) -> bool:
+        """Whether a size really runs. `run`: the user's own way to find out."""
+        if run is not None:
+            return bool(run(size, self.budget))
+        return bool(_process_memory.runs(step, size, limit, self.budget, self.own)["ok"])
 
 
 @contextlib.contextmanager

@@ -6,10 +6,10 @@ and TensorFlow's allocator with what it keeps and what lies idle in it. A step h
     (limit - own) * FILL
 
 `own` is measured: a step runs in a process of its own, whose allocator has one region, taken before
-the first step; what the process holds beside that region is its own. It grows a little with the
-size (data on its way to the step, kernels, heaps of threads), so that it is measured at the size
-that is the answer as well. FILL is the share of the region that tensors can take: the allocator
-hands out blocks, and no tensor lies across two.
+the first step; what the process holds beside that region is its own. It grows with the size (data
+on its way to the step, kernels, heaps of threads: 105 MiB from a batch of 1 to one of 546 images of
+64 px), so that it is measured at each size that is an answer as well. FILL is the share of the
+region that tensors can take: the allocator hands out blocks, and no tensor lies across two.
 
 `main` is the program of such processes, with the task as
 JSON on its standard input and the answer, one line of JSON, on its standard output.
@@ -38,15 +38,18 @@ _STEPS = 3
 _MARK = "lms-process-memory: "
 
 
-def overhead(step: Any = None, size: int = 1, region: int = _REGION) -> tuple[int, float]:
+def overhead(
+    step: Any = None, size: int = 1, region: int = _REGION, budget: int = 0
+) -> tuple[int, float]:
     """Bytes that a process takes beside its steps' tensors, and the share of the rest that they
     can use.
 
     Measured with the step that the function `step` makes for `size`, where it can be found by name
-    in another process, else with a small network of convolutions. `region`: bytes for its tensors.
+    in another process, else with a small network of convolutions. `region`: bytes for its tensors;
+    `budget`: of them, those that lms may use; 0: without lms.
     Raises RuntimeError where that process fails.
     """
-    return _overhead(_name_of(step), size, region), FILL
+    return _overhead(_name_of(step), size, region, budget), FILL
 
 
 def can_be_found(step: Any) -> bool:
@@ -55,8 +58,9 @@ def can_be_found(step: Any) -> bool:
 
 
 @functools.lru_cache(maxsize=64)
-def _overhead(name: tuple[str, str, str] | None, size: int, region: int) -> int:
-    answer = _in_process({"make": name, "size": size, "region": region}, region=region)
+def _overhead(name: tuple[str, str, str] | None, size: int, region: int, budget: int) -> int:
+    task = {"make": name, "size": size, "region": region, "budget": budget}
+    answer = _in_process(task, region=region)
     if "own" not in answer:
         raise RuntimeError(
             f"what a process takes by itself could not be measured: {answer.get('error')}"
@@ -64,29 +68,20 @@ def _overhead(name: tuple[str, str, str] | None, size: int, region: int) -> int:
     return int(answer["own"])
 
 
-def runner(step: Any, limit: int | None, device: Any, own: int) -> Callable[[int, int], bool]:
-    """A function (size, budget) that says whether the step really runs under the limit, of which
-    the process takes `own` by itself; with lms where the budget is above 0.
-
-    Raises ValueError where that cannot be done.
-    """
-    name = _name_of(step)
-    if limit is None or device.kind != "CPU":
+def refuse_to_run(step: Any, limit: int | None, device: Any) -> None:
+    """Raises ValueError where steps cannot be run under the limit, as of runs()."""
+    if not limit or device.kind != "CPU":
         raise ValueError("check=True needs this machine as the device, and a memory_limit")
-    if name is None:
+    if not can_be_found(step):
         raise ValueError(
             "check=True runs the step in another process, which has to find it: give a function of "
             "the size, defined at the top of a module, or check=your_function(size, budget)"
         )
 
-    def run(size: int, budget: int) -> bool:
-        return bool(runs(step, size, limit, budget, own)["ok"])
-
-    return run
-
 
 def runs(step: Any, size: int, limit: int, budget: int, own: int | None = None) -> dict[str, Any]:
-    """Runs some steps of the given size under RLIMIT_DATA = limit; "ok", and "error" or "peak"."""
+    """Runs some steps of the given size under RLIMIT_DATA = limit, of which the process takes `own`
+    by itself; with lms where the budget is above 0. "ok", and "error" or "peak"."""
     name = _name_of(step)
     if name is None:
         raise ValueError("the step cannot be found by name in another process")

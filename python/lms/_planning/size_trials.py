@@ -126,6 +126,11 @@ class Sizes:
 
         return trial
 
+    def change_budget(self, budget: int) -> None:
+        """Sizes are tried anew: what was planned for another budget counts no more."""
+        self.budget = budget
+        self._reports.clear()
+
     def report(self, size: int) -> Report | None:
         """The plan with lms at a size that was tried."""
         if size not in self._reports:

@@ -232,6 +232,31 @@ def test_a_limit_on_the_process_is_kept_by_real_runs():
     assert "ResourceExhausted" in answer["error"], answer
 
 
+@pytest.mark.slow
+def test_what_a_process_takes_is_measured_at_each_answer(monkeypatch):
+    """It grows with the size, and so with lms it is more than at the largest size without."""
+    fixed, each, fill = 64 << 20, 256, 0.9
+    measured = []
+
+    def overhead(step, size=1, region=0, budget=0):
+        measured.append((size, budget > 0))
+        return fixed + each * size, fill
+
+    monkeypatch.setattr(_process_memory, "overhead", overhead)
+    limit = (64 + 24) << 20
+    found = lms.max_batch_size(
+        dense, memory_limit=limit, check=lambda size, budget: True, planner_seconds=0.2
+    )
+    sizes = {with_lms: size for size, with_lms in measured}
+    assert found.with_lms > found.without_lms > 0
+    assert found.without_lms == pytest.approx(sizes[False], rel=0.05)
+    assert found.own_without_lms_bytes == fixed + each * sizes[False]
+    assert found.own_bytes == fixed + each * sizes[True]
+    assert found.budget_bytes == int((limit - found.own_bytes) * fill)
+    assert found.with_lms <= sizes[True]
+    assert found.report.peak_after_bytes <= found.budget_bytes
+
+
 # ---- sizes that cannot be planned ------------------------------------------------------------
 
 
