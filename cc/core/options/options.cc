@@ -350,6 +350,12 @@ std::vector<std::string> ParseOptions(const OptionMap& map, Options* options, bo
     } else if (internal && name == "_data_may_end") {
       parsed.data_may_end = true;
       continue;
+    } else if (internal && name == "_pool" && std::holds_alternative<int64_t>(value)) {
+      parsed.pool_bytes = std::get<int64_t>(value);
+      continue;
+    } else if (internal && name == "_pool_exact") {
+      parsed.pool_exact = true;
+      continue;
     } else if (internal && name == "_record_sizes") {
       parsed.record_sizes = true;
       continue;

@@ -78,6 +78,8 @@ struct Options {
   std::vector<SeenValue> seen_values;                // "_seen_values": whole numbers that its first call was given
   RecordedShapes recorded;                           // "_recorded": what earlier steps have shown of its tensors
   std::map<std::string, int64_t> earlier_constants;  // of the function's earlier plans, by device (earlier_plans.h)
+  int64_t pool_bytes = 0;      // "_pool": planned for a CPU's pool of so many bytes, as one region; 0: for what is here
+  bool pool_exact = false;     // "_pool_exact": it hands out chunks no larger than what is asked for
   bool data_may_end = false;   // "_data_may_end": a step may fail as an iterator has no more elements
   bool record_sizes = false;   // "_record_sizes": the next call can be planned with what this one shows
   double observed_excess = 1;  // "_feedback": activations measured / predicted, under an earlier plan

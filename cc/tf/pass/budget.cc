@@ -46,6 +46,14 @@ ResolvedBudget OfCpu(const StepBytes& step, tensorflow::Allocator* allocator) {
 
 }  // namespace
 
+bool PoolToBe(const Options& options, const std::string& device) {
+  return options.pool_bytes > 0 && DeviceType(device) == "CPU" && BudgetOf(options, device).kind == Budget::Kind::kAuto;
+}
+
+ResolvedBudget OfPoolToBe(const Options& options, const StepBytes& step) {
+  return {options.pool_bytes + step.outside, "the limit of the CPU's pool", true};
+}
+
 MemoryAvailable CpuMemoryLeft() {
   constexpr double kShare = 0.85;  // a step that takes 309 MiB ran out in 360 MiB, and trained in 400
   const std::optional<CpuPool> pool = CpuPoolOf(tensorflow::cpu_allocator());

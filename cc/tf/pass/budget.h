@@ -52,6 +52,12 @@ struct StepBytes {
   int64_t outside = 0;    // of the peak, at most: what is too small for the device's arena, and not in its limit
 };
 
+// Is the step planned for a CPU's pool that is not here ("_pool")?
+bool PoolToBe(const Options& options, const std::string& device);
+
+// What that pool has for the step.
+ResolvedBudget OfPoolToBe(const Options& options, const StepBytes& step);
+
 // `cluster` may be null; a GPU's limit is then unknown and taken as unbounded.
 ResolvedBudget ResolveBudget(const Budget& budget, const StepBytes& step, const std::string& device,
                              const tensorflow::grappler::Cluster* cluster);

@@ -98,7 +98,8 @@ AskedFor ResolveGoal(const DeviceContext& context, const ReadStep& read, const M
   context.Enter("budget");
   const std::string& device = read.imported.device;
   const Budget& asked = BudgetOf(context.options, device);
-  const ResolvedBudget budget = ResolveBudget(asked, step, device, context.cluster);
+  const ResolvedBudget budget = PoolToBe(context.options, device) ? OfPoolToBe(context.options, step)
+                                                                  : ResolveBudget(asked, step, device, context.cluster);
   const std::optional<ResolvedBudget> of_device = LessThanAsked(asked, step, device, context.cluster);
   if (of_device && (step.worst > of_device->bytes || step.lacking > 0)) {
     const std::string share = asked.kind == Budget::Kind::kPercent ? "=\"" + asked.ToString() + "\"" : "";

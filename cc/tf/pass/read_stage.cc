@@ -133,6 +133,9 @@ ReadStep ReadGraph(const DeviceContext& context) {
 }
 
 std::vector<ArenaSettings> ReadArenas(const DeviceContext& context, const std::string& device, bool pool_counts) {
+  if (PoolToBe(context.options, device)) {
+    return ArenasOfPool(context.options.pool_bytes, context.options.pool_exact, context.options.safety_margin);
+  }
   if (pool_counts && DeviceType(device) == "CPU") TakeRegion(context, device);
   if (pool_counts || DeviceType(device) != "CPU") HandOutExactly(device, context.cluster);
   return DeviceArenas(device, context.cluster, context.options.safety_margin, pool_counts);

@@ -28,8 +28,6 @@ namespace {
 using ::tensorflow::BFCAllocator;
 using ::tensorflow::MklCPUAllocator;
 
-constexpr int64_t kLeastOfMkl = int64_t{256} << 10;  // kSmallAllocationsThreshold, which is private
-
 // The pool is a private member, and nothing else leads to its chunks. An explicit instantiation may name it.
 tensorflow::Allocator* LargeAllocations(const MklCPUAllocator& allocator);
 template <tensorflow::Allocator* MklCPUAllocator::* kMember>
@@ -52,7 +50,7 @@ std::optional<CpuPool> CpuPoolOf(tensorflow::Allocator* allocator) {
   if (const auto* const mkl = dynamic_cast<const MklCPUAllocator*>(allocator)) {
     if (UsesMalloc()) return std::nullopt;
     pool.allocator = dynamic_cast<BFCAllocator*>(LargeAllocations(*mkl));
-    pool.least_bytes = kLeastOfMkl;
+    pool.least_bytes = kLeastPoolBytes;
     pool.setting = MklCPUAllocator::kMaxLimitStr;
   } else {
     pool.allocator = dynamic_cast<BFCAllocator*>(allocator);

@@ -19,6 +19,9 @@
 
 namespace lms {
 
+// What is smaller does not come from oneDNN's pool: MklCPUAllocator::kSmallAllocationsThreshold, which is private.
+inline constexpr int64_t kLeastPoolBytes = int64_t{256} << 10;
+
 struct CpuPool {
   tensorflow::BFCAllocator* allocator = nullptr;
   int64_t limit_bytes = 0;

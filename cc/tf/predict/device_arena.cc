@@ -125,4 +125,15 @@ std::vector<ArenaSettings> DeviceArenas(const std::string& device, const tensorf
   return WithAndWithout(settings, reserve);
 }
 
+std::vector<ArenaSettings> ArenasOfPool(int64_t bytes, bool exact, double reserve) {
+  ArenaSettings settings;
+  settings.limit_bytes = bytes / kArenaUnit * kArenaUnit;
+  settings.least_bytes = kLeastPoolBytes;
+  if (exact) settings.least_split_off = kArenaUnit;
+  ArenaSettings tight = settings;
+  const double kept = reserve * static_cast<double>(settings.limit_bytes);
+  tight.limit_bytes -= static_cast<int64_t>(kept) / kArenaUnit * kArenaUnit;
+  return {settings, tight};
+}
+
 }  // namespace lms

@@ -34,6 +34,9 @@ std::vector<ArenaSettings::Piece> PiecesOf(tensorflow::BFCAllocator* allocator);
 std::vector<ArenaSettings> DeviceArenas(const std::string& device, const tensorflow::grappler::Cluster* cluster,
                                         double reserve, bool pool_counts);
 
+// The same of a CPU's pool that is to be made, of `bytes` in one region. `exact`: as after HandOutExactly().
+std::vector<ArenaSettings> ArenasOfPool(int64_t bytes, bool exact, double reserve);
+
 }  // namespace lms
 
 #endif  // LMS_CC_TF_PREDICT_DEVICE_ARENA_H_

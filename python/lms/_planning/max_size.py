@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -19,14 +20,16 @@ from lms._settings import devices as _devices
 
 _AT_MOST = 1 << 20
 _PRECISION = 0.01
+_CHECKED = 0.05  # how far sizes that are run lie apart, as a share
+_MOST_RUNS = 12
 
 
 @dataclasses.dataclass(frozen=True)
 class LargestSize:
     """What lms.max_size and lms.max_batch_size found.
 
-    without_lms, with_lms: the largest size that is predicted to fit; 0: not even the smallest
-      does; None: not asked for.
+    without_lms, with_lms: the largest size that is predicted to fit, and with `check` trains; 0:
+      not even the smallest does; None: not asked for.
     slowdown: the predicted added time at with_lms, as a share of the step's: 0.07 is 7%.
     budget_bytes: what a step may take, weights and arguments included, at the largest answer.
     memory_limit: what was given; on a CPU a limit on the process (see own_bytes), else 0.
@@ -36,7 +39,7 @@ class LargestSize:
     trials: every size that was planned for, by "without_lms" and "with_lms".
     report: the plan at with_lms.
     checks: of check=True, by "without_lms" and "with_lms": (size, whether the run succeeded) at
-      the answer and just above it.
+      the answer and 5% above it; where a larger size was predicted, and did not train, below that.
     seconds: what the search took, checks included.
     """
 
@@ -194,10 +197,11 @@ def max_size(
       lms: True or False: only with or without lms; None (default): both.
       max_slowdown: the most predicted added time that counts as fitting with lms, as a share of the
         step's time: 0.1 is 10%; None: any.
-      check: True (a CPU and memory_limit only): the step really runs at the answer and just above
-        it, each in a process of its own under RLIMIT_DATA; `step` must be a function of the size
-        that can be pickled by name (defined at the top of a module). Or a function (size, budget)
-        that says whether a run succeeds, budget 0 being without lms.
+      check: True (a CPU and memory_limit only): the step really runs at the answer and 5% above
+        it, each in a process of its own under RLIMIT_DATA; where it does not train, lower ones are
+        run until the largest that trains is known to 5%: that is the answer. `step` must be a
+        function of the size that can be pickled by name (defined at the top of a module). Or a
+        function (size, budget) that says whether a run succeeds, budget 0 being without lms.
       precision: the search ends when it knows the answer to this share of it; the default, 0.01,
         is exact below 200 and 1% above. 0: exact. With max_slowdown a size that takes 98% of it
         ends the search as well, where the rest would buy less than twice this share.
@@ -257,7 +261,9 @@ def _found(
     if check and run is None:
         _process_memory.refuse_to_run(step, share.limit, target)
     tell("tracing the step")
-    sizes = Sizes(step, args, vary, target, dict(options), share.budget, what, tell)
+    sizes = Sizes(
+        step, args, vary, target, dict(options), share.budget, share.limit > 0, what, tell
+    )
     # What the process takes by itself grows with the size: it is measured at the answers, too.
     if share.limit and share.measure_at(max(1, search.largest(sizes.stock, share.budget, 0)[0])):
         sizes.change_budget(share.budget)
@@ -273,17 +279,13 @@ def _found(
             sizes.change_budget(share.budget)
             size, tried = slow.largest(sizes.rewritten(max_slowdown), share.budget, stock)
         answers["with_lms"] = _Answer(size, tried, share.budget, share.own)
-    trials = {key: answer.trials for key, answer in answers.items()}
-    _refuse_where_none_was_planned(trials)
+    _refuse_where_none_was_planned({key: answer.trials for key, answer in answers.items()})
     checks: dict[str, tuple[tuple[int, bool], ...]] = {}
     for key, answer in answers.items() if check else ():
-        above = answer.size + search.multiple * max(1, round(answer.size * 0.05 / search.multiple))
-        tell(f"running {what} {answer.size} and {above}")
-        checks[key] = tuple(
-            (one, answer.trains(step, one, share.limit, run))
-            for one in (answer.size, above)
-            if one > 0
-        )
+        try_size = sizes.stock if key == "without_lms" else sizes.rewritten(max_slowdown)
+        trains = functools.partial(answer.trains, step, share.limit, run)
+        checked = _checked(answer, trains, try_size, search.multiple, f"running {what}", tell)
+        answers[key], checks[key] = checked
     with_lms = answers.get("with_lms")
     best = with_lms.trial if with_lms else None
     return LargestSize(
@@ -295,7 +297,7 @@ def _found(
         without_lms=answers["without_lms"].size if "without_lms" in answers else None,
         with_lms=with_lms.size if with_lms else None,
         slowdown=best.overhead if best else 0.0,
-        trials=trials,
+        trials={key: answer.trials for key, answer in answers.items()},
         report=sizes.report(best.size) if best else None,
         checks=checks,
         seconds=time.perf_counter() - begin,
@@ -320,12 +322,50 @@ class _Answer:
         return next((trial for trial in self.trials if trial.size == self.size), None)
 
     def trains(
-        self, step: Any, size: int, limit: int, run: Callable[[int, int], bool] | None
+        self, step: Any, limit: int, run: Callable[[int, int], bool] | None, size: int
     ) -> bool:
         """Whether a size really runs. `run`: the user's own way to find out."""
         if run is not None:
             return bool(run(size, self.budget))
         return bool(_process_memory.runs(step, size, limit, self.budget, self.own)["ok"])
+
+
+def _checked(
+    answer: _Answer,
+    trains: Callable[[int], bool],
+    try_size: Callable[[int], Trial],
+    multiple: int,
+    running: str,
+    tell: Callable[[str], None],
+) -> tuple[_Answer, tuple[tuple[int, bool], ...]]:
+    """The answer that runs confirm, and the runs: at the answer and above it, or, where it fails,
+    below it, until the largest that trains is known to 5%."""
+    runs: dict[int, bool] = {}
+
+    def ran(size: int) -> bool:
+        tell(f"{running} {size}")
+        runs[size] = trains(size)
+        return runs[size]
+
+    def step_of(size: int) -> int:
+        return multiple * max(1, round(size * _CHECKED / multiple))
+
+    low, high, down = 0, answer.size, _CHECKED
+    if high and ran(high):
+        ran(high + step_of(high))
+        return answer, tuple(sorted(runs.items()))
+    while high - low > step_of(low) and len(runs) < _MOST_RUNS:
+        between = (low + high) / 2 if low else high * (1 - down)
+        size = min(max(multiple * int(between / multiple), low + multiple), high - multiple)
+        if ran(size):
+            low = size
+        else:
+            high, down = size, min(2 * down, 0.5)
+    trials = {trial.size: trial for trial in answer.trials}
+    if low and low not in trials:
+        trials[low] = try_size(low)
+    tried = tuple(trials[size] for size in sorted(trials))
+    return dataclasses.replace(answer, size=low, trials=tried), tuple(sorted(runs.items()))
 
 
 @contextlib.contextmanager

@@ -78,6 +78,17 @@ def plan(
         return planned(traced, target, chosen, allocated)
 
 
+@dataclasses.dataclass(frozen=True)
+class Pool:
+    """A CPU's pool of a process to come, of so many bytes in one region: the budget is what it has.
+
+    exact: it hands out no larger chunks than what is asked for, as with lms.
+    """
+
+    bytes: int
+    exact: bool
+
+
 def gathered(
     memory_budget: str | int | Mapping[str, str | int] | None, options: Mapping[str, Any]
 ) -> dict[str, _options.OptionValue]:
@@ -90,10 +101,11 @@ def planned(
     device: _devices.Device,
     options: Mapping[str, _options.OptionValue],
     allocated: int = 0,
+    pool: Pool | None = None,
 ) -> Report:
     """The report on a step. `allocated`: bytes of its variables that this process has already."""
     refuse_without_training(traced)
-    return planned_from(_tf_plan.prepare(traced, device), device, options, allocated)
+    return planned_from(_tf_plan.prepare(traced, device), device, options, allocated, pool)
 
 
 def planned_from(
@@ -101,9 +113,14 @@ def planned_from(
     device: _devices.Device,
     options: Mapping[str, _options.OptionValue],
     allocated: int = 0,
+    pool: Pool | None = None,
 ) -> Report:
     """The same report, of a step that TensorFlow's passes have treated already."""
     told, automatic = _told(device, options, allocated)
+    if pool is not None:
+        told.update({"memory_budget": "auto", "_pool": pool.bytes})
+        if pool.exact:
+            told["_pool_exact"] = True
     return _largest(prepared.plan(told), prepared, device, automatic)
 
 

@@ -1,15 +1,13 @@
 """What a process takes beside its steps' tensors, and steps that really run under a limit.
 
 RLIMIT_DATA counts all that a process holds: TensorFlow itself, its graphs, kernels and threads,
-and TensorFlow's allocator with what it keeps and what lies idle in it. A step has what is left:
-
-    (limit - own) * FILL
+and TensorFlow's allocator with what it keeps and what lies idle in it. A step has what is left, as
+one region of the allocator, in which it is planned piece by piece.
 
 `own` is measured: a step runs in a process of its own, whose allocator has one region, taken before
 the first step; what the process holds beside that region is its own. It grows with the size (data
 on its way to the step, kernels, heaps of threads: 105 MiB from a batch of 1 to one of 546 images of
-64 px), so that it is measured at each size that is an answer as well. FILL is the share of the
-region that tensors can take: the allocator hands out blocks, and no tensor lies across two.
+64 px), so that it is measured at each size that is an answer as well.
 
 `main` is the program of such processes, with the task as
 JSON on its standard input and the answer, one line of JSON, on its standard output.
@@ -30,26 +28,21 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-# Measured: with 0.952 of it a step of tensors of 100 MB still ran, with 0.99 none did.
-FILL = 0.95
 _REGION = 1 << 29  # of the process that is measured
 _SECONDS = 540
 _STEPS = 3
 _MARK = "lms-process-memory: "
 
 
-def overhead(
-    step: Any = None, size: int = 1, region: int = _REGION, budget: int = 0
-) -> tuple[int, float]:
-    """Bytes that a process takes beside its steps' tensors, and the share of the rest that they
-    can use.
+def overhead(step: Any = None, size: int = 1, region: int = _REGION, budget: int = 0) -> int:
+    """Bytes that a process takes beside its steps' tensors.
 
     Measured with the step that the function `step` makes for `size`, where it can be found by name
     in another process, else with a small network of convolutions. `region`: bytes for its tensors;
     `budget`: of them, those that lms may use; 0: without lms.
     Raises RuntimeError where that process fails.
     """
-    return _overhead(_name_of(step), size, region, budget), FILL
+    return _overhead(_name_of(step), size, region, budget)
 
 
 def can_be_found(step: Any) -> bool:
@@ -85,7 +78,7 @@ def runs(step: Any, size: int, limit: int, budget: int, own: int | None = None) 
     name = _name_of(step)
     if name is None:
         raise ValueError("the step cannot be found by name in another process")
-    region = limit - (overhead(step)[0] if own is None else own)
+    region = limit - (overhead(step) if own is None else own)
     return _in_process(
         {"make": name, "size": size, "region": region, "limit": limit, "budget": budget},
         region=region,
@@ -166,7 +159,7 @@ def _work(task: dict[str, Any]) -> dict[str, Any]:
     region = min(task["region"], data_bytes() - before)
     memory.reset_peak()
     if task.get("budget"):
-        enable(memory_budget=int(task["budget"]))
+        enable(memory_budget="auto" if task.get("limit") else int(task["budget"]))
     run = _step(task["make"], task["size"])
     watch = _Watch()
     for _ in range(_STEPS):

@@ -37,7 +37,7 @@ class Share:
         if limit is None or device.kind != "CPU":
             return
         tell("measuring what a process takes by itself")
-        own, self._fill = _process_memory.overhead(step)
+        own = _process_memory.overhead(step)
         if limit <= own:
             raise ValueError(
                 f"memory_limit={memory_limit!r} leaves nothing for a step: the process takes "
@@ -48,7 +48,7 @@ class Share:
 
     def _take(self, own: int) -> None:
         self.own = own
-        self.budget = max(1, int((self.limit - own) * self._fill))
+        self.budget = self.limit - own
 
     def measure_at(self, size: int, budget: int = 0) -> bool:
         """Measures what the process takes at a size, with lms where the budget is above 0; whether
@@ -57,11 +57,11 @@ class Share:
             return False
         self._tell(f"measuring what a process takes by itself at {self._what} {size}")
         try:
-            own, _ = _process_memory.overhead(self._step, size, self.limit, budget)
+            own = _process_memory.overhead(self._step, size, self.limit, budget)
         except RuntimeError as error:
             _log.info("what the process takes at %d is not known, but at less: %s", size, error)
             return False
-        if own <= self.own:
+        if not self.own < own < self.limit:
             return False
         self._take(own)
         return True

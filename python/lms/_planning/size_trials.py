@@ -16,6 +16,7 @@ from lms._tf import plan as _tf_plan
 
 _FEASIBLE = ("fits", "rewritten")
 _UNBOUNDED = 1 << 60
+_LEAST_SECONDS = 1e-3
 
 
 class Sizes:
@@ -29,10 +30,12 @@ class Sizes:
         device: _devices.Device,
         options: dict[str, Any],
         budget: int,
+        pooled: bool,
         what: str,
         tell: Callable[[str], None],
     ):
-        self._device, self.budget = device, budget
+        """`pooled`: the budget is a pool's (plan.Pool)."""
+        self._device, self.budget, self._pooled = device, budget, pooled
         self._what, self._tell = what, tell
         self._stock: dict[int, Report | str] = {}
         self._unknown = options.pop("unknown_dim", None)
@@ -66,16 +69,24 @@ class Sizes:
 
     def _planned(self, size: int, budget: int) -> Report:
         options = dict(self._options)
+        pool = None
+        if self._pooled:
+            pool = _plan.Pool(self.budget, exact=budget != _UNBOUNDED)
+            if budget == _UNBOUNDED:
+                # Whether it fits is asked, and no plan.
+                options["planner_seconds"] = _LEAST_SECONDS
         if self._make is None:
             assert self._fixed is not None
             options["unknown_dim"] = self._sizes(size)
-            return _plan.planned_from(self._fixed, self._device, _plan.gathered(budget, options))
+            return _plan.planned_from(
+                self._fixed, self._device, _plan.gathered(budget, options), pool=pool
+            )
         if self._unknown is not None:
             options["unknown_dim"] = self._unknown
         chosen = _plan.gathered(budget, options)
         with _tf_plan.uncollected():
             traced, allocated = _made(self._make, size, self._said)
-            return _plan.planned(traced, self._device, chosen, allocated)
+            return _plan.planned(traced, self._device, chosen, allocated, pool)
 
     def _tried(self, size: int, budget: int) -> Report | str:
         """The report, or why there is none."""
@@ -105,7 +116,10 @@ class Sizes:
             return _unplanned(size, report)
         peak = report.peak_before_bytes
         fits, fixed = peak <= self.budget, report.resident_bytes
-        return Trial(size, fits, peak, peak, status=report.status, fixed_bytes=fixed)
+        status = report.status
+        if self._pooled and status != "fits":  # in pieces
+            fits, status = False, "infeasible"
+        return Trial(size, fits, peak, peak, status=status, fixed_bytes=fixed)
 
     def rewritten(self, max_slowdown: float | None) -> Callable[[int], Trial]:
         def trial(size: int) -> Trial:
@@ -118,7 +132,9 @@ class Sizes:
                 return _unplanned(size, report)
             self._reports[size] = report
             added = report.predicted_time_overhead if report.status == "rewritten" else 0.0
-            fits = report.status in _FEASIBLE
+            # A pool is planned for as nearly as can be; a least budget says that it has too little.
+            short = self._pooled and report.status == "rewritten" and report.min_budget_bytes > 0
+            fits = report.status in _FEASIBLE and not short
             if max_slowdown is not None and added > max_slowdown:
                 fits = False
             needed = report.min_budget_bytes or report.peak_after_bytes
@@ -130,6 +146,8 @@ class Sizes:
         """Sizes are tried anew: what was planned for another budget counts no more."""
         self.budget = budget
         self._reports.clear()
+        if self._pooled:
+            self._stock.clear()
 
     def report(self, size: int) -> Report | None:
         """The plan with lms at a size that was tried."""

@@ -174,17 +174,27 @@ def test_it_ends_at_the_most_that_is_asked():
     assert found.slowdown == 0
 
 
-def test_a_check_of_ones_own():
+@pytest.mark.parametrize("most", [1 << 20, 300, 0])
+def test_a_check_of_ones_own(most):
+    """Where what was predicted does not train, the answer is what does."""
     seen = []
 
     def check(size, budget):
         seen.append((size, budget > 0))
-        return size <= 300
+        return size <= most
 
-    found = lms.max_batch_size(open_step([None, WIDTH]), check=check, lms=False, **QUICK)
-    size = found.without_lms
-    assert seen == [(size, False), (found.checks["without_lms"][1][0], False)]
-    assert found.checks["without_lms"][0] == (size, size <= 300)
+    step = open_step([None, WIDTH])
+    predicted = lms.max_batch_size(step, lms=False, **QUICK).without_lms
+    found = lms.max_batch_size(step, check=check, lms=False, **QUICK)
+    size, runs = found.without_lms, found.checks["without_lms"]
+    assert sorted(seen) == [(one, False) for one, _ in runs]
+    assert runs == tuple((one, one <= most) for one, _ in runs)
+    if most > predicted:
+        assert size == predicted and len(runs) == 2
+    else:
+        assert predicted > most and predicted in dict(runs)
+        assert 0.95 * most <= size <= most
+        assert not size or size in {trial.size for trial in found.trials["without_lms"]}
 
 
 def test_bytes_are_read_alike_everywhere():
@@ -219,8 +229,8 @@ def test_bad_input():
 
 @pytest.mark.slow
 def test_a_limit_on_the_process_is_kept_by_real_runs():
-    own, fill = _process_memory.overhead(narrow, 512)
-    assert 100 << 20 < own < 3 << 30 and 0 < fill < 1
+    own = _process_memory.overhead(narrow, 512)
+    assert 100 << 20 < own < 3 << 30
     # Tensors may take 56 MiB; with room for what else a process may want, they alone end it.
     own += 128 << 20
     limit = own + (56 << 20)
@@ -235,12 +245,12 @@ def test_a_limit_on_the_process_is_kept_by_real_runs():
 @pytest.mark.slow
 def test_what_a_process_takes_is_measured_at_each_answer(monkeypatch):
     """It grows with the size, and so with lms it is more than at the largest size without."""
-    fixed, each, fill = 64 << 20, 256, 0.9
+    fixed, each = 64 << 20, 256
     measured = []
 
     def overhead(step, size=1, region=0, budget=0):
         measured.append((size, budget > 0))
-        return fixed + each * size, fill
+        return fixed + each * size
 
     monkeypatch.setattr(_process_memory, "overhead", overhead)
     limit = (64 + 24) << 20
@@ -252,8 +262,19 @@ def test_what_a_process_takes_is_measured_at_each_answer(monkeypatch):
     assert found.without_lms == pytest.approx(sizes[False], rel=0.05)
     assert found.own_without_lms_bytes == fixed + each * sizes[False]
     assert found.own_bytes == fixed + each * sizes[True]
-    assert found.budget_bytes == int((limit - found.own_bytes) * fill)
+    assert found.budget_bytes == limit - found.own_bytes
     assert found.with_lms <= sizes[True]
+    assert found.report.peak_after_bytes <= found.budget_bytes
+
+
+@pytest.mark.slow
+def test_what_is_said_to_train_under_a_limit_does():
+    """Planned for the pool of a process that is not there yet, piece by piece."""
+    limit = _process_memory.overhead(dense) + (48 << 20)
+    found = lms.max_batch_size(dense, memory_limit=limit, check=True)
+    assert found.with_lms > found.without_lms > 0
+    for key, size in (("without_lms", found.without_lms), ("with_lms", found.with_lms)):
+        assert dict(found.checks[key])[size]
     assert found.report.peak_after_bytes <= found.budget_bytes
 
 

@@ -58,6 +58,20 @@ TEST(Budget, APoolLargerThanTheMachineIsNoLimit) {
   EXPECT_EQ(budget.source.find("pool"), std::string::npos);
 }
 
+TEST(Budget, AutoIsWhatAPoolToBeHas) {
+  Options options;
+  EXPECT_FALSE(PoolToBe(options, testing::kCpu));
+  options.pool_bytes = 7000;
+  EXPECT_TRUE(PoolToBe(options, testing::kCpu));
+  EXPECT_FALSE(PoolToBe(options, "/job:localhost/replica:0/task:0/device:GPU:0"));
+  StepBytes step = kStep;
+  step.outside = 30;
+  EXPECT_EQ(OfPoolToBe(options, step).bytes, 7030);
+  EXPECT_TRUE(OfPoolToBe(options, step).hard);
+  options.memory_budget = Of(Budget::Kind::kBytes, 5000);
+  EXPECT_FALSE(PoolToBe(options, testing::kCpu));
+}
+
 TEST(Budget, AGpuOfWhichNothingIsKnownHasNoLimit) {
   const ResolvedBudget budget =
       ResolveBudget(Of(Budget::Kind::kAuto), kStep, "/job:localhost/replica:0/task:0/device:GPU:0", nullptr);

@@ -97,5 +97,21 @@ TEST(CpuPoolTest, WhereOneRegionHasAllAShareOfItIsKept) {
   EXPECT_TRUE(arenas[1].pieces[1].used);
 }
 
+TEST(CpuPool, OneThatIsToBeIsOneRegionWithoutAnything) {
+  constexpr int64_t kBytes = int64_t{64} << 20;
+  for (const bool exact : {false, true}) {
+    const std::vector<ArenaSettings> arenas = ArenasOfPool(kBytes, exact, 0.125);
+    ASSERT_EQ(arenas.size(), 2);
+    EXPECT_EQ(arenas[0].limit_bytes, kBytes);
+    EXPECT_EQ(arenas[1].limit_bytes, kBytes - kBytes / 8);
+    for (const ArenaSettings& arena : arenas) {
+      EXPECT_FALSE(arena.grows);
+      EXPECT_TRUE(arena.pieces.empty());
+      EXPECT_EQ(arena.least_split_off == kArenaUnit, exact);
+      EXPECT_EQ(arena.least_bytes, kLeastPoolBytes);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace lms
