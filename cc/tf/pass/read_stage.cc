@@ -8,6 +8,7 @@
 #include "cc/core/system/system_memory.h"
 #include "cc/tf/graph/hidden_wait.h"
 #include "cc/tf/graph/node_types.h"
+#include "cc/tf/pass/budget.h"
 #include "cc/tf/pass/profile_choice.h"
 #include "cc/tf/predict/cpu_pool.h"
 #include "cc/tf/predict/device_arena.h"
