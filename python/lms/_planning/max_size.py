@@ -265,12 +265,14 @@ def _found(
         step, args, vary, target, dict(options), share.budget, share.limit > 0, what, tell
     )
     # What the process takes by itself grows with the size: it is measured at the answers, too.
-    if share.limit and share.measure_at(max(1, search.largest(sizes.stock, share.budget, 0)[0])):
-        sizes.change_budget(share.budget)
-    answers: dict[str, _Answer] = {}
     stock = 0
+    if share.limit:
+        stock, _ = search.largest(sizes.stock, share.budget, 0)
+        if share.measure_at(max(1, stock)):
+            sizes.change_budget(share.budget)
+    answers: dict[str, _Answer] = {}
     if wanted["without_lms"]:
-        stock, tried = search.largest(sizes.stock, share.budget, 0)
+        stock, tried = search.largest(sizes.stock, share.budget, stock)
         answers["without_lms"] = _Answer(stock, tried, 0, share.own)
     if wanted["with_lms"]:
         slow = dataclasses.replace(search, slowdown=max_slowdown)
