@@ -270,8 +270,10 @@ def test_what_a_process_takes_is_measured_at_each_answer(monkeypatch):
 @pytest.mark.slow
 def test_what_is_said_to_train_under_a_limit_does():
     """Planned for the pool of a process that is not there yet, piece by piece."""
-    limit = _process_memory.overhead(dense) + (48 << 20)
-    found = lms.max_batch_size(dense, memory_limit=limit, check=True)
+    limit = _process_memory.overhead(dense) + (256 << 20)
+    found = lms.max_batch_size(
+        dense, memory_limit=limit, check=True, precision=0.05, planner_seconds=0.2
+    )
     assert found.with_lms > found.without_lms > 0
     for key, size in (("without_lms", found.without_lms), ("with_lms", found.with_lms)):
         assert dict(found.checks[key])[size]
