@@ -118,7 +118,7 @@ def _searched(name: str, key: str, found: lms.LargestSize) -> dict[str, Any]:
     limit, budget, own = found.memory_limit, found.budget_bytes, found.own_bytes
     if key == "without_lms":
         budget, own = 0, found.own_without_lms_bytes
-    predicted = getattr(found, key)
+    predicted = max((trial.size for trial in found.trials[key] if trial.fits), default=0)
     runs = dict(found.checks[key])
 
     def trains(size: int) -> bool:

@@ -25,11 +25,13 @@ if _on_card:  # this process leaves it to its children
 tf.config.threading.set_intra_op_parallelism_threads(1)
 tf.config.threading.set_inter_op_parallelism_threads(1)
 
-import frozen  # noqa: E402, F401
 import lms  # noqa: E402
 from lms import _native  # noqa: E402
 from lms._base import failure as _failure  # noqa: E402
 from lms._control import switch as _switch  # noqa: E402
+
+# isort: split
+import frozen  # noqa: E402, F401
 
 # Begun first, so that at the end no process is left alone with one of them.
 LONG_FILES = (

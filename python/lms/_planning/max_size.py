@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from lms._base.format import format_bytes, parse_bytes, render
+from lms._base.format import format_bytes, render
 from lms._planning import process_memory as _process_memory
 from lms._planning.share import Share
 from lms._planning.size_search import Search, Trial
@@ -294,7 +294,7 @@ def _found(
         what=what,
         device=target.name,
         budget_bytes=share.budget,
-        memory_limit=parse_bytes(memory_limit, "memory_limit") if memory_limit is not None else 0,
+        memory_limit=share.memory_limit,
         own_bytes=share.own,
         without_lms=answers["without_lms"].size if "without_lms" in answers else None,
         with_lms=with_lms.size if with_lms else None,

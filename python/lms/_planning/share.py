@@ -16,8 +16,9 @@ _log = logging.getLogger("lms")
 class Share:
     """What a step may take of `memory_limit` on a device; None: what the device has.
 
-    budget: bytes for the step, weights and arguments included. limit: of a CPU, that on the whole
-    process; own: what the process takes of it beside the step's tensors; both 0 elsewhere.
+    memory_limit: in bytes, or 0. budget: bytes for the step, weights and arguments included.
+    limit: of a CPU, that on the whole process; own: what the process takes of it beside the step's
+    tensors; both 0 elsewhere.
 
     Raises ValueError where nothing is left for a step.
     """
@@ -33,6 +34,7 @@ class Share:
         self._step, self._what, self._tell = step, what, tell
         limit = None if memory_limit is None else parse_bytes(memory_limit, "memory_limit")
         self.budget = limit if limit is not None else device.budget_bytes
+        self.memory_limit = limit or 0
         self.limit, self.own = 0, 0
         if limit is None or device.kind != "CPU":
             return

@@ -69,11 +69,10 @@ class Sizes:
 
     def _planned(self, size: int, budget: int) -> Report:
         options = dict(self._options)
-        pool = None
+        pool, stock = None, budget == _UNBOUNDED
         if self._pooled:
-            pool = _plan.Pool(self.budget, exact=budget != _UNBOUNDED)
-            if budget == _UNBOUNDED:
-                # Whether it fits is asked, and no plan.
+            pool = _plan.Pool(self.budget, exact=not stock)
+            if stock:  # whether it fits is asked, and no plan
                 options["planner_seconds"] = _LEAST_SECONDS
         if self._make is None:
             assert self._fixed is not None

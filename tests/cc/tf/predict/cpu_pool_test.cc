@@ -97,7 +97,7 @@ TEST(CpuPoolTest, WhereOneRegionHasAllAShareOfItIsKept) {
   EXPECT_TRUE(arenas[1].pieces[1].used);
 }
 
-TEST(CpuPool, OneThatIsToBeIsOneRegionWithoutAnything) {
+TEST(CpuPoolTest, OneThatIsToBeIsOneRegionWithoutAnything) {
   constexpr int64_t kBytes = int64_t{64} << 20;
   for (const bool exact : {false, true}) {
     const std::vector<ArenaSettings> arenas = ArenasOfPool(kBytes, exact, 0.125);
