@@ -1,4 +1,5 @@
-// The ops that lms adds to graphs, by name. What they do: swap_ops.h, size_record.h and change_marks.h.
+// The ops that lms adds to graphs, by name. What they do: swap_ops.h, size_record.h, change_marks.h and
+// assign_in_place.h.
 
 #ifndef LMS_CC_TF_GRAPH_OWN_OPS_H_
 #define LMS_CC_TF_GRAPH_OWN_OPS_H_
@@ -16,6 +17,7 @@ inline constexpr char kSwapFetchedOp[] = "LmsSwapFetched";
 inline constexpr char kMeasureLinkOp[] = "LmsMeasureLink";
 inline constexpr char kSizeRecordOp[] = "LmsSizeRecord";
 inline constexpr char kChangeMarkOp[] = "LmsChangeMark";
+inline constexpr char kAssignOp[] = "LmsAssign";
 
 inline bool IsSwap(const std::string& op_type) { return op_type == kSwapOutOp || op_type == kSwapInOp; }
 

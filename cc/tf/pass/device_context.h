@@ -42,8 +42,9 @@ struct StepFacts {
   Dimensions dimensions;
   TensorSizes sizes;
   bool inferred = false;
-  WorkMeter work;             // of all planning
-  std::vector<Model> models;  // one for each plan that is not like another device's
+  WorkMeter work;                      // of all planning
+  std::vector<std::string> in_pieces;  // devices of which what their allocator hands out counts
+  std::vector<Model> models;           // one for each plan that is not like another device's
 };
 
 // Counts what is planned, and how long that takes, in the step's meter and in the report.

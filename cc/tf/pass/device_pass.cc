@@ -122,6 +122,7 @@ bool RunDevicePass(const DeviceContext& context, tensorflow::GraphDef* output, R
       tell.Rewritten(read, goal, candidates, result,
                      hints(goal.least() || result.short_of ? peak : goal.LimitForPlan()));
       if (result.like.empty()) KeepForOthers(context, goal, result.planned.GraphOf(candidates), result.planned, peak);
+      if (!read.arenas.empty()) context.facts.in_pieces.push_back(candidates.imported.device);
       output->Swap(&result.rewritten.item.graph);
       changed = true;
     }

@@ -9,6 +9,7 @@
 
 #include "cc/tf/graph/graph_check.h"
 #include "cc/tf/graph/own_ops.h"
+#include "cc/tf/graph/variable_assigns.h"
 #include "cc/tf/pass/loop_pass.h"
 #include "cc/tf/rewrite/split_swaps.h"
 
@@ -70,10 +71,9 @@ void SplitHostSwaps(const grappler::GrapplerItem& item, const Deadline& deadline
 }
 
 bool RunDevices(const Options& options, grappler::Cluster* cluster, const grappler::GrapplerItem& item, int threads,
-                tensorflow::GraphDef* output, StageWatch* stages, std::deque<Report>* reports) {
+                StepFacts* facts, tensorflow::GraphDef* output, StageWatch* stages, std::deque<Report>* reports) {
   const Report blank = reports->back();
-  StepFacts facts(item, options);
-  bool changed = PlanDevice(options, cluster, item, threads, "", &facts, output, stages, &reports->back());
+  bool changed = PlanDevice(options, cluster, item, threads, "", facts, output, stages, &reports->back());
   if (!GoOn(reports->back(), changed)) return changed;
   // Each in the graph that the ones before have left. What goes wrong here leaves their work as it is.
   const std::vector<std::string> others = reports->back().other_devices;
@@ -90,7 +90,7 @@ bool RunDevices(const Options& options, grappler::Cluster* cluster, const grappl
       grappler::GrapplerItem next = item;
       if (changed) next.graph = *output;
       StageWatch own(stages->deadline(), &report);
-      changed_more = PlanDevice(options, cluster, next, threads, device, &facts, &more, &own, &report);
+      changed_more = PlanDevice(options, cluster, next, threads, device, facts, &more, &own, &report);
     } catch (const TooMuch& e) {
       NoteTooMuch(e, &report);
     } catch (const std::exception& e) {
@@ -110,9 +110,13 @@ bool RunDevices(const Options& options, grappler::Cluster* cluster, const grappl
 
 bool RunStepPass(const Options& options, grappler::Cluster* cluster, const grappler::GrapplerItem& item, int threads,
                  tensorflow::GraphDef* output, StageWatch* stages, std::deque<Report>* reports) {
-  const bool changed = RunDevices(options, cluster, item, threads, output, stages, reports);
-  if (changed) SplitHostSwaps(item, stages->deadline(), output);
-  return changed;
+  StepFacts facts(item, options);
+  const bool changed = RunDevices(options, cluster, item, threads, &facts, output, stages, reports);
+  if (!changed) return false;
+  SplitHostSwaps(item, stages->deadline(), output);
+  // After all else, which knows TensorFlow's own op.
+  for (const std::string& device : facts.in_pieces) AssignInPlace(device, output);
+  return true;
 }
 
 }  // namespace lms

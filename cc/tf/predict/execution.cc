@@ -8,6 +8,7 @@
 
 #include "cc/core/simulate/overlap.h"
 #include "cc/tf/graph/node_types.h"
+#include "cc/tf/graph/variable_assigns.h"
 #include "cc/tf/predict/outcomes.h"
 #include "cc/tf/stock/executor_model.h"
 #include "tensorflow/core/platform/cpu_info.h"
@@ -34,13 +35,14 @@ std::vector<RunEvent> OneByOne(const MemGraph& graph) {
 }
 
 // By buffer: is it what a variable is afterwards? Other updates change a variable where it is.
-std::vector<bool> BecomeVariables(const tensorflow::GraphDef& graph, const ImportedGraph& imported) {
+std::vector<bool> BecomeVariables(const tensorflow::GraphDef& graph, const ImportedGraph& imported, Assigned assigned) {
   const std::vector<MemBuffer>& buffers = imported.graph.buffers;
   std::vector<bool> become(buffers.size(), false);
   for (const MemBuffer& variable : buffers) {
     if (!variable.resident) continue;
     for (const OpId writer : variable.overwritten_by) {
-      if (graph.node(imported.node_of_op[writer]).op() != "AssignVariableOp") continue;
+      const tensorflow::NodeDef& node = graph.node(imported.node_of_op[writer]);
+      if (node.op() != "AssignVariableOp" || (assigned == Assigned::kStays && MayAssignInPlace(node))) continue;
       for (const BufferId value : imported.graph.ops[writer].inputs) {
         if (!buffers[value].resident && buffers[value].bytes == variable.bytes) become[value] = true;
       }
@@ -60,7 +62,7 @@ std::vector<OpId> Begun(const std::vector<RunEvent>& run) {
 
 MemoryProfile Highest(const tensorflow::GraphDef& graph, const GraphIndex& index, const ImportedGraph& imported,
                       const MemGraph& memory, int threads, const std::vector<ArenaSettings>& arenas,
-                      const Deadline& deadline, RunRecord* record = nullptr) {
+                      const Deadline& deadline, Assigned assigned, RunRecord* record = nullptr) {
   // What is outside of a loop may run beside its first iteration, and what enters it is there in all others: half of
   // the orders are of each.
   using Iteration = ExecutorModel::Iteration;
@@ -97,7 +99,7 @@ MemoryProfile Highest(const tensorflow::GraphDef& graph, const GraphIndex& index
   // Draws are steps one after the other there.
   std::vector<std::optional<DeviceMemory>> devices;
   for (const ArenaSettings& arena : arenas) {
-    devices.emplace_back(std::in_place, arena, memory, BecomeVariables(graph, imported));
+    devices.emplace_back(std::in_place, arena, memory, BecomeVariables(graph, imported, assigned));
   }
   if (devices.empty()) devices.emplace_back();
   std::optional<DeviceMemory> highest_device;
@@ -168,22 +170,23 @@ int InterOpThreads(const tensorflow::ConfigProto& config) {
 
 MemoryProfile PredictMemory(const tensorflow::GraphDef& graph, const GraphIndex& index, const ImportedGraph& imported,
                             int threads, const std::vector<ArenaSettings>& arenas, const Deadline& deadline,
-                            RunRecord* record) {
+                            RunRecord* record, Assigned assigned) {
   if (OverlapsCount(imported, threads)) {
-    return Highest(graph, index, imported, imported.graph, threads, arenas, deadline, record);
+    return Highest(graph, index, imported, imported.graph, threads, arenas, deadline, assigned, record);
   }
   MemGraph usual = imported.graph;
   for (const BufferId b : imported.overlaps) usual.buffers[b].bytes = 0;
-  return Highest(graph, index, imported, usual, threads, arenas, deadline, record);
+  return Highest(graph, index, imported, usual, threads, arenas, deadline, assigned, record);
 }
 
 int64_t PeakAtWorst(const tensorflow::GraphDef& graph, const GraphIndex& index, const ImportedGraph& imported,
                     int threads, const std::vector<ArenaSettings>& arenas, const MemoryProfile& usual,
-                    const Deadline& deadline) {
+                    const Deadline& deadline, Assigned assigned) {
   if (imported.ahead.empty() && OverlapsCount(imported, threads)) return usual.peak_bytes;
   MemGraph worst = imported.graph;
   for (const WorstBytes& ahead : imported.ahead) worst.buffers[ahead.buffer].bytes = ahead.bytes;
-  return std::max(usual.peak_bytes, Highest(graph, index, imported, worst, threads, arenas, deadline).peak_bytes);
+  return std::max(usual.peak_bytes,
+                  Highest(graph, index, imported, worst, threads, arenas, deadline, assigned).peak_bytes);
 }
 
 }  // namespace lms

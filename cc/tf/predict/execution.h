@@ -24,22 +24,27 @@
 
 namespace lms {
 
+// Where a variable is, once a value has been assigned to it: in the memory of that value, as TensorFlow has it, or
+// where it was (variable_assigns.h).
+enum class Assigned { kMoves, kStays };
+
 // Threads that run ops side by side under such a configuration.
 int InterOpThreads(const tensorflow::ConfigProto& config);
 
 // `index` and `imported` belong to the graph; the ops' costs are known. Falls back on the import's own order where the
 // model does not get to the end of the graph. Throws TooMuch where the deadline passes. `arenas`: of the device, where
 // what its allocator hands out counts (device_arena.h), with the draws as steps one after the other, in each of them.
-// `record`, unless it is null, is the run whose profile is returned.
+// `record`, unless it is null, is the run whose profile is returned. `assigned` counts in arenas alone.
 MemoryProfile PredictMemory(const tensorflow::GraphDef& graph, const GraphIndex& index, const ImportedGraph& imported,
                             int threads, const std::vector<ArenaSettings>& arenas = {},
-                            const Deadline& deadline = Deadline(), RunRecord* record = nullptr);
+                            const Deadline& deadline = Deadline(), RunRecord* record = nullptr,
+                            Assigned assigned = Assigned::kMoves);
 
 // The peak in bytes with all that iterations may hold, for those who must be sure: not below that of `usual`, which is
 // what PredictMemory() gave.
 int64_t PeakAtWorst(const tensorflow::GraphDef& graph, const GraphIndex& index, const ImportedGraph& imported,
                     int threads, const std::vector<ArenaSettings>& arenas, const MemoryProfile& usual,
-                    const Deadline& deadline = Deadline());
+                    const Deadline& deadline = Deadline(), Assigned assigned = Assigned::kMoves);
 
 }  // namespace lms
 

@@ -42,7 +42,7 @@ struct VerifiedRun {
 // there is a cycle. *profile is the new graph's memory over
 // time on so many inter-op threads, which takes the costs that `sizes` knows, and for transfers what `link` takes.
 // Throws TooMuch where the deadline passes. `run`, unless it is null, is what was predicted with. `arenas`: of the
-// device (execution.h).
+// device (execution.h); assignments leave variables where they are in them.
 absl::Status VerifyRewrite(const tensorflow::grappler::GrapplerItem& original, const GraphIndex& original_index,
                            const tensorflow::grappler::GrapplerItem& rewritten, const TensorSizes& sizes, int threads,
                            const SwapLink& link, MemoryProfile* profile, const Deadline& deadline = Deadline(),

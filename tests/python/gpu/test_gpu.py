@@ -53,6 +53,11 @@ def test_each_way_gives_the_bits_of_stock(ways, way):
     assert ways[way]["state"] == ways["stock"]["state"]
 
 
+def test_what_is_assigned_into_a_variables_memory_has_the_bits_of_stock():
+    found = run("assigned", memory_mb=128)
+    assert found["rewritten"] == found["fits"]
+
+
 @on_the_standin
 @pytest.mark.parametrize("way", ["recompute", "host", "disk"])
 def test_the_arenas_peak_is_within_the_budget(ways, way):

@@ -172,3 +172,62 @@ def test_a_plan_is_made_for_the_pool_of_this_process(limit, status):
     found, budget, peak = output.partition("found: ")[2].split()[:3]
     assert found == status
     assert int(peak) <= int(budget) <= limit * MIB
+
+
+MOMENTUM = """
+import json
+import os
+import lms
+import tensorflow as tf
+
+tf.config.threading.set_intra_op_parallelism_threads(1)
+tf.config.threading.set_inter_op_parallelism_threads(1)
+rng = tf.random.Generator.from_seed(7)
+weights = [tf.Variable(rng.normal([256, 256]) / 16) for _ in range(12)]
+slots = [tf.Variable(tf.zeros([256, 256])) for _ in weights]
+x = rng.normal([4096, 256])
+
+@tf.function
+def step():
+    with tf.GradientTape() as tape:
+        y = x
+        for weight in weights:
+            y = tf.tanh(tf.matmul(y, weight))
+        loss = tf.reduce_sum(y * y)
+    for weight, slot, gradient in zip(weights, slots, tape.gradient(loss, weights)):
+        slot.assign(0.9 * slot - 1e-4 * gradient)
+        weight.assign_add(slot)
+    return loss
+
+def places():
+    return [slot.read_value()._numpy().ctypes.data for slot in slots]
+
+if BUDGET:
+    lms.enable(memory_budget=BUDGET)
+losses, seen = [], []
+for _ in range(5):
+    losses.append(float(step()).hex())
+    seen.append(places())
+values = [value.numpy().tobytes().hex() for value in weights + slots]
+moved = sum(place != seen[0][i] for later in seen[1:] for i, place in enumerate(later))
+print("found:" + json.dumps({"losses": losses, "values": values, "moved": moved}), flush=True)
+os._exit(0)
+"""
+
+
+def momentum(budget: str, limit: int) -> dict[str, Any]:
+    code = f"BUDGET = {budget!r}\n{MOMENTUM}"
+    environment = {"TF_ENABLE_ONEDNN_OPTS": "1", "TF_MKL_ALLOC_MAX_BYTES": str(limit * MIB)}
+    status, output = run_python(code, **environment)
+    lines = [line for line in output.splitlines() if line.startswith("found:")]
+    assert lines, f"status {status}: {output[-2000:]}"
+    return json.loads(lines[-1].partition(":")[2])
+
+
+@pytest.mark.slow
+def test_under_a_limit_what_is_assigned_stays_where_it_is():
+    """Else the pieces of the pool that are free lie elsewhere in each step."""
+    stock, auto = momentum("", 512), momentum("auto", 50)
+    assert stock["moved"] > 0
+    assert auto["moved"] == 0
+    assert (auto["losses"], auto["values"]) == (stock["losses"], stock["values"])
