@@ -9,7 +9,7 @@ namespace lms {
 bool MayAssignInPlace(const tensorflow::NodeDef& node) {
   if (node.op() != "AssignVariableOp") return false;
   const auto type = node.attr().find("dtype");
-  return type != node.attr().end() && tensorflow::DataTypeCanUseMemcpy(type->second.type());
+  return type != node.attr().end() && tensorflow::DataTypeIsFloating(type->second.type());
 }
 
 void AssignInPlace(const std::string& device, tensorflow::GraphDef* graph) {

@@ -7,6 +7,7 @@
 #include "cc/tf/graph/op_traits.h"
 #include "cc/tf/graph/own_ops.h"
 #include "tensorflow/core/common_runtime/device.h"
+#include "tensorflow/core/common_runtime/dma_helper.h"
 #include "tensorflow/core/framework/node_def_util.h"
 #include "tensorflow/core/framework/op.h"
 #include "tensorflow/core/framework/op_kernel.h"
@@ -72,6 +73,9 @@ class AssignInPlace : public OpKernel {
     }
     // Is it the only one who holds that memory, and may it be written? The same is asked before each update in place.
     if (!tensor->RefCountIsOne()) return false;
+    // A slice keeps the whole that it is of.
+    tensorflow::TensorBuffer* const buffer = tensorflow::DMAHelper::buffer(tensor);
+    if (buffer->root_buffer() != buffer) return false;
     const absl::Status status = Copy(context, value, tensor);
     if (!status.ok()) context->CtxFailure(status);
     return true;

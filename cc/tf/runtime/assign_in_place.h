@@ -4,7 +4,7 @@
 // step lies elsewhere after each step, and so do the pieces of memory that are free: in a pool with a limit a step that
 // fits may fail some hundred steps later. LmsAssign does the same as AssignVariableOp, and copies the value into the
 // variable's memory where nobody else holds that. It takes the kernel of AssignVariableOp for all else: a variable that
-// has no value yet, or one of another shape; one that is being read.
+// has no value yet, or one of another shape; one that is being read; one that is a slice of a larger tensor.
 //
 // On CPUs and GPUs. Cost: reading and writing the value once.
 

@@ -105,6 +105,19 @@ TEST_F(AssignInPlaceTest, AnotherShapeIsAssignedAsTensorFlowDoesIt) {
   ExpectValue(6, 2 * kRows);
 }
 
+TEST_F(AssignInPlaceTest, ASliceLetsGoOfTheWhole) {
+  ASSERT_TRUE(Run("in_place", Filled(1)).ok());
+  {
+    const auto variable = Variable();
+    const tensorflow::mutex_lock writing(*variable->mu());
+    *variable->tensor() = Filled(1, 4 * kRows).Slice(kRows, 2 * kRows);
+  }
+  const void* const there = Variable()->tensor()->data();
+  ASSERT_TRUE(Run("in_place", Filled(2)).ok());
+  EXPECT_NE(Variable()->tensor()->data(), there);
+  ExpectValue(4);
+}
+
 TEST_F(AssignInPlaceTest, WhatIsReadByCopiesIsAssignedAsTensorFlowDoesIt) {
   ASSERT_TRUE(Run("in_place", Filled(1)).ok());
   Variable()->copy_on_read_mode.store(true);
@@ -131,7 +144,7 @@ TEST(AssignsTest, ThoseOnTheDeviceAreDoneInPlace) {
   b.Variable("v", {64});
   b.Add("mine", "AssignVariableOp", {"v", "x"}, {Float32("dtype")});
   b.Add("added", "AssignAddVariableOp", {"v", "x"}, {Float32("dtype")});
-  b.Add("strings", "AssignVariableOp", {"v", "x"}, {testing::Type("dtype", tensorflow::DT_STRING)});
+  b.Add("numbers", "AssignVariableOp", {"v", "x"}, {testing::Type("dtype", tensorflow::DT_INT32)});
   b.Add("elsewhere", "AssignVariableOp", {"v", "x"}, {Float32("dtype")});
   tensorflow::GraphDef graph = b.item().graph;
   std::string device;
