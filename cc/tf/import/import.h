@@ -44,6 +44,7 @@ struct ImportedGraph {
   std::vector<std::vector<BufferId>> buffer_of_port;  // per node and output port; kNone for ports without storage
   std::vector<int> rows_of;                           // per node: the input that its outputs are rows of; -1: none
   std::vector<tensorflow::DataType> dtype_of_buffer;  // of the tensor that owns it; DT_INVALID where several do
+  std::vector<int> arrivals;                          // nodes elsewhere of which copies come to the device
   std::vector<HeldRead> held_reads;                   // of variables that the step changes
   std::vector<BufferId> overlaps;                     // what iterations of loops may hold beyond one of them
   std::vector<WorstBytes> ahead;                      // what they may hold at worst, besides

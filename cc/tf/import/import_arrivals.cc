@@ -29,6 +29,7 @@ void CountArrivals(ImportState* state) {
       const TensorSize size = state->SizeOf(inputs[i].node, inputs[i].port);
       if (size.bytes <= buffer.bytes) continue;
       buffer.bytes = size.bytes;
+      if (!made_here) state->out.arrivals.push_back(state->out.node_of_op[buffer.producer]);
       buffer.resident = false;  // constants and arguments of the host, too, come in each step
       state->out.assumptions_of_buffer[b] = size.assumptions;
     }

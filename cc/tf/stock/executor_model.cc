@@ -100,7 +100,7 @@ class ExecutorModel::Execution {
 };
 
 ExecutorModel::ExecutorModel(const tensorflow::GraphDef& graph, const GraphIndex& index, bool onednn, EdgeDraws draws,
-                             Iteration iteration)
+                             Iteration iteration, const std::vector<int>& arrivals)
     : graph_(graph),
       index_(index),
       draws_(OneDevice(graph) ? draws : EdgeDraws::kAny),
@@ -117,6 +117,7 @@ ExecutorModel::ExecutorModel(const tensorflow::GraphDef& graph, const GraphIndex
     const auto deadline = node.attr().find("deadline");
     if (deadline != node.attr().end()) alone_[i].deadline = deadline->second.i();
   }
+  for (const int node : arrivals) alone_[node].direction = 1;
   if (numbers_.Fixed()) fixed_ = Connected(numbers_.Draw(0));
 }
 

@@ -37,10 +37,11 @@ class ExecutorModel {
  public:
   // `index` belongs to the graph; both outlive this. `onednn`: is oneDNN in use? `draws`: which orders; of the graphs
   // of several devices always any. `iteration`: which one of each loop. In its middle all that enters it is there; the
-  // first may begin without. O(n log n) in nodes and inputs.
+  // first may begin without. `arrivals`: nodes whose results have to be copied to the device first, on its link, as
+  // what is swapped in. O(n log n) in nodes and inputs.
   enum class Iteration { kFirst, kMiddle };
   ExecutorModel(const tensorflow::GraphDef& graph, const GraphIndex& index, bool onednn, EdgeDraws draws,
-                Iteration iteration = Iteration::kFirst);
+                Iteration iteration = Iteration::kFirst, const std::vector<int>& arrivals = {});
 
   // The live nodes in an order in which they may run, those of all branches; the same draw gives the same order.
   // Shorter than the live nodes where some never become ready. O(n log n).

@@ -91,6 +91,29 @@ TEST(ExecutorModelTest, ThreadsRunAllNodesOnce) {
   }
 }
 
+TEST(ExecutorModelTest, WhatReadsACopyWaitsForItAndNothingElseDoes) {
+  GraphBuilder b;
+  b.Parse("x[8]; y[8]; slow = Exp(x); quick = Exp(y); quicker = Neg(quick); end = AddN(slow, quicker); fetch end");
+  const testing::Imported step(b.item());
+  const auto begun = [&](const std::vector<int>& arrivals, double microseconds) {
+    const ExecutorModel model(step.item().graph, step.index(), false, EdgeDraws::kByAddress,
+                              ExecutorModel::Iteration::kFirst, arrivals);
+    std::vector<double> durations(step.index().size(), 10);
+    durations[step.index().Find("x")] = microseconds;
+    std::vector<std::string> order;
+    for (const ExecutorModel::Event& event : model.RunOnThreads(0, 1, durations)) {
+      if (!event.ends) order.push_back(step.item().graph.node(event.node).name());
+    }
+    EXPECT_EQ(order.size(), 6);
+    return order;
+  };
+  const std::vector<std::string> late = begun({step.index().Find("x")}, 1000);
+  const auto at = [&](const char* name) { return std::find(late.begin(), late.end(), name); };
+  EXPECT_LT(at("quicker"), at("slow"));
+  EXPECT_LT(at("x"), at("quick"));           // its memory is taken when the copy begins
+  EXPECT_EQ(begun({}, 1000), begun({}, 0));  // by a thread: that runs nothing else meanwhile
+}
+
 // The branch that is not taken waits for what takes long; the Merge has the other one's result by then.
 TEST(ExecutorModelTest, NobodyWaitsForABranchThatIsNotTaken) {
   GraphBuilder b;
