@@ -10,8 +10,8 @@
 
 namespace lms {
 
-// Is the node an assignment, of floating-point numbers, for which LmsAssign does the same (assign_in_place.h)? Others
-// are small, and may be in the host's memory.
+// Is the node an assignment, of floating-point numbers, for which LmsAssign does the same (assign_in_place.h)?
+// Integers may be in the host's memory.
 bool MayAssignInPlace(const tensorflow::NodeDef& node);
 
 // Has all of them on the device done by that. Names, inputs and order stay. Linear in the graph.

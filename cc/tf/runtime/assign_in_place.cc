@@ -42,9 +42,9 @@ absl::Status Copy(OpKernelContext* context, const Tensor& value, Tensor* to) {
   return status;
 }
 
-class AssignInPlace : public OpKernel {
+class AssignInPlaceOp : public OpKernel {
  public:
-  explicit AssignInPlace(OpKernelConstruction* context) : OpKernel(context) {
+  explicit AssignInPlaceOp(OpKernelConstruction* context) : OpKernel(context) {
     tensorflow::NodeDef stock = def();
     stock.set_op("AssignVariableOp");
     absl::Status status;
@@ -57,7 +57,6 @@ class AssignInPlace : public OpKernel {
   void Compute(OpKernelContext* context) override {
     if (!CopyIntoVariable(context)) stock_->Compute(context);
   }
-  bool IsExpensive() override { return stock_->IsExpensive(); }
 
  private:
   // False, and nothing is changed, where the variable cannot keep its memory.
@@ -97,8 +96,8 @@ bool RegisterAssignInPlace() noexcept {
       .Attr("validate_shape: bool = false")
       .SetIsStateful()
       .SetShapeFn([](tensorflow::shape_inference::InferenceContext*) { return absl::OkStatus(); });
-  REGISTER_KERNEL_BUILDER(Name("LmsAssign").Device(tensorflow::DEVICE_CPU), AssignInPlace);
-  REGISTER_KERNEL_BUILDER(Name("LmsAssign").Device(tensorflow::DEVICE_GPU).HostMemory("resource"), AssignInPlace);
+  REGISTER_KERNEL_BUILDER(Name("LmsAssign").Device(tensorflow::DEVICE_CPU), AssignInPlaceOp);
+  REGISTER_KERNEL_BUILDER(Name("LmsAssign").Device(tensorflow::DEVICE_GPU).HostMemory("resource"), AssignInPlaceOp);
   return true;
 }
 

@@ -163,25 +163,14 @@ def assigned() -> dict[str, Any]:
     """A momentum that is assigned in each step, in stock's steps and in smaller ones."""
     import lms
     import tensorflow as tf
+    from steps import momentum_step
 
     results = {}
     for budget in ("100GiB", "60%"):
         weights = _weights(tf, LAYERS)
         slots = [tf.Variable(tf.zeros_like(weight)) for weight in weights]
         x = tf.random.stateless_normal([ROWS, WIDTH], [7, 99])
-
-        @tf.function
-        def step(weights: Any = weights, slots: Any = slots, x: Any = x) -> Any:
-            with tf.GradientTape() as tape:
-                y = x
-                for weight in weights:
-                    y = tf.tanh(tf.matmul(y, weight))
-                loss = tf.reduce_sum(y * y)
-            for weight, slot, gradient in zip(weights, slots, tape.gradient(loss, weights)):
-                slot.assign(0.9 * slot - 1e-4 * gradient)
-                weight.assign_add(slot)
-            return loss
-
+        step = momentum_step(weights, slots, x)
         with lms.enabled(memory_budget=budget):
             losses = [float(step()) for _ in range(6)]
             status = lms.report().status

@@ -179,25 +179,14 @@ import json
 import os
 import lms
 import tensorflow as tf
+from steps import momentum_step
 
 tf.config.threading.set_intra_op_parallelism_threads(1)
 tf.config.threading.set_inter_op_parallelism_threads(1)
 rng = tf.random.Generator.from_seed(7)
 weights = [tf.Variable(rng.normal([256, 256]) / 16) for _ in range(12)]
 slots = [tf.Variable(tf.zeros([256, 256])) for _ in weights]
-x = rng.normal([4096, 256])
-
-@tf.function
-def step():
-    with tf.GradientTape() as tape:
-        y = x
-        for weight in weights:
-            y = tf.tanh(tf.matmul(y, weight))
-        loss = tf.reduce_sum(y * y)
-    for weight, slot, gradient in zip(weights, slots, tape.gradient(loss, weights)):
-        slot.assign(0.9 * slot - 1e-4 * gradient)
-        weight.assign_add(slot)
-    return loss
+step = momentum_step(weights, slots, rng.normal([4096, 256]))
 
 def places():
     return [slot.read_value()._numpy().ctypes.data for slot in slots]

@@ -18,6 +18,22 @@ def weights(count: int = LAYERS, shape=(WIDTH, WIDTH), dtype=tf.float32) -> list
     return [tf.Variable(tf.cast(rng.normal(shape) / WIDTH**0.5, dtype)) for _ in range(count)]
 
 
+def momentum_step(weights: list, slots: list, x: tf.Tensor) -> Callable:
+    """Trains a chain of dense layers; each slot is assigned a new value in each step."""
+
+    @tf.function
+    def step() -> tf.Tensor:
+        with tf.GradientTape() as tape:
+            y = chain(x, weights)
+            loss = tf.reduce_sum(y * y)
+        for weight, slot, gradient in zip(weights, slots, tape.gradient(loss, weights)):
+            slot.assign(0.9 * slot - 1e-4 * gradient)
+            weight.assign_add(slot)
+        return loss
+
+    return step
+
+
 def inputs() -> tf.Tensor:
     return tf.random.Generator.from_seed(8).normal([BATCH, WIDTH])
 
