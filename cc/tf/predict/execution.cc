@@ -10,6 +10,7 @@
 #include "cc/core/simulate/overlap.h"
 #include "cc/tf/graph/node_types.h"
 #include "cc/tf/graph/variable_assigns.h"
+#include "cc/tf/predict/held_copies.h"
 #include "cc/tf/predict/outcomes.h"
 #include "cc/tf/stock/executor_model.h"
 #include "tensorflow/core/platform/cpu_info.h"
@@ -99,6 +100,7 @@ MemoryProfile Highest(const tensorflow::GraphDef& graph, const GraphIndex& index
   MemoryProfile highest;
   std::vector<RunEvent> highest_run;
   const std::vector<Outcome> outcomes = FindOutcomes(index, imported);
+  const HeldCopies held_copies(graph, index, imported);
   std::vector<bool> highest_dead;
   // Draws are steps one after the other there.
   std::vector<std::optional<DeviceMemory>> devices;
@@ -125,6 +127,7 @@ MemoryProfile Highest(const tensorflow::GraphDef& graph, const GraphIndex& index
       if (!ended) events = model.RunOnThreads(draw, threads, durations, imported.one_lane);
       std::vector<RunEvent> run;
       for (const ExecutorModel::Event& event : events) run.push_back({imported.op_of_node[event.node], event.ends});
+      run = held_copies.HoldIn(run);
       if (run.size() != 2 * imported.graph.ops.size()) {
         if (record != nullptr) RecordRun(memory, OneByOne(memory), {}, record);
         return Simulate(memory, Plan());

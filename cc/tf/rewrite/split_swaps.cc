@@ -8,7 +8,7 @@
 
 #include "cc/core/graph/node_names.h"
 #include "cc/tf/graph/graph_index.h"
-#include "cc/tf/graph/node_types.h"
+#include "cc/tf/graph/handed_copies.h"
 #include "cc/tf/graph/op_traits.h"
 #include "cc/tf/graph/own_ops.h"
 #include "tensorflow/core/framework/attr_value_util.h"
@@ -23,6 +23,8 @@ using tensorflow::NodeDef;
 
 // An attribute of a swap-out: does it leave the waiting to a LmsSwapWait?
 constexpr char kBehind[] = "behind";
+// And is there one?
+constexpr char kHeld[] = "held";
 
 class Splitter {
  public:
@@ -46,30 +48,16 @@ class Splitter {
   bool FindParts() {
     bool found = false;
     for (int node = 0; node < originals_; ++node) {
-      const NodeDef& def = graph_->node(node);
-      if (def.op() != kSwapOutOp || !index_[node].live || !IsToHost(def)) continue;
-      part_[node] = Part::kOut;
+      if (!IsHandedOver(*graph_, index_, node)) continue;
+      part_[node] = graph_->node(node).op() == kSwapOutOp ? Part::kOut : Part::kIn;
       found = true;
-    }
-    for (int node = 0; node < originals_; ++node) {
-      if (graph_->node(node).op() != kSwapInOp || !index_[node].live) continue;
-      const std::vector<TensorRef>& inputs = index_[node].inputs;
-      if (inputs.size() == 1 && part_[inputs[0].node] == Part::kOut) part_[node] = Part::kIn;
     }
     return found;
   }
 
-  static bool IsToHost(const NodeDef& node) {
-    const auto tier = node.attr().find("tier");
-    return DeviceType(node.device()) == "GPU" && tier != node.attr().end() && tier->second.s() == "host";
-  }
-
   void SplitFor(int reader) {
-    std::vector<int> outs;
+    const std::vector<int> outs = CopiesWaitedFor(*graph_, index_, reader);
     std::vector<int> ins;
-    for (const int control : index_[reader].controls) {
-      if (part_[control] == Part::kOut && SamePlace(control, reader)) outs.push_back(control);
-    }
     for (const TensorRef& input : index_[reader].inputs) {
       if (part_[input.node] == Part::kIn && std::find(ins.begin(), ins.end(), input.node) == ins.end()) {
         ins.push_back(input.node);
@@ -83,11 +71,7 @@ class Splitter {
     }
   }
 
-  // Do both run together, on one device? Nothing is to wait for a node in another loop, branch or place.
-  bool SamePlace(int a, int b) const {
-    return index_[a].region >= 0 && index_[a].region == index_[b].region && !IsControlFlow(graph_->node(b).op()) &&
-           graph_->node(a).device() == graph_->node(b).device();
-  }
+  bool SamePlace(int a, int b) const { return InOnePlace(*graph_, index_, a, b); }
 
   // What the node waits for, and, of a view, what its only reader waits for: nodes that something can wait for. No view
   // that leads to the same reader alone: two such would wait for each other.
@@ -136,7 +120,10 @@ class Splitter {
     (*wait->mutable_attr())["N"].set_i(static_cast<int64_t>(outs.size()));
     for (const int out : outs) wait->add_input(graph_->node(out).name());
     AddControls(before, wait);
-    for (const int out : outs) Replace(reader, "^" + graph_->node(out).name(), "^" + wait->name());
+    for (const int out : outs) {
+      Replace(reader, "^" + graph_->node(out).name(), "^" + wait->name());
+      (*graph_->mutable_node(out)->mutable_attr())[kHeld].set_b(true);
+    }
   }
 
   std::string AddFetched(int in, const std::vector<int>& before) {
@@ -220,10 +207,11 @@ class WholeSwaps {
 
  private:
   static bool SameAttrs(const NodeDef& node, const NodeDef& was) {
-    const auto behind = [](const NodeDef& of) { return of.op() == kSwapOutOp ? of.attr().count(kBehind) : 0; };
-    if (node.attr_size() - behind(node) != was.attr_size() - behind(was)) return false;
-    return std::all_of(was.attr().begin(), was.attr().end(), [&node](const auto& attr) {
-      if (node.op() == kSwapOutOp && attr.first == kBehind) return true;
+    const bool out = node.op() == kSwapOutOp;
+    const auto own = [out](const NodeDef& of) { return out ? of.attr().count(kBehind) + of.attr().count(kHeld) : 0; };
+    if (node.attr_size() - own(node) != was.attr_size() - own(was)) return false;
+    return std::all_of(was.attr().begin(), was.attr().end(), [&node, out](const auto& attr) {
+      if (out && (attr.first == kBehind || attr.first == kHeld)) return true;
       const auto other = node.attr().find(attr.first);
       return other != node.attr().end() && tensorflow::AreAttrValuesEqual(attr.second, other->second);
     });
@@ -243,7 +231,9 @@ void JoinSwaps(GraphDef* graph) {
     node.clear_input();
     for (std::string& input : inputs) node.add_input(std::move(input));
     if (node.op() == kSwapFetchOp) node.set_op(kSwapInOp);
-    if (node.op() == kSwapOutOp) (*node.mutable_attr())[kBehind].set_b(false);
+    if (node.op() != kSwapOutOp) continue;
+    (*node.mutable_attr())[kBehind].set_b(false);
+    (*node.mutable_attr())[kHeld].set_b(false);
   }
   auto* const nodes = graph->mutable_node();
   nodes->erase(std::remove_if(nodes->begin(), nodes->end(), WholeSwaps::IsPart), nodes->end());

@@ -1,11 +1,14 @@
 #include "cc/tf/runtime/stream_copy.h"
 
+#include <deque>
 #include <map>
 #include <mutex>
 #include <utility>
+#include <vector>
 
 #include "lms_build_facts.h"
 #include "tensorflow/core/common_runtime/device.h"
+#include "tensorflow/core/platform/env.h"
 #if LMS_TF_VERSION_NUMBER >= 2021
 #include "xla/stream_executor/device_address.h"
 #include "xla/stream_executor/event.h"
@@ -22,6 +25,9 @@ using ::tensorflow::Tensor;
 
 namespace se = ::stream_executor;
 
+// A step that lacks memory waits for some 10 s before it fails: there must be time to give it what is held.
+constexpr int64_t kLongestHeldUs = 4'000'000;
+
 // Of one device, beside TensorFlow's compute stream; they are there for as long as the process, as TensorFlow's are.
 struct StreamCopy::Streams {
   se::Stream* compute = nullptr;
@@ -35,7 +41,55 @@ struct StreamCopy::State {
   std::unique_ptr<se::Event> event;  // behind the copy
   Tensor device;
   std::shared_ptr<const void> host_owner;
+  bool held = false;  // until Wait, though it may have ended
   bool ended = false;
+};
+
+// Copies that have ended and hold their tensors for a Wait that has not come.
+class StreamCopy::Held {
+ public:
+  static Held& All() {
+    static auto* const all = new Held;
+    return *all;
+  }
+
+  void Add(const std::shared_ptr<StreamCopy>& copy) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    copies_.push_back({tensorflow::Env::Default()->NowMicros() + kLongestHeldUs, copy});
+    LookLater();
+  }
+
+ private:
+  struct Entry {
+    uint64_t until_us;
+    std::weak_ptr<StreamCopy> copy;
+  };
+
+  // One look at a time is under way. With the mutex.
+  void LookLater() {
+    if (looks_ || copies_.empty()) return;
+    looks_ = true;
+    tensorflow::Env::Default()->SchedClosureAfter(kLongestHeldUs / 4, [this] { Look(); });
+  }
+
+  void Look() {
+    std::vector<std::shared_ptr<StreamCopy>> late;
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      const uint64_t now = tensorflow::Env::Default()->NowMicros();
+      while (!copies_.empty() && copies_.front().until_us <= now) {
+        if (auto copy = copies_.front().copy.lock()) late.push_back(std::move(copy));
+        copies_.pop_front();
+      }
+      looks_ = false;
+      LookLater();
+    }
+    for (const auto& copy : late) copy->LetGo();
+  }
+
+  std::mutex mutex_;
+  std::deque<Entry> copies_;  // those that are due first come first
+  bool looks_ = false;
 };
 
 StreamCopy::StreamCopy(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -62,7 +116,7 @@ bool StreamCopy::CanRun(OpKernelContext* context) { return StreamsOf(context) !=
 
 absl::Status StreamCopy::Begin(Way way, OpKernelContext* context, const Tensor& host,
                                std::shared_ptr<const void> host_owner, StreamCopy* after, const Tensor& device,
-                               std::shared_ptr<StreamCopy>* copy) {
+                               bool held, std::shared_ptr<StreamCopy>* copy) {
   Streams* const streams = StreamsOf(context);
   se::Stream* const stream = way == Way::kOut ? streams->out.get() : streams->in.get();
   auto event = stream->parent()->CreateEvent();
@@ -72,6 +126,7 @@ absl::Status StreamCopy::Begin(Way way, OpKernelContext* context, const Tensor& 
   state->event = std::move(*event);
   state->device = device;
   state->host_owner = std::move(host_owner);
+  state->held = held;
   se::Event* const behind = state->event.get();
   std::shared_ptr<StreamCopy> begun(new StreamCopy(std::move(state)));
 
@@ -90,7 +145,10 @@ absl::Status StreamCopy::Begin(Way way, OpKernelContext* context, const Tensor& 
   if (status.ok()) status = stream->RecordEvent(behind);
   if (status.ok()) {
     auto* const on = static_cast<tensorflow::Device*>(context->device());
-    status = context->op_device_context()->ThenExecute(on, stream, [begun] { begun->Ended(); });
+    status = context->op_device_context()->ThenExecute(on, stream, [begun] {
+      begun->Ended();
+      if (begun->state_->held) Held::All().Add(begun);
+    });
   }
   if (!status.ok()) {
     stream->BlockHostUntilDone().IgnoreError();  // the copy may have begun
@@ -103,8 +161,7 @@ absl::Status StreamCopy::Begin(Way way, OpKernelContext* context, const Tensor& 
 absl::Status StreamCopy::Wait() {
   Tensor device;  // goes without the mutex
   const std::lock_guard<std::mutex> lock(state_->mutex);
-  if (state_->ended) return absl::OkStatus();
-  absl::Status status = state_->compute->WaitFor(state_->event.get());
+  const absl::Status status = state_->ended ? absl::OkStatus() : state_->compute->WaitFor(state_->event.get());
   if (status.ok()) std::swap(device, state_->device);
   return status;
 }
@@ -114,8 +171,14 @@ void StreamCopy::Ended() {
   std::shared_ptr<const void> host_owner;
   const std::lock_guard<std::mutex> lock(state_->mutex);
   state_->ended = true;
-  std::swap(device, state_->device);
+  if (!state_->held) std::swap(device, state_->device);
   std::swap(host_owner, state_->host_owner);
+}
+
+void StreamCopy::LetGo() {
+  Tensor device;
+  const std::lock_guard<std::mutex> lock(state_->mutex);
+  std::swap(device, state_->device);
 }
 
 #else  // streams of older versions are not what is asked for here
@@ -128,7 +191,7 @@ StreamCopy::~StreamCopy() = default;
 StreamCopy::Streams* StreamCopy::StreamsOf(OpKernelContext*) { return nullptr; }
 bool StreamCopy::CanRun(OpKernelContext*) { return false; }
 absl::Status StreamCopy::Begin(Way, OpKernelContext*, const Tensor&, std::shared_ptr<const void>, StreamCopy*,
-                               const Tensor&, std::shared_ptr<StreamCopy>*) {
+                               const Tensor&, bool, std::shared_ptr<StreamCopy>*) {
   return absl::UnimplementedError("no streams in this version of TensorFlow");
 }
 absl::Status StreamCopy::Wait() { return absl::OkStatus(); }
@@ -137,13 +200,13 @@ void StreamCopy::Ended() {}
 #endif
 
 absl::Status StreamCopy::Out(OpKernelContext* context, const Tensor& device, const Tensor& host,
-                             std::shared_ptr<const void> host_owner, std::shared_ptr<StreamCopy>* copy) {
-  return Begin(Way::kOut, context, host, std::move(host_owner), /*after=*/nullptr, device, copy);
+                             std::shared_ptr<const void> host_owner, bool held, std::shared_ptr<StreamCopy>* copy) {
+  return Begin(Way::kOut, context, host, std::move(host_owner), /*after=*/nullptr, device, held, copy);
 }
 
 absl::Status StreamCopy::In(OpKernelContext* context, const Tensor& host, std::shared_ptr<const void> host_owner,
                             StreamCopy* out, const Tensor& device, std::shared_ptr<StreamCopy>* copy) {
-  return Begin(Way::kIn, context, host, std::move(host_owner), out, device, copy);
+  return Begin(Way::kIn, context, host, std::move(host_owner), out, device, /*held=*/false, copy);
 }
 
 }  // namespace lms

@@ -4,6 +4,7 @@
 #include <deque>
 #include <utility>
 
+#include "cc/tf/graph/handed_copies.h"
 #include "cc/tf/graph/loops.h"
 #include "cc/tf/graph/node_types.h"
 #include "cc/tf/graph/op_traits.h"
@@ -112,7 +113,7 @@ ExecutorModel::ExecutorModel(const tensorflow::GraphDef& graph, const GraphIndex
     const tensorflow::NodeDef& node = graph.node(i);
     // Kernels on other devices cost the executor's thread nothing but the launch.
     alone_[i].runs_inline = RunsInline(node.op()) || DeviceType(node.device()) != "CPU";
-    if (node.op() != kSwapOutOp && node.op() != kSwapInOp) continue;
+    if (!IsSwap(node.op()) || IsHandedOver(graph, index, i)) continue;
     alone_[i].direction = node.op() == kSwapOutOp ? 0 : 1;
     const auto deadline = node.attr().find("deadline");
     if (deadline != node.attr().end()) alone_[i].deadline = deadline->second.i();

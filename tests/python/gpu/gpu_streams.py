@@ -91,5 +91,66 @@ def branches() -> dict[str, Any]:
     return _compare(branched=True)
 
 
+def _two_tensors(held: bool, waits: bool, beside: int = 1) -> dict[str, Any]:
+    """One of 24 MiB is out, its copy has ended, and another one is made; whether anything waits for
+    the copy before that. What the device holds then, in tensors, and the sum of both, by element.
+    `beside`: MiB that are in use all the time."""
+    import lms
+    import tensorflow as tf
+    from swaps import swap_graph
+
+    assert lms
+    graph = swap_graph(tf.float32, tier="host")
+    graph.node[1].attr["behind"].b = True
+    graph.node[1].attr["held"].b = held
+    wait = graph.node.add(name="wait", op="LmsSwapWait", input=["swap_out"])
+    wait.attr["N"].i = 1
+
+    def in_use() -> float:
+        return tf.config.experimental.get_memory_info("GPU:0")["current"] / (4 * size)
+
+    size = 24 << 20 >> 2
+    with tf.Graph().as_default(), tf.device("GPU:0"):
+        x = tf.fill([size], tf.compat.v1.placeholder_with_default(2.0, []))
+        with tf.control_dependencies([x]):
+            more = tf.fill([beside << 20 >> 2], tf.compat.v1.placeholder_with_default(1.0, []))
+        out, wait, back = tf.graph_util.import_graph_def(
+            graph, input_map={"x:0": x}, return_elements=["swap_out", "wait", "swap_in_0"]
+        )
+        out._add_control_input(more.op)
+        with tf.control_dependencies([out]), tf.device("CPU:0"):
+            later = tf.py_function(lambda: time.sleep(0.5), [], [])
+        with tf.control_dependencies([later, wait] if waits else [later]):
+            other = tf.fill([size], tf.compat.v1.placeholder_with_default(3.0, []))
+        with tf.control_dependencies([other]), tf.device("CPU:0"):
+            tensors = tf.py_function(in_use, [], tf.float64)
+        with tf.control_dependencies([tensors]):
+            ends = other[0] + more[-1:]
+        back._add_control_input(ends.op)
+        ends += back.outputs[0][-1]
+        config = tf.compat.v1.ConfigProto()
+        config.graph_options.rewrite_options.disable_meta_optimizer = True
+        with tf.compat.v1.Session(config=config) as session:
+            found = session.run([tensors, ends])
+    return {"tensors": float(found[0]), "ends": [float(end) for end in found[1]]}
+
+
+def held() -> dict[str, Any]:
+    return _two_tensors(held=True, waits=False)
+
+
+def let_go() -> dict[str, Any]:
+    return _two_tensors(held=False, waits=False)
+
+
+def waited_for() -> dict[str, Any]:
+    return _two_tensors(held=True, waits=True)
+
+
+def lacking() -> dict[str, Any]:
+    """Of the device's 64 MiB."""
+    return _two_tensors(held=True, waits=False, beside=16)
+
+
 if __name__ == "__main__":
     gpu_child.main(globals(), threads=int(os.environ.get("TEST_THREADS", "1")))

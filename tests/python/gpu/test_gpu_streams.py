@@ -39,3 +39,21 @@ def test_copies_behind_the_host_give_the_same_bits(
 def test_the_host_hands_a_step_over_while_its_copies_run() -> None:
     found = run("chain")
     assert found["handed_over"] < 0.5 * found["took"], found
+
+
+@pytest.mark.parametrize(
+    ("program", "tensors"),
+    [("held", 2), ("waited_for", 1), pytest.param("let_go", 1, marks=pytest.mark.slow)],
+)
+def test_memory_is_free_where_a_copy_is_waited_for_and_not_where_it_ends(
+    program: str, tensors: int
+) -> None:
+    found = run(program, memory_mb=128)
+    assert tensors <= found["tensors"] < tensors + 0.1
+
+
+@pytest.mark.slow
+def test_a_step_that_lacks_memory_gets_what_a_copy_that_has_ended_holds() -> None:
+    found = run("lacking")
+    assert found["ends"] == [6.0]
+    assert found["tensors"] < 2

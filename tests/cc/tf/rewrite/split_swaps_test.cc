@@ -9,6 +9,7 @@
 
 #include "cc/core/graph/node_names.h"
 #include "cc/tf/graph/graph_check.h"
+#include "lms_build_facts.h"
 #include "tests/cc/tf/swap_plan.h"
 
 namespace lms {
@@ -23,6 +24,9 @@ constexpr char kGpu[] = "/job:localhost/replica:0/task:0/device:GPU:0";
 // A step with a swap, as it was rewritten; on a GPU.
 class SplitSwapsTest : public ::testing::Test {
  protected:
+  void SetUp() override {
+    if (LMS_TF_VERSION_NUMBER < 2021) GTEST_SKIP() << "this TensorFlow has no streams that could wait";
+  }
   void Rewrite(const std::string& tier, const std::string& device) {
     const Imported step(testing::TrainChain(3));
     RewriteOptions options;
@@ -116,6 +120,7 @@ TEST_F(SplitSwapsTest, WhatWaitsForASwapOutWaitsForItsCopyRightBefore) {
   }
   ASSERT_FALSE(waited.empty());
   Split();
+  EXPECT_TRUE(OfType("LmsSwapOut")[0]->attr().at("held").b());
   ASSERT_EQ(OfType("LmsSwapWait").size(), waited.size());
   for (size_t i = 0; i < waited.size(); ++i) {
     const tensorflow::NodeDef& wait = *OfType("LmsSwapWait")[i];
@@ -124,6 +129,18 @@ TEST_F(SplitSwapsTest, WhatWaitsForASwapOutWaitsForItsCopyRightBefore) {
     EXPECT_FALSE(Has(Inputs(waited[i]), "^" + out_));
     EXPECT_TRUE(Has(Inputs(waited[i]), "^" + wait.name()));
   }
+}
+
+TEST_F(SplitSwapsTest, WhatNobodyWaitsForIsNotHeld) {
+  Rewrite("host", kGpu);
+  for (tensorflow::NodeDef& node : *item_.graph.mutable_node()) {
+    auto* const inputs = node.mutable_input();
+    inputs->erase(std::remove(inputs->begin(), inputs->end(), "^" + out_), inputs->end());
+  }
+  Split();
+  EXPECT_TRUE(OfType("LmsSwapWait").empty());
+  EXPECT_TRUE(OfType("LmsSwapOut")[0]->attr().at("behind").b());
+  EXPECT_FALSE(OfType("LmsSwapOut")[0]->attr().at("held").b());
 }
 
 TEST_F(SplitSwapsTest, AReaderElsewhereHasAWaitThatNeedsNothingElse) {
@@ -151,6 +168,9 @@ TEST_F(SplitSwapsTest, JoinedAgainTheyAreWhatTheyWere) {
   JoinSwaps(&joined);
   ASSERT_EQ(joined.node_size(), before.node_size());
   EXPECT_TRUE(IsSplitOf(joined, before));
+  for (const tensorflow::NodeDef& node : joined.node()) {
+    if (node.op() == "LmsSwapOut") EXPECT_FALSE(node.attr().at("behind").b() || node.attr().at("held").b());
+  }
 }
 
 TEST_F(SplitSwapsTest, AnyOtherChangeIsSeen) {

@@ -1,0 +1,29 @@
+// Swaps between a GPU and the host whose copies nobody on the host waits for (split_swaps.h, stream_copy.h): such an op
+// ends as soon as its copy has been handed over. What a swap-out reads is held until the first node that waits for it
+// begins, however long the copy takes: so the same memory is free at the same place in each step.
+//
+// Here swaps are whole, as they are while plans are made and verified.
+
+#ifndef LMS_CC_TF_GRAPH_HANDED_COPIES_H_
+#define LMS_CC_TF_GRAPH_HANDED_COPIES_H_
+
+#include <vector>
+
+#include "cc/tf/graph/graph_index.h"
+#include "tensorflow/core/framework/graph.pb.h"
+
+namespace lms {
+
+// Of a LmsSwapOut or a LmsSwapIn. False in versions of TensorFlow that have no streams for it: the op ends with the
+// copy there, as on a CPU or with a disk.
+bool IsHandedOver(const tensorflow::GraphDef& graph, const GraphIndex& index, int swap);
+
+// Do both run together, on one device? Nothing waits for a copy in another loop, branch or place.
+bool InOnePlace(const tensorflow::GraphDef& graph, const GraphIndex& index, int a, int b);
+
+// The swap-outs whose copies `node` waits for.
+std::vector<int> CopiesWaitedFor(const tensorflow::GraphDef& graph, const GraphIndex& index, int node);
+
+}  // namespace lms
+
+#endif  // LMS_CC_TF_GRAPH_HANDED_COPIES_H_
