@@ -23,6 +23,7 @@ constexpr double kFarMore = 1.5;
 // time.
 struct Another {
   BudgetResult result;
+  Tried tried;  // where it does not hold
   std::vector<std::string> given_up;
   bool thrown = false;
 
@@ -40,7 +41,7 @@ Another TryAnother(const Planning& planning, int64_t limit, const Restraint& res
   attempt.restraint = restraint;
   Another another;
   try {
-    another.result = TryPlans(planning.Into(&another.given_up), attempt, nullptr);
+    another.result = TryPlans(planning.Into(&another.given_up), attempt, &another.tried);
   } catch (const std::exception&) {
     another.thrown = true;
   }
@@ -48,14 +49,17 @@ Another TryAnother(const Planning& planning, int64_t limit, const Restraint& res
 }
 
 // The least lacks room in one piece, not as a whole: plans for a little more leave other pieces. The first that holds
-// takes its place.
-void OtherPieces(const Planning& planning, int64_t too_high, BudgetResult* least) {
+// takes its place; those that do not are kept.
+void OtherPieces(const Planning& planning, int64_t too_high, BudgetResult* least, Tried* tried) {
   const int64_t lowest = least->planned.result.peak_bytes;
   for (int step = 1; step < kMostHalvings; ++step) {
     const int64_t limit = lowest + (too_high - lowest) * step / kMostHalvings;
     Another other = TryAnother(planning, limit, least->restraint);
     if (other.thrown) return;
-    if (!other.holds()) continue;
+    if (!other.holds()) {
+      if (other.tried.nearest) tried->Keep(planning.goal, *std::move(other.tried.nearest));
+      continue;
+    }
     other.Take(planning, least);
     return;
   }
@@ -77,8 +81,9 @@ BudgetResult Least(const Planning& planning, const Restraint& restraint, int64_t
 }
 
 // The least under this restraint, where no plan held the budget, or, if it does itself, what lies between it and what
-// did not hold.
-BudgetResult LeastOrBetween(const Planning& planning, const Restraint& restraint, int64_t too_high, int64_t work) {
+// did not hold. What does not hold is kept.
+BudgetResult LeastOrBetween(const Planning& planning, const Restraint& restraint, int64_t too_high, int64_t work,
+                            Tried* tried) {
   const BudgetGoal& goal = planning.goal;
   BudgetResult least = Least(planning, restraint, work);
   if (least.outcome != BudgetOutcome::kRewritten || too_high <= least.planned.result.peak_bytes) return least;
@@ -88,25 +93,29 @@ BudgetResult LeastOrBetween(const Planning& planning, const Restraint& restraint
     return Between(planning, std::move(least), too_high);
   }
   const bool in_pieces = goal.automatic() && least.rewritten.profile.peak_bytes <= goal.Allowed();
-  if (in_pieces) OtherPieces(planning, too_high, &least);
+  if (in_pieces) OtherPieces(planning, too_high, &least, tried);
   return least;
 }
 
 // `best`, or a plan without swaps that holds the budget and adds less time. What is swapped comes back before it is
 // read, into the pieces that are free then: recomputation alone may find room where both together do not. Looked for
 // where `best` does not hold, or adds far more than what was tried.
-BudgetResult OrWithoutSwaps(const Planning& planning, BudgetResult best, int64_t too_high, const Tried& tried) {
+BudgetResult OrWithoutSwaps(const Planning& planning, BudgetResult best, int64_t too_high, Tried* tried) {
   const DeviceContext& context = planning.context;
   if (!context.options.recompute || !planning.candidates->swap.link.usable()) return best;
   const bool holds = best.outcome == BudgetOutcome::kRewritten && Met(planning.goal, best.rewritten.profile);
-  if (holds && !AddsFarMore(best, tried)) return best;
+  if (holds && !AddsFarMore(best, *tried)) return best;
   Restraint restraint = best.restraint;
   restraint.LeaveOut(Change::kSwaps);
   std::vector<std::string> given_up;
   try {
     const int64_t work = WorkForStep(context.options.planner_seconds) / 2;
-    BudgetResult alone = LeastOrBetween(planning.Into(&given_up), restraint, too_high, work);
-    if (alone.outcome != BudgetOutcome::kRewritten || !Met(planning.goal, alone.rewritten.profile)) return best;
+    BudgetResult alone = LeastOrBetween(planning.Into(&given_up), restraint, too_high, work, tried);
+    if (alone.outcome != BudgetOutcome::kRewritten) return best;
+    if (!Met(planning.goal, alone.rewritten.profile)) {
+      tried->Keep(planning.goal, std::move(alone));
+      return best;
+    }
     if (holds && alone.planned.result.cost_us >= best.planned.result.cost_us) return best;
     planning.warnings->insert(planning.warnings->end(), given_up.begin(), given_up.end());
     return alone;
@@ -158,20 +167,19 @@ BudgetResult FallBack(const Planning& planning, bool may_miss, Tried tried, Budg
   const int64_t work = WorkForStep(planning.context.options.planner_seconds);
   BudgetResult best;
   try {
-    best = LeastOrBetween(planning, Restraint(), too_high, work);
+    best = LeastOrBetween(planning, Restraint(), too_high, work, &tried);
   } catch (const std::exception&) {
     if (may_miss || tried.nearest) throw;
     infeasible.least_peak = planning.goal.step().peak;
     return infeasible;
   }
-  if (tried.nearest) best = OrWithoutSwaps(planning, std::move(best), too_high, tried);
+  if (tried.nearest) best = OrWithoutSwaps(planning, std::move(best), too_high, &tried);
   infeasible.least_peak = PeakOf(best, planning.goal);
   if (best.outcome == BudgetOutcome::kRewritten) {
     // The margin of a budget that was named is not to be used up where no other plan has been tried for it.
     const bool aimed = may_miss || tried.nearest || best.planned.result.peak_bytes <= planning.goal.LimitForPlan();
     if (aimed && Met(planning.goal, best.rewritten.profile)) return best;
-    const int64_t lowest = best.planned.result.peak_bytes;
-    tried.Add(planning.goal, lowest, std::move(best));
+    tried.Keep(planning.goal, std::move(best));
   }
   if (!may_miss || !tried.nearest) return infeasible;
   tried.nearest->short_of = true;

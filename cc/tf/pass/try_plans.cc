@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <tuple>
 #include <utility>
 
 #include "cc/core/search/strategy.h"
@@ -19,11 +20,6 @@ constexpr int kMostUntimed = 5;  // plans that cannot be applied as they are, be
 // A new graph takes more than its plan. The next plan is aimed as much lower as this one has taken, and by this share
 // more for each plan that has failed: plans for less take more above it.
 constexpr double kAimLower = 0.2;
-
-// By how many bytes a plan falls short of the budget.
-int64_t Shortage(const BudgetGoal& goal, const MemoryProfile& profile) {
-  return std::max(profile.peak_bytes - goal.Allowed(), profile.lacking_bytes);
-}
 
 // The limit for the next plan, after `over` whose graphs took more than is allowed: the last, planned to take `planned`
 // under `limit`, takes `found`.
@@ -90,8 +86,18 @@ bool Met(const BudgetGoal& goal, const MemoryProfile& profile) {
 
 void Tried::Add(const BudgetGoal& goal, int64_t limit, BudgetResult result) {
   lowest_limit = lowest_limit == 0 ? limit : std::min(lowest_limit, limit);
-  const int64_t shortage = Shortage(goal, result.rewritten.profile);
-  if (!nearest || shortage < Shortage(goal, nearest->rewritten.profile)) nearest = std::move(result);
+  Keep(goal, std::move(result));
+}
+
+void Tried::Keep(const BudgetGoal& goal, BudgetResult result) {
+  // By how many bytes it falls short of the device as it is, then with what is set aside; then what it adds.
+  const auto key = [&goal](const BudgetResult& of) {
+    const MemoryProfile& profile = of.rewritten.profile;
+    const int64_t above = profile.peak_bytes - goal.Allowed();
+    return std::tuple(std::max(above, profile.lacking_as_is), std::max(above, profile.lacking_bytes),
+                      of.planned.result.cost_us);
+  };
+  if (!nearest || key(result) < key(*nearest)) nearest = std::move(result);
 }
 
 BudgetResult TryPlans(const Planning& planning, Attempt attempt, Tried* tried) {

@@ -55,10 +55,14 @@ bool Met(const BudgetGoal& goal, const MemoryProfile& profile);
 
 // Plans that were tried for a budget, and do not hold.
 struct Tried {
+  // The one that falls short by least; of those that do by as much, the one that adds least time.
   std::optional<BudgetResult> nearest;
   int64_t lowest_limit = 0;  // that a plan was found for; 0: none was
 
+  // A plan that was made for a limit.
   void Add(const BudgetGoal& goal, int64_t limit, BudgetResult result);
+  // Any plan.
+  void Keep(const BudgetGoal& goal, BudgetResult result);
 };
 
 // One device of a step, and what is planned for. All of it outlives this.

@@ -110,6 +110,7 @@ MemoryProfile Highest(const tensorflow::GraphDef& graph, const GraphIndex& index
   if (devices.empty()) devices.emplace_back();
   std::optional<DeviceMemory> highest_device;
   int64_t lacking = 0;
+  int64_t lacking_as_is = 0;
   int64_t outside = 0;
   std::vector<int64_t> order_peaks(draws, 0);
   for (uint32_t draw = 0; draw < draws; ++draw) {
@@ -138,6 +139,7 @@ MemoryProfile Highest(const tensorflow::GraphDef& graph, const GraphIndex& index
         MemoryProfile profile = SimulateRun(moving ? of_run : memory, run, imported.held_reads, outcome.makes_nothing,
                                             device ? &*device : nullptr);
         lacking = std::max(lacking, profile.lacking_bytes);
+        if (&device == &devices.front()) lacking_as_is = std::max(lacking_as_is, profile.lacking_bytes);
         outside = std::max(outside, profile.outside_bytes);
         order_peaks[draw] = std::max(order_peaks[draw], profile.peak_bytes);
         if (profile.peak_bytes <= highest.peak_bytes) continue;
@@ -155,6 +157,7 @@ MemoryProfile Highest(const tensorflow::GraphDef& graph, const GraphIndex& index
               highest_device ? &*highest_device : nullptr);
   }
   highest.lacking_bytes = lacking;
+  highest.lacking_as_is = lacking_as_is;
   highest.outside_bytes = outside;
   std::sort(order_peaks.begin(), order_peaks.end());
   highest.order_peaks = std::move(order_peaks);

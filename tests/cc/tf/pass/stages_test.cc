@@ -327,6 +327,12 @@ TEST_F(SlowAutomaticTest, WhereNothingHoldsWhatComesNearestIsTaken) {
   EXPECT_GT(result.budget_bytes, 0);
   EXPECT_GT(result.rewritten.profile.lacking_bytes, 0);
   EXPECT_LE(result.rewritten.profile.lacking_bytes, kTile);
+  EXPECT_EQ(result.rewritten.profile.lacking_as_is, result.rewritten.profile.lacking_bytes);
+  // The second is the device with something set aside.
+  const BudgetResult as_is = Meet(kResident + 7 * kTile, {20 * kTile, least - kTile});
+  EXPECT_TRUE(as_is.short_of);
+  EXPECT_GT(as_is.rewritten.profile.lacking_bytes, 0);
+  EXPECT_EQ(as_is.rewritten.profile.lacking_as_is, 0);
   // In bytes alone.
   const BudgetResult above = Meet(kResident + least - kTile, {20 * kTile});
   ASSERT_EQ(above.outcome, BudgetOutcome::kRewritten);
