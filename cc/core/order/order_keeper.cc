@@ -26,6 +26,8 @@ OrderKeeper::OrderKeeper(const MemGraph& graph, const Plan& plan, int64_t limit_
       profile_(Simulate(graph, plan)),
       places_(std::move(places)) {
   large_bytes_ = std::max<int64_t>(1, (profile_.peak_bytes - profile_.resident_bytes) / kLargeShare);
+  swapped_.assign(graph_.buffers.size(), false);
+  for (const SwapOut& out : plan_.swap_outs) swapped_[out.buffer] = true;
   MakeEvents();
   FindDepsAndReleases();
   number_.assign(events_.size(), kNone);
@@ -123,7 +125,7 @@ void OrderKeeper::FindDepsAndReleases() {
     const MemOp& op = OpOf(e);
     bool as_before = event.kind == Kind::kOp;
     for (const BufferId b : op.inputs) {
-      if (Large(b)) readers_[b].push_back(e);
+      if (Tracked(b)) readers_[b].push_back(e);
       if (maker_[b] == kNone) continue;
       deps_[e].push_back(maker_[b]);
       as_before = as_before && events_[maker_[b]].kind == Kind::kOp;
@@ -145,7 +147,7 @@ void OrderKeeper::FindDepsAndReleases() {
 // A swap-out waits for what makes the instance at hand; a swap-in for the swap-out.
 void OrderKeeper::FindDepsOfSwap(EventId event, BufferId buffer) {
   if (events_[event].kind == Kind::kSwapOut) {
-    if (Large(buffer)) readers_[buffer].push_back(event);
+    if (Tracked(buffer)) readers_[buffer].push_back(event);
     if (maker_[buffer] != kNone) deps_[event].push_back(maker_[buffer]);
     swapped_out_[buffer] = event;
     return;

@@ -83,6 +83,8 @@ class OrderKeeper {
   void Release(BufferId buffer, std::vector<EventId>* readers);
   void DropWhatFits(EventId event, const Set& implied, Set* wanted) const;
   bool Large(BufferId buffer) const;
+  // Are its readers waited for? Small ones that are swapped are many, and held until somebody waits for their copies.
+  bool Tracked(BufferId buffer) const { return Large(buffer) || swapped_[buffer]; }
   bool AllocatesLarge(EventId event) const;
 
   mutable Pace pace_;
@@ -110,6 +112,7 @@ class OrderKeeper {
   std::vector<std::vector<int>> read_;         // per event
   std::vector<EventId> maker_;                 // per buffer, while deps are found: of the newest instance
   std::vector<EventId> swapped_out_;           // likewise: its swap-out
+  std::vector<bool> swapped_;                  // per buffer: by the plan
   std::vector<std::vector<EventId>> readers_;  // of that, where the buffer is large
   // Readers, and what is serialized, have numbers in the order of events.
   std::vector<int> number_;      // of the event; kNone where it is neither

@@ -40,4 +40,11 @@ std::vector<int> CopiesWaitedFor(const tensorflow::GraphDef& graph, const GraphI
   return copies;
 }
 
+std::vector<int> CopiesHeldUntil(const tensorflow::GraphDef& graph, const GraphIndex& index, int node) {
+  std::vector<int> copies = CopiesWaitedFor(graph, index, node);
+  const bool in = graph.node(node).op() == kSwapInOp && IsHandedOver(graph, index, node);
+  if (in) copies.push_back(index[node].inputs[0].node);
+  return copies;
+}
+
 }  // namespace lms

@@ -1,6 +1,6 @@
 // Swaps between a GPU and the host whose copies nobody on the host waits for (split_swaps.h, stream_copy.h): such an op
-// ends as soon as its copy has been handed over. What a swap-out reads is held until the first node that waits for it
-// begins, however long the copy takes: so the same memory is free at the same place in each step.
+// ends as soon as its copy has been handed over. What a swap-out reads is held until the first node begins that waits
+// for it, or its first swap-in, however long the copy takes: so the same memory is free at the same place in each step.
 //
 // Here swaps are whole, as they are while plans are made and verified.
 
@@ -21,8 +21,11 @@ bool IsHandedOver(const tensorflow::GraphDef& graph, const GraphIndex& index, in
 // Do both run together, on one device? Nothing waits for a copy in another loop, branch or place.
 bool InOnePlace(const tensorflow::GraphDef& graph, const GraphIndex& index, int a, int b);
 
-// The swap-outs whose copies `node` waits for.
+// The swap-outs whose copies `node` waits for, by control edges.
 std::vector<int> CopiesWaitedFor(const tensorflow::GraphDef& graph, const GraphIndex& index, int node);
+
+// The swap-outs that are done with their tensors when `node` begins: those, and that of a swap-in.
+std::vector<int> CopiesHeldUntil(const tensorflow::GraphDef& graph, const GraphIndex& index, int node);
 
 }  // namespace lms
 

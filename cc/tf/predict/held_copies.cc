@@ -7,7 +7,7 @@ namespace lms {
 HeldCopies::HeldCopies(const tensorflow::GraphDef& graph, const GraphIndex& index, const ImportedGraph& imported)
     : copies_of_(imported.graph.ops.size()), held_(imported.graph.ops.size(), false) {
   for (size_t op = 0; op < copies_of_.size(); ++op) {
-    for (const int copy : CopiesWaitedFor(graph, index, imported.node_of_op[op])) {
+    for (const int copy : CopiesHeldUntil(graph, index, imported.node_of_op[op])) {
       const OpId out = imported.op_of_node[copy];
       copies_of_[op].push_back(out);
       held_[out] = true;

@@ -1,7 +1,7 @@
 // What swap-outs hold that hand their copies over (handed_copies.h), in a run of the executor's model.
 //
 // Such a swap-out has ended for the executor at once. It is done with the tensor, whose memory is free from then on,
-// where the first node begins that waits for the copy.
+// where the first node begins that waits for the copy, or its first swap-in.
 
 #ifndef LMS_CC_TF_PREDICT_HELD_COPIES_H_
 #define LMS_CC_TF_PREDICT_HELD_COPIES_H_
@@ -19,8 +19,7 @@ class HeldCopies {
  public:
   HeldCopies(const tensorflow::GraphDef& graph, const GraphIndex& index, const ImportedGraph& imported);
 
-  // The run with each of these swap-outs ending right before the first op that waits for it: at the end, where none
-  // runs. One that nobody waits for stays as it is. Linear.
+  // The run with each of these swap-outs ending there: at the end of the run, where none of these ops runs. Linear.
   std::vector<RunEvent> HoldIn(const std::vector<RunEvent>& run) const;
 
  private:

@@ -266,7 +266,6 @@ class Rewriter {
     attrs["host_limit"].set_i(options_.swap.host_limit);
     attrs["deadline"].set_i(place_);
     attrs["behind"].set_b(false);
-    attrs["held"].set_b(false);
     if (order_) order_->Passed(order_->EventOfSwapOut(swap));
     out_.swap_out_nodes.push_back(node.name());
     *graph_->add_node() = std::move(node);

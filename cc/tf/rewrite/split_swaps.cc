@@ -23,8 +23,6 @@ using tensorflow::NodeDef;
 
 // An attribute of a swap-out: does it leave the waiting to a LmsSwapWait?
 constexpr char kBehind[] = "behind";
-// And is there one?
-constexpr char kHeld[] = "held";
 
 class Splitter {
  public:
@@ -120,10 +118,7 @@ class Splitter {
     (*wait->mutable_attr())["N"].set_i(static_cast<int64_t>(outs.size()));
     for (const int out : outs) wait->add_input(graph_->node(out).name());
     AddControls(before, wait);
-    for (const int out : outs) {
-      Replace(reader, "^" + graph_->node(out).name(), "^" + wait->name());
-      (*graph_->mutable_node(out)->mutable_attr())[kHeld].set_b(true);
-    }
+    for (const int out : outs) Replace(reader, "^" + graph_->node(out).name(), "^" + wait->name());
   }
 
   std::string AddFetched(int in, const std::vector<int>& before) {
@@ -207,11 +202,10 @@ class WholeSwaps {
 
  private:
   static bool SameAttrs(const NodeDef& node, const NodeDef& was) {
-    const bool out = node.op() == kSwapOutOp;
-    const auto own = [out](const NodeDef& of) { return out ? of.attr().count(kBehind) + of.attr().count(kHeld) : 0; };
-    if (node.attr_size() - own(node) != was.attr_size() - own(was)) return false;
-    return std::all_of(was.attr().begin(), was.attr().end(), [&node, out](const auto& attr) {
-      if (out && (attr.first == kBehind || attr.first == kHeld)) return true;
+    const auto behind = [](const NodeDef& of) { return of.op() == kSwapOutOp ? of.attr().count(kBehind) : 0; };
+    if (node.attr_size() - behind(node) != was.attr_size() - behind(was)) return false;
+    return std::all_of(was.attr().begin(), was.attr().end(), [&node](const auto& attr) {
+      if (node.op() == kSwapOutOp && attr.first == kBehind) return true;
       const auto other = node.attr().find(attr.first);
       return other != node.attr().end() && tensorflow::AreAttrValuesEqual(attr.second, other->second);
     });
@@ -231,9 +225,7 @@ void JoinSwaps(GraphDef* graph) {
     node.clear_input();
     for (std::string& input : inputs) node.add_input(std::move(input));
     if (node.op() == kSwapFetchOp) node.set_op(kSwapInOp);
-    if (node.op() != kSwapOutOp) continue;
-    (*node.mutable_attr())[kBehind].set_b(false);
-    (*node.mutable_attr())[kHeld].set_b(false);
+    if (node.op() == kSwapOutOp) (*node.mutable_attr())[kBehind].set_b(false);
   }
   auto* const nodes = graph->mutable_node();
   nodes->erase(std::remove_if(nodes->begin(), nodes->end(), WholeSwaps::IsPart), nodes->end());

@@ -116,7 +116,7 @@ bool StreamCopy::CanRun(OpKernelContext* context) { return StreamsOf(context) !=
 
 absl::Status StreamCopy::Begin(Way way, OpKernelContext* context, const Tensor& host,
                                std::shared_ptr<const void> host_owner, StreamCopy* after, const Tensor& device,
-                               bool held, std::shared_ptr<StreamCopy>* copy) {
+                               std::shared_ptr<StreamCopy>* copy) {
   Streams* const streams = StreamsOf(context);
   se::Stream* const stream = way == Way::kOut ? streams->out.get() : streams->in.get();
   auto event = stream->parent()->CreateEvent();
@@ -126,7 +126,7 @@ absl::Status StreamCopy::Begin(Way way, OpKernelContext* context, const Tensor& 
   state->event = std::move(*event);
   state->device = device;
   state->host_owner = std::move(host_owner);
-  state->held = held;
+  state->held = way == Way::kOut;
   se::Event* const behind = state->event.get();
   std::shared_ptr<StreamCopy> begun(new StreamCopy(std::move(state)));
 
@@ -191,7 +191,7 @@ StreamCopy::~StreamCopy() = default;
 StreamCopy::Streams* StreamCopy::StreamsOf(OpKernelContext*) { return nullptr; }
 bool StreamCopy::CanRun(OpKernelContext*) { return false; }
 absl::Status StreamCopy::Begin(Way, OpKernelContext*, const Tensor&, std::shared_ptr<const void>, StreamCopy*,
-                               const Tensor&, bool, std::shared_ptr<StreamCopy>*) {
+                               const Tensor&, std::shared_ptr<StreamCopy>*) {
   return absl::UnimplementedError("no streams in this version of TensorFlow");
 }
 absl::Status StreamCopy::Wait() { return absl::OkStatus(); }
@@ -200,13 +200,13 @@ void StreamCopy::Ended() {}
 #endif
 
 absl::Status StreamCopy::Out(OpKernelContext* context, const Tensor& device, const Tensor& host,
-                             std::shared_ptr<const void> host_owner, bool held, std::shared_ptr<StreamCopy>* copy) {
-  return Begin(Way::kOut, context, host, std::move(host_owner), /*after=*/nullptr, device, held, copy);
+                             std::shared_ptr<const void> host_owner, std::shared_ptr<StreamCopy>* copy) {
+  return Begin(Way::kOut, context, host, std::move(host_owner), /*after=*/nullptr, device, copy);
 }
 
 absl::Status StreamCopy::In(OpKernelContext* context, const Tensor& host, std::shared_ptr<const void> host_owner,
                             StreamCopy* out, const Tensor& device, std::shared_ptr<StreamCopy>* copy) {
-  return Begin(Way::kIn, context, host, std::move(host_owner), out, device, /*held=*/false, copy);
+  return Begin(Way::kIn, context, host, std::move(host_owner), out, device, copy);
 }
 
 }  // namespace lms

@@ -3,11 +3,11 @@
 // It runs on a stream of lms' own, behind what the compute stream was given before, and a copy back behind the copy
 // out. The compute stream waits for it where Wait says so, and from then on the device's tensor is free for whoever
 // comes next on that stream: what TensorFlow's allocator hands out on the host is used in the order of the compute
-// stream. Until Wait, or until the copy has ended, the copy holds the device's tensor, and until it has ended the owner
-// of the pinned memory: whatever becomes of the step, neither is handed on while the copy may touch it. Where a Wait is
-// to come, the tensor is held until then: when a copy ends differs from step to step, and memory that is free sooner in
-// one than in another is handed out otherwise. Some seconds after the copy has ended it is let go all the same: a step
-// that lacks memory waits for so long.
+// stream. A copy out holds the device's tensor until Wait, though it may have ended long before: when it ends differs
+// from step to step, and memory that is free sooner in one than in another is handed out otherwise. Some seconds after
+// its end the tensor is let go all the same: a step that lacks memory waits for so long. A copy in holds it, and either
+// holds the owner of the pinned memory, until it has ended: whatever becomes of the step, neither is handed on while
+// the copy may touch it.
 //
 // Thread-safety: all functions.
 
@@ -26,10 +26,9 @@ class StreamCopy {
   // Has the op's device streams that can wait for each other?
   static bool CanRun(tensorflow::OpKernelContext* context);
 
-  // Both tensors have bytes. `copy` is set where the copy has begun; after an error nothing is copied any more. `held`:
-  // a Wait is to come.
+  // Both tensors have bytes. `copy` is set where the copy has begun; after an error nothing is copied any more.
   static absl::Status Out(tensorflow::OpKernelContext* context, const tensorflow::Tensor& device,
-                          const tensorflow::Tensor& host, std::shared_ptr<const void> host_owner, bool held,
+                          const tensorflow::Tensor& host, std::shared_ptr<const void> host_owner,
                           std::shared_ptr<StreamCopy>* copy);
   // `out`: the copy that fills `host`, which may be under way; null where that has ended.
   static absl::Status In(tensorflow::OpKernelContext* context, const tensorflow::Tensor& host,
@@ -53,7 +52,7 @@ class StreamCopy {
   static Streams* StreamsOf(tensorflow::OpKernelContext* context);
   static absl::Status Begin(Way way, tensorflow::OpKernelContext* context, const tensorflow::Tensor& host,
                             std::shared_ptr<const void> host_owner, StreamCopy* after, const tensorflow::Tensor& device,
-                            bool held, std::shared_ptr<StreamCopy>* copy);
+                            std::shared_ptr<StreamCopy>* copy);
   void Ended();
   void LetGo();  // the device's tensor
 

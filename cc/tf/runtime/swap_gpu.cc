@@ -170,7 +170,6 @@ GpuSwapOut::GpuSwapOut(OpKernelConstruction* construction) : AsyncOpKernel(const
   OP_REQUIRES_OK(construction, construction->GetAttr("host_limit", &host_limit_));
   OP_REQUIRES_OK(construction, CheckSwappable(input_type(0)));
   OP_REQUIRES_OK(construction, construction->GetAttr("behind", &behind_));
-  OP_REQUIRES_OK(construction, construction->GetAttr("held", &held_));
   disk_ = tier == "disk";
 }
 
@@ -192,7 +191,7 @@ void GpuSwapOut::ToHost(OpKernelContext* context, DoneCallback done) const {
   const auto allocate = [context, limit = limit_, pinned = content->pinned.get()](bool wait) {
     return TakePinned(context, limit, wait, pinned);
   };
-  AllocateBehind(allocate, [this, context, behind, content = std::move(content),
+  AllocateBehind(allocate, [context, behind, content = std::move(content),
                             done = std::move(done)](const absl::Status& status) mutable {
     if (status.ok()) return Copy(context, behind, std::move(content), std::move(done));
     context->SetStatus(status);
@@ -201,13 +200,11 @@ void GpuSwapOut::ToHost(OpKernelContext* context, DoneCallback done) const {
   });
 }
 
-void GpuSwapOut::Copy(OpKernelContext* context, bool behind, std::shared_ptr<SwapContent> content,
-                      DoneCallback done) const {
+void GpuSwapOut::Copy(OpKernelContext* context, bool behind, std::shared_ptr<SwapContent> content, DoneCallback done) {
   Tensor* const host = &content->pinned->host;
   if (behind) {
     absl::Status status = CheckNotCancelled(context);
-    if (status.ok())
-      status = StreamCopy::Out(context, context->input(0), *host, content->pinned, held_, &content->copy);
+    if (status.ok()) status = StreamCopy::Out(context, context->input(0), *host, content->pinned, &content->copy);
     if (status.ok()) {
       SetSwapHandle(context, std::move(content));
     } else {
@@ -297,6 +294,8 @@ void GpuSwapFetch::ComputeAsync(OpKernelContext* context, DoneCallback done) {
   OP_REQUIRES_OK_ASYNC(context, GetSwapContent(context, dtype_, &content), done);
   OP_REQUIRES_ASYNC(context, content->pinned != nullptr,
                     absl::InvalidArgumentError(name() + ": the tensor is not in pinned memory"), done);
+  // What nothing has waited for yet is on the device still.
+  if (content->copy != nullptr) OP_REQUIRES_OK_ASYNC(context, content->copy->Wait(), done);
   auto fetched = std::make_shared<SwapContent>();
   fetched->dtype = content->dtype;
   fetched->shape = content->shape;

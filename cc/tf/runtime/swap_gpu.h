@@ -37,15 +37,14 @@ class GpuSwapOut : public tensorflow::AsyncOpKernel {
 
  private:
   void ToHost(tensorflow::OpKernelContext* context, DoneCallback done) const;
-  void Copy(tensorflow::OpKernelContext* context, bool behind, std::shared_ptr<SwapContent> content,
-            DoneCallback done) const;
+  static void Copy(tensorflow::OpKernelContext* context, bool behind, std::shared_ptr<SwapContent> content,
+                   DoneCallback done);
   void ToDisk(tensorflow::OpKernelContext* context, DoneCallback done) const;
   // The pinned copy is complete.
   void Spill(tensorflow::OpKernelContext* context, std::shared_ptr<Staging> staging) const;
 
   bool disk_ = false;
   bool behind_ = false;
-  bool held_ = false;
   std::string directory_;
   int64_t deadline_ = 0;
   int64_t limit_ = 0;       // of the tier

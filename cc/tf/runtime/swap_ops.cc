@@ -30,7 +30,6 @@ void RegisterOps() {
       .Attr("limit: int = 0")
       .Attr("host_limit: int = 0")
       .Attr("behind: bool = false")
-      .Attr("held: bool = false")
       .SetIsStateful()
       .SetShapeFn(tensorflow::shape_inference::ScalarShape);
   REGISTER_OP("LmsSwapWait")

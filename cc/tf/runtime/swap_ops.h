@@ -4,8 +4,8 @@
 //                   tier ("host" or "disk"), directory ("": the default one), deadline (smaller is more urgent), limit
 //                   (bytes on the tier: of pinned memory in this process, or of the spill file; 0: none), host_limit
 //                   (bytes of pinned memory on a GPU's way to a disk; 0: none but the machine's), behind (from a GPU to
-//                   the host: the output exists when the copy has been handed over), held (and the device's memory is
-//                   not needed any more when a LmsSwapWait has run)
+//                   the host: the output exists when the copy has been handed over, and the device's memory is not
+//                   needed any more when a LmsSwapWait or LmsSwapFetch runs)
 //   LmsSwapWait     handles -> ; what the compute stream is given from now on comes after the copies that made them:
 //                   then the device's memory is free
 //   LmsSwapFetch    handle of pinned memory -> handle of a tensor on the device, whose bytes are on their way. Attr: T

@@ -91,7 +91,7 @@ def branches() -> dict[str, Any]:
     return _compare(branched=True)
 
 
-def _two_tensors(held: bool, waits: bool, beside: int = 1) -> dict[str, Any]:
+def _two_tensors(waits: bool, beside: int = 1) -> dict[str, Any]:
     """One of 24 MiB is out, its copy has ended, and another one is made; whether anything waits for
     the copy before that. What the device holds then, in tensors, and the sum of both, by element.
     `beside`: MiB that are in use all the time."""
@@ -102,7 +102,6 @@ def _two_tensors(held: bool, waits: bool, beside: int = 1) -> dict[str, Any]:
     assert lms
     graph = swap_graph(tf.float32, tier="host")
     graph.node[1].attr["behind"].b = True
-    graph.node[1].attr["held"].b = held
     wait = graph.node.add(name="wait", op="LmsSwapWait", input=["swap_out"])
     wait.attr["N"].i = 1
 
@@ -136,20 +135,16 @@ def _two_tensors(held: bool, waits: bool, beside: int = 1) -> dict[str, Any]:
 
 
 def held() -> dict[str, Any]:
-    return _two_tensors(held=True, waits=False)
-
-
-def let_go() -> dict[str, Any]:
-    return _two_tensors(held=False, waits=False)
+    return _two_tensors(waits=False)
 
 
 def waited_for() -> dict[str, Any]:
-    return _two_tensors(held=True, waits=True)
+    return _two_tensors(waits=True)
 
 
 def lacking() -> dict[str, Any]:
     """Of the device's 64 MiB."""
-    return _two_tensors(held=True, waits=False, beside=16)
+    return _two_tensors(waits=False, beside=16)
 
 
 if __name__ == "__main__":

@@ -41,10 +41,7 @@ def test_the_host_hands_a_step_over_while_its_copies_run() -> None:
     assert found["handed_over"] < 0.5 * found["took"], found
 
 
-@pytest.mark.parametrize(
-    ("program", "tensors"),
-    [("held", 2), ("waited_for", 1), pytest.param("let_go", 1, marks=pytest.mark.slow)],
-)
+@pytest.mark.parametrize(("program", "tensors"), [("held", 2), ("waited_for", 1)])
 def test_memory_is_free_where_a_copy_is_waited_for_and_not_where_it_ends(
     program: str, tensors: int
 ) -> None:

@@ -75,6 +75,21 @@ TEST(HeldCopiesTest, ASwapOutToTheHostEndsWhereTheFirstNodeBeginsThatWaitsForIt)
   EXPECT_LT(At(held, out, /*ends=*/false), At(held, out, /*ends=*/true));
 }
 
+TEST(HeldCopiesTest, OneThatNobodyWaitsForEndsWhereItsSwapInBegins) {
+  if (LMS_TF_VERSION_NUMBER < 2021) GTEST_SKIP() << "this TensorFlow has no streams that could wait";
+  tensorflow::grappler::GrapplerItem item = SwappedStep(kGpu, "host");
+  for (tensorflow::NodeDef& node : *item.graph.mutable_node()) {
+    auto* const inputs = node.mutable_input();
+    inputs->erase(std::remove(inputs->begin(), inputs->end(), "^" + SwapOutName(0, "tanh_1")), inputs->end());
+  }
+  const Imported step(item);
+  const std::vector<RunEvent> run = OneByOne(step);
+  const std::vector<RunEvent> held = HeldCopies(step.item().graph, step.index(), step.imported()).HoldIn(run);
+  ASSERT_EQ(held.size(), run.size());
+  const int begin = At(held, step.OpOf(SwapInName(0, "tanh_1")), /*ends=*/false);
+  EXPECT_EQ(At(held, step.OpOf(SwapOutName(0, "tanh_1")), /*ends=*/true), begin - 1);
+}
+
 TEST(HeldCopiesTest, OthersEndWhereTheCopyDoes) {
   for (const auto& [device, tier] : {std::pair<std::string, std::string>{kGpu, "disk"}, {testing::kCpu, "host"}}) {
     const Imported step(SwappedStep(device, tier));

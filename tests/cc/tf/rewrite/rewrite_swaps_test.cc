@@ -201,6 +201,21 @@ TEST(RewriteSwaps, AllocationsAfterItsPlaceWaitForTheSwapOut) {
   EXPECT_FALSE(Swapped(step, plan, options).Has("product", "^" + swap_out));
 }
 
+// Many of them add up, and nothing else would wait for their copies.
+TEST(RewriteSwaps, SmallTensorsThatAreSwappedAreWaitedForAsLargeOnesAre) {
+  GraphBuilder b;
+  b.Parse("x[256, 256]; s[16]; y = Relu(s); early = Tanh(y); middle = Sigmoid(x, ^early); more = Softmax(middle)");
+  b.Parse("late = Mul(y, early, ^more); fetch late, more");
+  const Imported step(b.item());
+  const Plan plan = SwapPlan(step, {{"y", "early"}}, {{"y", "late"}});
+  RewriteOptions options;
+  options.enforce_order = true;
+  const Swapped out(step, plan, options);
+  ASSERT_TRUE(out.status.ok()) << out.status.message();
+  const std::string swap_out = "^" + SwapOutName(0, "y");
+  EXPECT_TRUE(out.Has("middle", swap_out) || out.Has("more", swap_out));
+}
+
 TEST(RewriteSwaps, ASwapInWaitsForWhatIsFreedBeforeIt) {
   GraphBuilder b;
   b.Parse("x[256, 64]; y = Relu(x); early = Tanh(y)");

@@ -120,7 +120,6 @@ TEST_F(SplitSwapsTest, WhatWaitsForASwapOutWaitsForItsCopyRightBefore) {
   }
   ASSERT_FALSE(waited.empty());
   Split();
-  EXPECT_TRUE(OfType("LmsSwapOut")[0]->attr().at("held").b());
   ASSERT_EQ(OfType("LmsSwapWait").size(), waited.size());
   for (size_t i = 0; i < waited.size(); ++i) {
     const tensorflow::NodeDef& wait = *OfType("LmsSwapWait")[i];
@@ -129,18 +128,6 @@ TEST_F(SplitSwapsTest, WhatWaitsForASwapOutWaitsForItsCopyRightBefore) {
     EXPECT_FALSE(Has(Inputs(waited[i]), "^" + out_));
     EXPECT_TRUE(Has(Inputs(waited[i]), "^" + wait.name()));
   }
-}
-
-TEST_F(SplitSwapsTest, WhatNobodyWaitsForIsNotHeld) {
-  Rewrite("host", kGpu);
-  for (tensorflow::NodeDef& node : *item_.graph.mutable_node()) {
-    auto* const inputs = node.mutable_input();
-    inputs->erase(std::remove(inputs->begin(), inputs->end(), "^" + out_), inputs->end());
-  }
-  Split();
-  EXPECT_TRUE(OfType("LmsSwapWait").empty());
-  EXPECT_TRUE(OfType("LmsSwapOut")[0]->attr().at("behind").b());
-  EXPECT_FALSE(OfType("LmsSwapOut")[0]->attr().at("held").b());
 }
 
 TEST_F(SplitSwapsTest, AReaderElsewhereHasAWaitThatNeedsNothingElse) {
@@ -169,7 +156,7 @@ TEST_F(SplitSwapsTest, JoinedAgainTheyAreWhatTheyWere) {
   ASSERT_EQ(joined.node_size(), before.node_size());
   EXPECT_TRUE(IsSplitOf(joined, before));
   for (const tensorflow::NodeDef& node : joined.node()) {
-    if (node.op() == "LmsSwapOut") EXPECT_FALSE(node.attr().at("behind").b() || node.attr().at("held").b());
+    if (node.op() == "LmsSwapOut") EXPECT_FALSE(node.attr().at("behind").b());
   }
 }
 
