@@ -1,10 +1,11 @@
 // Which nodes must have ended before another one may allocate, so that the executor cannot run ahead of the plan.
 //
 // The executor starts whatever is ready, in an order of its own: an op that frees a large buffer may wait in a queue
-// while others allocate. Walking the plan's order, the keeper remembers the readers of large buffers that are done
-// with, and names them to each node that allocates something large later, unless that node waits for them anyway. So at
-// every large allocation everything has been freed that the plan frees before it, while small ops stay free to move. An
-// op that is to take over the storage of a large input waits for the other readers of that input as well.
+// while others allocate. Walking the plan's order, the keeper remembers the readers of large buffers (and of any that
+// are swapped) that are done with, and names them to each node that allocates something large later, unless that node
+// waits for them anyway. So at every large allocation everything has been freed that the plan frees before it, while
+// small ops stay free to move. An op that is to take over the storage of a large input waits for the other readers of
+// that input as well.
 //
 // The walk is over events: before each op the swap-ins and then the steps that the plan has there, the op at its own
 // place, and the swap-outs that are to be done by then. Steps are ordered among themselves as well: branches of one
@@ -113,7 +114,7 @@ class OrderKeeper {
   std::vector<EventId> maker_;                 // per buffer, while deps are found: of the newest instance
   std::vector<EventId> swapped_out_;           // likewise: its swap-out
   std::vector<bool> swapped_;                  // per buffer: by the plan
-  std::vector<std::vector<EventId>> readers_;  // of that, where the buffer is large
+  std::vector<std::vector<EventId>> readers_;  // of that, where they are waited for
   // Readers, and what is serialized, have numbers in the order of events.
   std::vector<int> number_;      // of the event; kNone where it is neither
   std::vector<EventId> reader_;  // by number

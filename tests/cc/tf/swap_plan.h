@@ -3,6 +3,8 @@
 #ifndef LMS_TESTS_CC_TF_SWAP_PLAN_H_
 #define LMS_TESTS_CC_TF_SWAP_PLAN_H_
 
+#include <gtest/gtest.h>
+
 #include <algorithm>
 #include <string>
 #include <utility>
@@ -53,6 +55,20 @@ struct Swapped {
   RewriteResult result;
   absl::Status status;
 };
+
+inline constexpr char kGpu[] = "/job:localhost/replica:0/task:0/device:GPU:0";
+
+// A step that swaps tanh_1 from tanh_2 to weight_grad_2, on the device.
+inline tensorflow::grappler::GrapplerItem SwappedStep(const std::string& device, const std::string& tier) {
+  const Imported step(TrainChain(3));
+  RewriteOptions options;
+  options.swap.tier = tier;
+  options.enforce_order = true;
+  Swapped out(step, SwapPlan(step, {{"tanh_1", "tanh_2"}}, {{"tanh_1", "weight_grad_2"}}), options);
+  EXPECT_TRUE(out.status.ok()) << out.status.message();
+  for (tensorflow::NodeDef& node : *out.item.graph.mutable_node()) node.set_device(device);
+  return out.item;
+}
 
 }  // namespace lms::testing
 

@@ -93,7 +93,8 @@ def branches() -> dict[str, Any]:
 
 def _two_tensors(waits: bool, beside: int = 1) -> dict[str, Any]:
     """One of 24 MiB is out, its copy has ended, and another one is made; whether anything waits for
-    the copy before that. What the device holds then, in tensors, and the sum of both, by element.
+    the copy before that. What the device holds then, in tensors, and what the tensors' elements,
+    and those of what is beside, add up to.
     `beside`: MiB that are in use all the time."""
     import lms
     import tensorflow as tf

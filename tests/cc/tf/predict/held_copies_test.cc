@@ -16,22 +16,8 @@ namespace lms {
 namespace {
 
 using testing::Imported;
-using testing::Swapped;
-using testing::SwapPlan;
-
-constexpr char kGpu[] = "/job:localhost/replica:0/task:0/device:GPU:0";
-
-// A step that swaps tanh_1 from tanh_2 to weight_grad_2, on the device.
-tensorflow::grappler::GrapplerItem SwappedStep(const std::string& device, const std::string& tier) {
-  const Imported step(testing::TrainChain(3));
-  RewriteOptions options;
-  options.swap.tier = tier;
-  options.enforce_order = true;
-  Swapped out(step, SwapPlan(step, {{"tanh_1", "tanh_2"}}, {{"tanh_1", "weight_grad_2"}}), options);
-  EXPECT_TRUE(out.status.ok()) << out.status.message();
-  for (tensorflow::NodeDef& node : *out.item.graph.mutable_node()) node.set_device(device);
-  return out.item;
-}
+using testing::kGpu;
+using testing::SwappedStep;
 
 // Where in the run the op begins or ends.
 int At(const std::vector<RunEvent>& run, OpId op, bool ends) {

@@ -15,11 +15,7 @@
 namespace lms {
 namespace {
 
-using testing::Imported;
-using testing::Swapped;
-using testing::SwapPlan;
-
-constexpr char kGpu[] = "/job:localhost/replica:0/task:0/device:GPU:0";
+using testing::kGpu;
 
 // A step with a swap, as it was rewritten; on a GPU.
 class SplitSwapsTest : public ::testing::Test {
@@ -27,16 +23,7 @@ class SplitSwapsTest : public ::testing::Test {
   void SetUp() override {
     if (LMS_TF_VERSION_NUMBER < 2021) GTEST_SKIP() << "this TensorFlow has no streams that could wait";
   }
-  void Rewrite(const std::string& tier, const std::string& device) {
-    const Imported step(testing::TrainChain(3));
-    RewriteOptions options;
-    options.swap.tier = tier;
-    options.enforce_order = true;
-    Swapped out(step, SwapPlan(step, {{"tanh_1", "tanh_2"}}, {{"tanh_1", "weight_grad_2"}}), options);
-    ASSERT_TRUE(out.status.ok()) << out.status.message();
-    item_ = out.item;
-    for (tensorflow::NodeDef& node : *item_.graph.mutable_node()) node.set_device(device);
-  }
+  void Rewrite(const std::string& tier, const std::string& device) { item_ = testing::SwappedStep(device, tier); }
   void Split() { ASSERT_TRUE(SplitSwaps(Deadline(), &item_).ok()); }
 
   std::vector<const tensorflow::NodeDef*> OfType(const std::string& op) const {
