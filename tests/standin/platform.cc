@@ -145,9 +145,10 @@ bool Allowed(Way way, void* to, const void* from, uint64_t bytes, TF_Status* sta
   TF_SetStatus(status, refused.empty() ? TF_OK : TF_INTERNAL, refused.c_str());
   return refused.empty();
 }
+std::string InWords(Way way) { return way == Way::kOut ? "copy out " : way == Way::kIn ? "copy in " : "copy within "; }
 void Enqueue(Way way, SP_Stream stream, void* to, const void* from, uint64_t bytes, TF_Status* status) {
   if (!Allowed(way, to, from, bytes, status)) return;
-  stream->Add([=] { Copy(way, to, from, static_cast<int64_t>(bytes)); });
+  stream->Add([=] { Copy(way, to, from, static_cast<int64_t>(bytes)); }, InWords(way) + std::to_string(bytes));
 }
 void CopyNow(Way way, void* to, const void* from, uint64_t bytes, TF_Status* status) {
   if (Allowed(way, to, from, bytes, status)) Copy(way, to, from, static_cast<int64_t>(bytes));

@@ -35,6 +35,7 @@ Settings Read() {
   settings.memory_gb_per_s = Number("STANDIN_MEMORY_GBPS", 900);
   settings.capability = Text("STANDIN_CAPABILITY", "7.0");
   settings.kernels = Text("STANDIN_KERNELS", "gpu_kernels.txt");
+  settings.trace = Text("STANDIN_TRACE", "");
   settings.verbose = Number("STANDIN_VERBOSE", 0) != 0;
   return settings;
 }

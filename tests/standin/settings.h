@@ -26,6 +26,7 @@ struct Settings {
   double memory_gb_per_s;  // STANDIN_MEMORY_GBPS, 900
   std::string capability;  // STANDIN_CAPABILITY, "7.0"
   std::string kernels;     // STANDIN_KERNELS: the path of gpu_kernels.txt
+  std::string trace;       // STANDIN_TRACE: a file that says what streams did and when; none
   bool verbose;            // STANDIN_VERBOSE, 0
 };
 

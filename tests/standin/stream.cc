@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "tests/standin/settings.h"
+#include "tests/standin/trace.h"
 
 namespace standin {
 
@@ -45,9 +46,9 @@ SP_Stream_st::~SP_Stream_st() {
   thread_.join();
 }
 
-void SP_Stream_st::Add(std::function<void()> work) {
+void SP_Stream_st::Add(std::function<void()> work, std::string name) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  queue_.push_back(std::move(work));
+  queue_.push_back({std::move(work), std::move(name)});
   changed_.notify_one();
 }
 
@@ -58,14 +59,14 @@ std::shared_ptr<standin::Mark> SP_Stream_st::Record() {
 }
 
 void SP_Stream_st::WaitFor(std::shared_ptr<standin::Mark> mark) {
-  Add([mark = std::move(mark)] { mark->Wait(); });
+  Add([mark = std::move(mark)] { mark->Wait(); }, "wait");
 }
 
 void SP_Stream_st::BlockUntilDone() { Record()->Wait(); }
 
 void SP_Stream_st::Loop() {
   for (;;) {
-    std::function<void()> work;
+    Work work;
     {
       std::unique_lock<std::mutex> lock(mutex_);
       changed_.wait(lock, [this] { return stop_ || !queue_.empty(); });
@@ -74,7 +75,9 @@ void SP_Stream_st::Loop() {
       queue_.pop_front();
     }
     standin::Jitter();
-    work();
+    const standin::Clock::time_point begin = standin::Clock::now();
+    work.run();
+    if (standin::Tracing() && !work.name.empty()) standin::Trace(this, work.name, begin, standin::Clock::now());
   }
 }
 

@@ -12,6 +12,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <thread>
 
 namespace standin {
@@ -39,8 +40,8 @@ class Mark {
 struct SP_Stream_st {
  public:
   SP_Stream_st();
-  ~SP_Stream_st();  // when all that was added has been done
-  void Add(std::function<void()> work);
+  ~SP_Stream_st();                                              // when all that was added has been done
+  void Add(std::function<void()> work, std::string name = "");  // the name for a trace (trace.h)
   std::shared_ptr<standin::Mark> Record();
   void WaitFor(std::shared_ptr<standin::Mark> mark);  // what is added from now on comes after it
   void BlockUntilDone();                              // the caller waits; not to be called from a stream
@@ -50,9 +51,13 @@ struct SP_Stream_st {
 
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::deque<std::function<void()>> queue_;  // guarded by mutex_
-  bool stop_ = false;                        // guarded by mutex_
-  std::thread thread_;                       // last: it starts with all of the above
+  struct Work {
+    std::function<void()> run;
+    std::string name;
+  };
+  std::deque<Work> queue_;  // guarded by mutex_
+  bool stop_ = false;       // guarded by mutex_
+  std::thread thread_;      // last: it starts with all of the above
 };
 
 struct SP_Event_st {
