@@ -80,23 +80,26 @@ def convolutions(dtype: str) -> Iterator[Case]:
             lambda a, b, how=how: raw.Conv2D(input=a, filter=b, **how),
             [x, w],
         )
-    x, w = normal([2, 12, 20, 20, 8], dtype), normal([3, 3, 3, 8, 24], dtype)
-    g, how = normal([2, 12, 20, 20, 24], dtype), {"strides": [1] * 5, "padding": "SAME"}
-    yield "Conv3D", lambda a, b, how=how: raw.Conv3D(input=a, filter=b, **how), [x, w]
-    yield (
-        "Conv3DBackpropInputV2",
-        lambda b, g, how=how, x=x: raw.Conv3DBackpropInputV2(
-            input_sizes=x.shape, filter=b, out_backprop=g, **how
-        ),
-        [w, g],
-    )
-    yield (
-        "Conv3DBackpropFilterV2",
-        lambda a, g, how=how, w=w: raw.Conv3DBackpropFilterV2(
-            input=a, filter_sizes=w.shape, out_backprop=g, **how
-        ),
-        [x, g],
-    )
+    how = {"strides": [1] * 5, "padding": "SAME"}
+    for n, sides, ins, outs in ((2, (12, 20, 20), 8, 24), (5, (14, 18, 18), 20, 28)):
+        x, w = normal([n, *sides, ins], dtype), normal([3, 3, 3, ins, outs], dtype)
+        g = normal([n, *sides, outs], dtype)
+        text = f"{n}x{'x'.join(map(str, sides))}x{ins} to {outs}"
+        yield f"Conv3D {text}", lambda a, b, how=how: raw.Conv3D(input=a, filter=b, **how), [x, w]
+        yield (
+            f"Conv3DBackpropInputV2 {text}",
+            lambda b, g, how=how, x=x: raw.Conv3DBackpropInputV2(
+                input_sizes=x.shape, filter=b, out_backprop=g, **how
+            ),
+            [w, g],
+        )
+        yield (
+            f"Conv3DBackpropFilterV2 {text}",
+            lambda a, g, how=how, w=w: raw.Conv3DBackpropFilterV2(
+                input=a, filter_sizes=w.shape, out_backprop=g, **how
+            ),
+            [x, g],
+        )
     x, w = normal([6, 40, 40, 48], dtype), normal([3, 3, 48, 1], dtype)
     how = {"strides": [1, 1, 1, 1], "padding": "SAME"}
     yield (

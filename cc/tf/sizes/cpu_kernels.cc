@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <iterator>
 
+#include "Eigen/Core"
 #include "tensorflow/core/framework/types.h"
 #include "tensorflow/core/platform/cpu_info.h"
 #include "tensorflow/core/util/util.h"
@@ -40,6 +41,7 @@ CpuKernels CpuKernels::Here(int threads) {
   static const CpuKernels here = [] {
     namespace port = tensorflow::port;
     CpuKernels kernels;
+    kernels.l3_bytes = Eigen::l3CacheSize();
     kernels.onednn_float = tensorflow::IsMKLEnabled();
     if (!kernels.onednn_float) return kernels;
     kernels.onednn_bfloat16 = tensorflow::IsDataTypeSupportedByOneDNNOnThisCPU(tensorflow::DT_BFLOAT16);

@@ -3,6 +3,7 @@
 #ifndef LMS_CC_TF_SIZES_CPU_KERNELS_H_
 #define LMS_CC_TF_SIZES_CPU_KERNELS_H_
 
+#include <cstdint>
 #include <string>
 
 #include "tensorflow/core/framework/types.pb.h"
@@ -20,6 +21,7 @@ struct CpuKernels {
   bool amx_bfloat16 = false;  // oneDNN's convolutions and products of bfloat16 are those with tiles
   bool avx2 = false;          // has oneDNN kernels with these, or wider, instructions
   bool avx512 = false;
+  int64_t l3_bytes = 0;  // of the processor's largest cache, as Eigen sees it
 
   // Of this process.
   static CpuKernels Here(int threads);

@@ -27,7 +27,8 @@ bool RankIs(const TensorInfo& tensor, int rank) {
 bool ChannelsFirst(const NodeDef& node) { return TextAttr(node, "data_format").rfind("NC", 0) == 0; }
 
 // Both gradients of a convolution multiply matrices of patches: of one image after the other, or of so many at a time
-// as make up 30 MB, were there ever so few. The sizes are numbers of elements.
+// as make up 30 MB (of volumes: the processor's largest cache), were there ever so few. The sizes are numbers of
+// elements.
 struct PatchSizes {
   int64_t patches;  // of one image: places in the output x elements of a filter
   int64_t work;     // that, and the two other matrices
@@ -35,29 +36,33 @@ struct PatchSizes {
   PatchSizes(const TensorInfo& filter, const TensorInfo& gradient) {
     const auto& f = filter.shape();
     const auto& g = gradient.shape();
-    const int64_t places = Product(g.dim(1).size(), g.dim(2).size());
-    const int64_t filter_elements = Product(Product(f.dim(0).size(), f.dim(1).size()), f.dim(2).size());
+    const int last = f.dim_size() - 1;
+    int64_t places = 1;
+    int64_t filter_elements = f.dim(last - 1).size();
+    for (int i = 0; i + 1 < last; ++i) {
+      places = Product(places, g.dim(i + 1).size());
+      filter_elements = Product(filter_elements, f.dim(i).size());
+    }
     patches = Product(places, filter_elements);
-    work = patches + Product(places, g.dim(3).size()) + Product(filter_elements, g.dim(3).size());
+    work = patches + Product(places, g.dim(last).size()) + Product(filter_elements, g.dim(last).size());
   }
 
   int64_t Bytes(int64_t images, int64_t size) const { return Product(Product(images, patches), size); }
-  int64_t ImagesAtATime(int64_t size) const {
-    constexpr int64_t kWorkingSet = int64_t{30} << 20;
-    return (kWorkingSet / size + work - 1) / work;
+  int64_t ImagesAtATime(int64_t size, int64_t working_set = int64_t{30} << 20) const {
+    return (working_set / size + work - 1) / work;
   }
 };
 
 // Whose filter and gradient of the output are given; {} where it is not TensorFlow's own kernel that runs.
-bool OwnConvolution(const SizedOp& op, const TensorInfo& filter, const TensorInfo& gradient,
+bool OwnConvolution(const SizedOp& op, int rank, const TensorInfo& filter, const TensorInfo& gradient,
                     const CpuKernels& kernels) {
-  if (kernels.OneDnn(gradient.dtype()) || !RankIs(filter, 4) || !RankIs(gradient, 4)) return false;
+  if (kernels.OneDnn(gradient.dtype()) || !RankIs(filter, rank) || !RankIs(gradient, rank)) return false;
   return tensorflow::DataTypeSize(gradient.dtype()) > 0 && !ChannelsFirst(*op.node) &&
          PatchSizes(filter, gradient).work > 0;
 }
 
 int64_t FilterGradient(const SizedOp& op, const CpuKernels& kernels) {
-  if (!Has(op, 3, 1) || !OwnConvolution(op, op.outputs[0], op.inputs[2], kernels)) return 0;
+  if (!Has(op, 3, 1) || !OwnConvolution(op, 4, op.outputs[0], op.inputs[2], kernels)) return 0;
   const PatchSizes sizes(op.outputs[0], op.inputs[2]);
   const int64_t size = tensorflow::DataTypeSize(op.inputs[2].dtype());
   return sizes.Bytes(sizes.ImagesAtATime(size), size);
@@ -65,12 +70,36 @@ int64_t FilterGradient(const SizedOp& op, const CpuKernels& kernels) {
 
 // One image at a time where there is but one, or where each thread has enough to do with that (256 KB).
 int64_t InputGradient(const SizedOp& op, const CpuKernels& kernels) {
-  if (!Has(op, 3, 1) || !OwnConvolution(op, op.inputs[1], op.inputs[2], kernels)) return 0;
+  if (!Has(op, 3, 1) || !OwnConvolution(op, 4, op.inputs[1], op.inputs[2], kernels)) return 0;
   const PatchSizes sizes(op.inputs[1], op.inputs[2]);
   const int64_t size = tensorflow::DataTypeSize(op.inputs[2].dtype());
   const bool one = op.inputs[2].shape().dim(0).size() == 1 ||
                    sizes.work / std::max(kernels.threads, 1) >= (int64_t{256} << 10) / size;
   return sizes.Bytes(one ? 1 : sizes.ImagesAtATime(size), size);
+}
+
+// Of `volumes` at a time; none where that is too much beside the op's tensors: then another kernel runs.
+int64_t VolumePatches(const PatchSizes& sizes, int64_t volumes, int64_t tensor_elements, int64_t size) {
+  constexpr int64_t kMostShare = 25;
+  const int64_t elements = Product(volumes, sizes.patches);
+  return elements / std::max<int64_t>(tensor_elements, 1) > kMostShare ? 0 : Product(elements, size);
+}
+
+int64_t VolumeFilterGradient(const SizedOp& op, const CpuKernels& kernels) {
+  if (!Has(op, 3, 1) || !OwnConvolution(op, 5, op.outputs[0], op.inputs[2], kernels)) return 0;
+  const PatchSizes sizes(op.outputs[0], op.inputs[2]);
+  const int64_t size = tensorflow::DataTypeSize(op.inputs[2].dtype());
+  const int64_t elements = ElementsOf(op.inputs[0]) + ElementsOf(op.outputs[0]) + ElementsOf(op.inputs[2]);
+  return VolumePatches(sizes, sizes.ImagesAtATime(size, kernels.l3_bytes), elements, size);
+}
+
+int64_t VolumeInputGradient(const SizedOp& op, const CpuKernels& kernels) {
+  if (!Has(op, 3, 1) || !OwnConvolution(op, 5, op.inputs[1], op.inputs[2], kernels)) return 0;
+  const PatchSizes sizes(op.inputs[1], op.inputs[2]);
+  const int64_t size = tensorflow::DataTypeSize(op.inputs[2].dtype());
+  const int64_t elements = ElementsOf(op.outputs[0]) + ElementsOf(op.inputs[1]) + ElementsOf(op.inputs[2]);
+  const bool one = op.inputs[2].shape().dim(0).size() == 1;
+  return VolumePatches(sizes, one ? 1 : sizes.ImagesAtATime(size, kernels.l3_bytes), elements, size);
 }
 
 bool HasStrides(const NodeDef& node) {
@@ -220,6 +249,8 @@ const std::unordered_map<std::string, Rule>& Rules() {
       {"Conv2D", Convolution},
       {"Conv2DBackpropFilter", FilterGradient},
       {"Conv2DBackpropInput", InputGradient},
+      {"Conv3DBackpropFilterV2", VolumeFilterGradient},
+      {"Conv3DBackpropInputV2", VolumeInputGradient},
       {"_FusedConv2D", ChannelsLastConvolution},
       {"MatMul", MatrixProduct},
       {"_FusedMatMul", MatrixProduct},

@@ -4,7 +4,7 @@
 // Which kernel runs depends on the machine. TensorFlow takes oneDNN's for float, and for bfloat16 and half where the
 // processor has instructions of a kind for them (it says so itself); other types, and all of them with
 // TF_ENABLE_ONEDNN_OPTS=0, get TensorFlow's own. These hold patches of images (gradients of convolutions), or copies as
-// float (products of half): rules without a processor in them.
+// float (products of half): rules without a processor in them, but for volumes, whose patches fill its largest cache.
 //
 // oneDNN's kernels ask TensorFlow's allocator for scratch in forward convolutions and in products alone; what its other
 // kernels take, gradients of convolutions too, comes from malloc. Where it has no instructions for bfloat16 it adds up

@@ -70,6 +70,32 @@ TEST(KernelWorkspace, GradientsOfConvolutionsByOneDnnTakeNothing) {
   EXPECT_EQ(Op("Conv2DBackpropFilter").Workspace(), 0);
 }
 
+// A volume's patches: 4,096 places x 432 = 1,769,472; with the other matrices 1,914,368.
+TEST(KernelWorkspace, GradientsOfConvolutionsOfVolumesHoldPatchesByTheCache) {
+  const auto workspace = [](int64_t volumes, int64_t l3_bytes, bool onednn, const char* op) {
+    const Dims input = {volumes, 16, 16, 16, 16}, filter = {3, 3, 3, 16, 32}, gradient = {volumes, 16, 16, 16, 32};
+    CpuKernels kernels = onednn ? Measured() : WithoutOneDnn();
+    kernels.l3_bytes = l3_bytes;
+    Op of(op);
+    const bool to_filter = of.Type() == "Conv3DBackpropFilterV2";
+    of.In(to_filter ? kFloat : tensorflow::DT_INT32, to_filter ? input : Dims{5});
+    of.In(to_filter ? tensorflow::DT_INT32 : kFloat, to_filter ? Dims{5} : filter).In(kFloat, gradient);
+    return of.Out(kFloat, to_filter ? filter : input).Workspace(kernels);
+  };
+  constexpr int64_t kMega = 1 << 20;
+  const char* const to_filter = "Conv3DBackpropFilterV2";
+  const char* const to_input = "Conv3DBackpropInputV2";
+  for (const char* op : {to_filter, to_input}) {
+    EXPECT_EQ(workspace(4, 8 * kMega, false, op), 2 * 1769472 * 4) << op;
+    EXPECT_EQ(workspace(4, 30 * kMega, false, op), 5 * 1769472 * 4) << op;
+    // 18 volumes are 39 times the elements of the tensors: another kernel.
+    EXPECT_EQ(workspace(4, 128 * kMega, false, op), 0) << op;
+    EXPECT_EQ(workspace(4, 8 * kMega, true, op), 0) << op;
+  }
+  EXPECT_EQ(workspace(1, 8 * kMega, false, to_input), 1769472 * 4);
+  EXPECT_EQ(workspace(1, 8 * kMega, false, to_filter), 2 * 1769472 * 4);
+}
+
 TEST(KernelWorkspace, ConvolutionsWithChannelsFirstAreTransposed) {
   const auto convolution = [](DataType type, const char* format) {
     return Op("Conv2D").In(type, {8, 64, 28, 28}).In(type, {3, 3, 64, 32}).Out(type, {8, 32, 14, 14}).Format(format);

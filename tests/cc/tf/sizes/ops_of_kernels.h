@@ -41,6 +41,7 @@ inline CpuKernels WithoutOneDnn() { return {2, false, false, false, false, false
 class Op {
  public:
   explicit Op(const std::string& type) { node_.set_op(type); }
+  const std::string& Type() const { return node_.op(); }
 
   Op& In(tensorflow::DataType type, const Dims& dims) { return Add(type, dims, &op_.inputs); }
   Op& Out(tensorflow::DataType type, const Dims& dims) { return Add(type, dims, &op_.outputs); }
