@@ -1,9 +1,10 @@
 // The way out of a device's memory and back: what swapping costs.
 //
 // A tier is where swapped bytes go: the host's memory (of a GPU) or a file. The link to it has two directions.
-// Transfers of one direction follow each other. Where both directions together are hardly faster than one alone (a
-// disk, most of all) they share one lane; otherwise each has its own, at the speed that it has while the other one is
-// busy too.
+// Transfers of one direction follow each other: the one that is wanted first, or, where a device's queue makes them, in
+// the order in which they came, and the small ones beside that queue. Where both directions together are hardly faster
+// than one alone (a disk, most of all) they share one lane; otherwise each has its own, at the speed that it has while
+// the other one is busy too.
 
 #ifndef LMS_CC_CORE_GRAPH_SWAP_LINK_H_
 #define LMS_CC_CORE_GRAPH_SWAP_LINK_H_
@@ -21,8 +22,11 @@ struct SwapLink {
   double latency_us = 0;  // of each transfer, on top of its bytes
   double compute_us_per_byte =
       0;  // by which a byte, moved once, makes the ops longer: copies take processors from them
+  int64_t queued_above = std::numeric_limits<int64_t>::max();    // of more bytes: in the order in which they came
   int64_t capacity_bytes = std::numeric_limits<int64_t>::max();  // of the tier, of which StoredBytes() are taken
 
+  // Are copies handed to a device's queue? Then they begin behind the op that became ready at the same time.
+  bool queues() const { return queued_above < std::numeric_limits<int64_t>::max(); }
   bool usable() const { return out_bytes_per_us > 0 && in_bytes_per_us > 0; }
   // Do both directions together move less than 1.5 times what one of them does?
   bool one_lane() const { return out_share + in_share < 1.5; }

@@ -28,7 +28,7 @@ LinkTime::Promise LinkTime::Out(int64_t bytes, OpId from, OpId by, OpId* done) c
   Promise promise;
   promise.out = true;
   double left = link_.OutUs(bytes);
-  double now = EndOf(from);
+  double now = EndOf(Behind(from));
   const double end = by == kNone ? begin_us_.back() : EndOf(by);
   auto next = lane.upper_bound(now);
   if (next != lane.begin()) now = std::max(now, std::prev(next)->second);
@@ -61,7 +61,7 @@ LinkTime::Promise LinkTime::In(int64_t bytes, OpId before, OpId at, OpId not_bef
   Promise promise;
   double left = link_.InUs(bytes);
   double now = BeginOf(before);
-  const double first = BeginOf(at != kNone ? at : not_before);
+  const double first = std::min(now, EndOf(Behind((at != kNone ? at : not_before) - 1)));
   auto next = lane.lower_bound(now);  // the promise before it is std::prev
   while (left > least_us_ && now > first) {
     ++promise.passed;
@@ -82,7 +82,8 @@ LinkTime::Promise LinkTime::In(int64_t bytes, OpId before, OpId at, OpId not_bef
   if (begin != nullptr) {
     const double begins = promise.spans.empty() ? BeginOf(before) : promise.spans.back().first;
     const auto after = std::upper_bound(begin_us_.begin(), begin_us_.end(), begins + least_us_);
-    *begin = at != kNone ? at : std::max<OpId>(not_before, static_cast<OpId>(after - begin_us_.begin()) - 1);
+    const OpId last = static_cast<OpId>(after - begin_us_.begin()) - (link_.queues() ? 2 : 1);
+    *begin = at != kNone ? at : std::max(not_before, last);
     *begin = std::min(*begin, before);
   }
   return promise;

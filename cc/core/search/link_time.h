@@ -9,6 +9,7 @@
 #ifndef LMS_CC_CORE_SEARCH_LINK_TIME_H_
 #define LMS_CC_CORE_SEARCH_LINK_TIME_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <utility>
@@ -49,6 +50,8 @@ class LinkTime {
 
   double BeginOf(OpId op) const { return begin_us_[op]; }
   double EndOf(OpId op) const { return op == kNone ? 0 : begin_us_[op + 1]; }
+  // By whose end a transfer has been handed over that could be when the op has run.
+  OpId Behind(OpId op) const { return link_.queues() ? std::min(op + 1, static_cast<OpId>(begin_us_.size()) - 2) : op; }
   const Lane& LaneOf(bool out) const { return out || link_.one_lane() ? out_lane_ : in_lane_; }
 
   SwapLink link_;

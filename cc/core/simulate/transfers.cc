@@ -20,15 +20,20 @@ struct Job {
   int index = 0;       // in the plan's list
   int wanted = 0;      // place that waits for its end
   double left_us = 0;  // of what it takes
+  bool queued = false;
   double ends = kNever;
 };
 
-// Jobs of one lane, one at a time, always the most urgent of those that are there: they are moved in small pieces.
+// Jobs of one lane, one at a time, always the most urgent of those that are there: they are moved in small pieces. Of
+// those that are queued, the one that came first, when no other is there.
 class Lane {
  public:
   explicit Lane(std::vector<Job>* jobs) : jobs_(*jobs) {}
 
-  void Arrive(int job) { waiting_.insert({jobs_[job].wanted, job}); }
+  void Arrive(int job) {
+    const bool queued = jobs_[job].queued;
+    waiting_.insert({queued, queued ? arrived_++ : jobs_[job].wanted, job});
+  }
 
   // Lets time pass until `now`.
   void Advance(double now) {
@@ -44,7 +49,7 @@ class Lane {
 
  private:
   void Move(double most_us) {
-    Job& job = jobs_[waiting_.begin()->second];
+    Job& job = jobs_[std::get<2>(*waiting_.begin())];
     const double us = std::min(most_us, job.left_us);
     now_ += us;
     job.left_us -= us;
@@ -54,7 +59,8 @@ class Lane {
   }
 
   std::vector<Job>& jobs_;
-  std::set<std::pair<int, int>> waiting_;  // (wanted, job)
+  std::set<std::tuple<bool, int, int>> waiting_;  // (queued, its number or where it is wanted, job)
+  int arrived_ = 0;                               // of those that are queued
   double now_ = 0;
 };
 
@@ -70,14 +76,14 @@ class Run {
       const SwapOut& swap = plan.swap_outs[i];
       const int64_t bytes = graph.buffers[swap.buffer].bytes;
       out_job_[swap.buffer] = static_cast<int>(jobs_.size());
-      jobs_.push_back({true, static_cast<int>(i), 2 * swap.by + 1, link.OutUs(bytes)});
+      jobs_.push_back({true, static_cast<int>(i), 2 * swap.by + 1, link.OutUs(bytes), bytes > link.queued_above});
       result_.out_bytes += bytes;
     }
     first_in_ = static_cast<int>(jobs_.size());
     for (size_t i = 0; i < plan.swap_ins.size(); ++i) {
       const SwapIn& swap = plan.swap_ins[i];
       const int64_t bytes = graph.buffers[swap.buffer].bytes;
-      jobs_.push_back({false, static_cast<int>(i), FirstUse(swap), link.InUs(bytes)});
+      jobs_.push_back({false, static_cast<int>(i), FirstUse(swap), link.InUs(bytes), bytes > link.queued_above});
       result_.in_bytes += bytes;
     }
     for (const Job& job : jobs_) result_.transfer_us += job.left_us;
@@ -121,9 +127,7 @@ class Run {
   void BeginIn(int index) {
     const SwapIn& swap = plan_.swap_ins[index];
     const int job = first_in_ + index;
-    out_lane_.Advance(now_);
-    in_lane_.Advance(now_);
-    LaneOf(jobs_[job]).Arrive(job);
+    Arrive(job);
     in_job_[swap.buffer] = job;
   }
 
@@ -133,20 +137,30 @@ class Run {
       WaitFor(in_job_[b], &result_.in_stall_us[jobs_[in_job_[b]].index]);
     }
     now_ += graph_.ops[op].cost_us;
+    HandOver();
     for (const BufferId b : made) {
       in_job_[b] = kNone;
       const int job = out_job_[b];
-      if (job == kNone || jobs_[job].ends != kNever || arrived_.count(job) != 0) continue;
-      arrived_.insert(job);
-      out_lane_.Advance(now_);
-      in_lane_.Advance(now_);
-      out_lane_.Arrive(job);
+      if (job != kNone && arrived_.count(job) == 0) Arrive(job);
     }
   }
 
-  void WaitFor(int job, double* stall_us) {
+  void Arrive(int job) {
+    arrived_.insert(job);
+    later_.push_back(job);
+    if (!link_.queues()) HandOver();
+  }
+
+  // What has arrived before.
+  void HandOver() {
     out_lane_.Advance(now_);
     in_lane_.Advance(now_);
+    for (const int job : later_) LaneOf(jobs_[job]).Arrive(job);
+    later_.clear();
+  }
+
+  void WaitFor(int job, double* stall_us) {
+    HandOver();
     const double ends = LaneOf(jobs_[job]).EndOf(job);
     if (ends <= now_) return;
     *stall_us += ends - now_;
@@ -182,7 +196,8 @@ class Run {
   std::vector<int> out_job_;  // per buffer
   std::vector<int> in_job_;   // per buffer: of its newest instance; kNone where that was computed
   std::set<int> arrived_;
-  Lane out_lane_;  // of both directions where they share one
+  std::vector<int> later_;  // have arrived, and are to be handed over
+  Lane out_lane_;           // of both directions where they share one
   Lane in_lane_;
   double now_ = 0;
   Transfers result_;

@@ -4,7 +4,8 @@
 // when what makes its instance has run, and is done with what comes after its op `by` only when it has ended; a swap-in
 // may begin when the op before its place has run, and the first reader of the new instance waits for it. Transfers of
 // one lane (swap_link.h) run one at a time, the one that is wanted first of those that may begin, in pieces small
-// enough for a more urgent one to step in. Independent of the planner's own account. O(events log transfers).
+// enough for a more urgent one to step in; those that the link queues come behind, in the order in which they may
+// begin. Independent of the planner's own account. O(events log transfers).
 
 #ifndef LMS_CC_CORE_SIMULATE_TRANSFERS_H_
 #define LMS_CC_CORE_SIMULATE_TRANSFERS_H_

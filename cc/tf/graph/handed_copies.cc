@@ -18,8 +18,10 @@ bool IsOutToHost(const tensorflow::NodeDef& node) {
 
 }  // namespace
 
+bool CopiesCanBeHandedOver() { return LMS_TF_VERSION_NUMBER >= kFirstWithStreams; }
+
 bool IsHandedOver(const tensorflow::GraphDef& graph, const GraphIndex& index, int swap) {
-  if (LMS_TF_VERSION_NUMBER < kFirstWithStreams || !index[swap].live) return false;
+  if (!CopiesCanBeHandedOver() || !index[swap].live) return false;
   const tensorflow::NodeDef& node = graph.node(swap);
   if (node.op() == kSwapOutOp) return IsOutToHost(node);
   const std::vector<TensorRef>& inputs = index[swap].inputs;

@@ -7,12 +7,20 @@
 #ifndef LMS_CC_TF_GRAPH_HANDED_COPIES_H_
 #define LMS_CC_TF_GRAPH_HANDED_COPIES_H_
 
+#include <cstdint>
 #include <vector>
 
 #include "cc/tf/graph/graph_index.h"
 #include "tensorflow/core/framework/graph.pb.h"
 
 namespace lms {
+
+// Copies of at most so many bytes take hardly more than their latency: they have a queue of their own, beside that of
+// their direction (stream_copy.h).
+inline constexpr int64_t kSmallCopyBytes = 64 << 10;
+
+// Has this version of TensorFlow streams for it?
+bool CopiesCanBeHandedOver();
 
 // Of a LmsSwapOut or a LmsSwapIn. False in versions of TensorFlow that have no streams for it: the op ends with the
 // copy there, as on a CPU or with a disk.

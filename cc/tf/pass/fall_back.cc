@@ -16,6 +16,10 @@ namespace {
 // Between what holds and what does not so many plans are tried, until both are this near to each other.
 constexpr int kMostHalvings = 4;
 constexpr double kCloseEnough = 0.03;
+// Of the way from the least to what is too high: most plans that hold are near the least.
+constexpr double kOtherPieces[] = {1.0 / 16, 1.0 / 8, 1.0 / 4, 1.0 / 2, 3.0 / 4};
+// For what so many steps may gain by it, plans are made for longer than there was time for.
+constexpr double kStepsThatPay = 10;
 // So many times the added time of the plan that came nearest is reason to look for another kind of plan.
 constexpr double kFarMore = 1.5;
 
@@ -52,8 +56,8 @@ Another TryAnother(const Planning& planning, int64_t limit, const Restraint& res
 // takes its place; those that do not are kept.
 void OtherPieces(const Planning& planning, int64_t too_high, BudgetResult* least, Tried* tried) {
   const int64_t lowest = least->planned.result.peak_bytes;
-  for (int step = 1; step < kMostHalvings; ++step) {
-    const int64_t limit = lowest + (too_high - lowest) * step / kMostHalvings;
+  for (const double share : kOtherPieces) {
+    const auto limit = lowest + static_cast<int64_t>(share * static_cast<double>(too_high - lowest));
     Another other = TryAnother(planning, limit, least->restraint);
     if (other.thrown) return;
     if (!other.holds()) {
@@ -90,16 +94,45 @@ BudgetResult LeastOrBetween(const Planning& planning, const Restraint& restraint
   planning.context.account.TopUp(work / 2);
   if (Met(goal, least.rewritten.profile)) {
     least.budget_bytes = 0;
-    return Between(planning, std::move(least), too_high);
+    return Between(planning, std::move(least), too_high, tried->nearest ? tried->nearest->planned.result.cost_us : 0);
   }
   const bool in_pieces = goal.automatic() && least.rewritten.profile.peak_bytes <= goal.Allowed();
   if (in_pieces) OtherPieces(planning, too_high, &least, tried);
   return least;
 }
 
-// `best`, or a plan without swaps that holds the budget and adds less time. What is swapped comes back before it is
-// read, into the pieces that are free then: recomputation alone may find room where both together do not. Looked for
-// where `best` does not hold, or adds far more than what was tried.
+}  // namespace
+
+bool AddsFarMore(const BudgetResult& best, const Tried& tried) {
+  return best.planned.result.cost_us >= kFarMore * tried.nearest->planned.result.cost_us;
+}
+
+BudgetResult Between(const Planning& planning, BudgetResult best, int64_t too_high, double least_us) {
+  PlanAccount& account = planning.context.account;
+  const double work = static_cast<double>(account.left());
+  const auto pays = [&best, least_us, us = 1e6 * work / kWorkPerSecond] {
+    return kStepsThatPay * (best.planned.result.cost_us - least_us) > us;
+  };
+  int64_t low = best.planned.result.peak_bytes;
+  for (int step = 0; step < std::min(kMostHalvings, planning.most_attempts - 1); ++step) {
+    if (static_cast<double>(too_high - low) < kCloseEnough * static_cast<double>(too_high)) break;
+    if (step > 0 && static_cast<double>(account.left()) < work / 2) {
+      if (!pays()) break;
+      account.TopUp(static_cast<int64_t>(work / 2));
+    }
+    const int64_t limit = low + (too_high - low) / 2;
+    Another between = TryAnother(planning, limit, best.restraint);
+    if (between.thrown) break;
+    if (!between.holds()) {
+      too_high = limit;
+      continue;
+    }
+    low = limit;
+    if (between.result.planned.result.cost_us < best.planned.result.cost_us) between.Take(planning, &best);
+  }
+  return best;
+}
+
 BudgetResult OrWithoutSwaps(const Planning& planning, BudgetResult best, int64_t too_high, Tried* tried) {
   const DeviceContext& context = planning.context;
   if (!context.options.recompute || !planning.candidates->swap.link.usable()) return best;
@@ -122,32 +155,6 @@ BudgetResult OrWithoutSwaps(const Planning& planning, BudgetResult best, int64_t
   } catch (const std::exception&) {
     return best;
   }
-}
-
-}  // namespace
-
-bool AddsFarMore(const BudgetResult& best, const Tried& tried) {
-  return best.planned.result.cost_us >= kFarMore * tried.nearest->planned.result.cost_us;
-}
-
-BudgetResult Between(const Planning& planning, BudgetResult best, int64_t too_high) {
-  const PlanAccount& account = planning.context.account;
-  const double work = static_cast<double>(account.left());
-  int64_t low = best.planned.result.peak_bytes;
-  for (int step = 0; step < std::min(kMostHalvings, planning.most_attempts - 1); ++step) {
-    if (static_cast<double>(too_high - low) < kCloseEnough * static_cast<double>(too_high)) break;
-    if (step > 0 && static_cast<double>(account.left()) < work / 2) break;
-    const int64_t limit = low + (too_high - low) / 2;
-    Another between = TryAnother(planning, limit, best.restraint);
-    if (between.thrown) break;
-    if (!between.holds()) {
-      too_high = limit;
-      continue;
-    }
-    low = limit;
-    if (between.result.planned.result.cost_us < best.planned.result.cost_us) between.Take(planning, &best);
-  }
-  return best;
 }
 
 int64_t LeastPeak(const Planning& planning) {

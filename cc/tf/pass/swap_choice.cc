@@ -20,6 +20,7 @@
 #include "cc/core/base/waited.h"
 #include "cc/core/spill/disk_link.h"
 #include "cc/core/system/system_memory.h"
+#include "cc/tf/graph/handed_copies.h"
 #include "cc/tf/graph/node_types.h"
 #include "lms_build_facts.h"
 #include "tensorflow/core/common_runtime/device.h"
@@ -336,6 +337,7 @@ void ChooseHost(const Options& options, const std::string& device, const grapple
   chosen->limits = HostLimits(options.swap_host_limit, pool.bytes, pool.used, HostBytes(cluster, probes));
   FoundLink found = BothGiven(options) ? GivenLink() : HostLink(device, cluster, probes);
   Override(options, &found);
+  found.link.queued_above = CopiesCanBeHandedOver() ? kSmallCopyBytes : 0;
   Settle(found, chosen);
 }
 

@@ -1,11 +1,13 @@
 #include "cc/tf/runtime/stream_copy.h"
 
+#include <algorithm>
 #include <deque>
 #include <map>
 #include <mutex>
 #include <utility>
 #include <vector>
 
+#include "cc/tf/graph/handed_copies.h"
 #include "lms_build_facts.h"
 #include "tensorflow/core/common_runtime/device.h"
 #include "tensorflow/core/platform/env.h"
@@ -27,12 +29,21 @@ namespace se = ::stream_executor;
 
 // A step that lacks memory waits for some 10 s before it fails: there must be time to give it what is held.
 constexpr int64_t kLongestHeldUs = 4'000'000;
+// Large copies are made in pieces, between which the device can take up small ones, which are on other streams.
+constexpr uint64_t kPieceBytes = 4 << 20;
 
 // Of one device, beside TensorFlow's compute stream; they are there for as long as the process, as TensorFlow's are.
 struct StreamCopy::Streams {
   se::Stream* compute = nullptr;
   std::unique_ptr<se::Stream> out;
   std::unique_ptr<se::Stream> in;
+  std::unique_ptr<se::Stream> small_out;
+  std::unique_ptr<se::Stream> small_in;
+
+  se::Stream* For(Way way, uint64_t bytes) const {
+    if (bytes <= static_cast<uint64_t>(kSmallCopyBytes)) return way == Way::kOut ? small_out.get() : small_in.get();
+    return way == Way::kOut ? out.get() : in.get();
+  }
 };
 
 struct StreamCopy::State {
@@ -104,11 +115,14 @@ StreamCopy::Streams* StreamCopy::StreamsOf(OpKernelContext* context) {
   const std::lock_guard<std::mutex> lock(*mutex);
   const auto [found, is_new] = all->emplace(compute, nullptr);
   if (!is_new) return found->second.get();
-  auto out = compute->parent()->CreateStream();
-  auto in = compute->parent()->CreateStream();
-  if (!out.ok() || !in.ok()) return nullptr;  // and so it stays
-  found->second = std::make_unique<Streams>();
-  *found->second = {compute, std::move(*out), std::move(*in)};
+  auto streams = std::make_unique<Streams>();
+  streams->compute = compute;
+  for (auto* const stream : {&streams->out, &streams->in, &streams->small_out, &streams->small_in}) {
+    auto made = compute->parent()->CreateStream();
+    if (!made.ok()) return nullptr;  // and so it stays
+    *stream = std::move(*made);
+  }
+  found->second = std::move(streams);
   return found->second.get();
 }
 
@@ -118,7 +132,8 @@ absl::Status StreamCopy::Begin(Way way, OpKernelContext* context, const Tensor& 
                                std::shared_ptr<const void> host_owner, StreamCopy* after, const Tensor& device,
                                std::shared_ptr<StreamCopy>* copy) {
   Streams* const streams = StreamsOf(context);
-  se::Stream* const stream = way == Way::kOut ? streams->out.get() : streams->in.get();
+  const auto bytes = static_cast<uint64_t>(device.TotalBytes());
+  se::Stream* const stream = streams->For(way, bytes);
   auto event = stream->parent()->CreateEvent();
   if (!event.ok()) return event.status();
   auto state = std::make_unique<State>();
@@ -130,9 +145,6 @@ absl::Status StreamCopy::Begin(Way way, OpKernelContext* context, const Tensor& 
   se::Event* const behind = state->event.get();
   std::shared_ptr<StreamCopy> begun(new StreamCopy(std::move(state)));
 
-  void* const host_bytes = host.data();
-  const auto bytes = static_cast<uint64_t>(device.TotalBytes());
-  se::DeviceAddressBase device_bytes(device.data(), bytes);
   // The tensor may still be written by what was given to the compute stream, or its memory used by whoever had it.
   absl::Status status = stream->WaitFor(streams->compute);
   if (status.ok() && after != nullptr) {
@@ -140,8 +152,13 @@ absl::Status StreamCopy::Begin(Way way, OpKernelContext* context, const Tensor& 
     if (!after->state_->ended) status = stream->WaitFor(after->state_->event.get());
   }
   if (!status.ok()) return status;
-  status = way == Way::kOut ? stream->Memcpy(host_bytes, device_bytes, bytes)
-                            : stream->Memcpy(&device_bytes, host_bytes, bytes);
+  for (uint64_t first = 0; status.ok() && first < bytes; first += kPieceBytes) {
+    const uint64_t piece = std::min(kPieceBytes, bytes - first);
+    char* const host_bytes = static_cast<char*>(host.data()) + first;
+    se::DeviceAddressBase device_bytes(static_cast<char*>(device.data()) + first, piece);
+    status = way == Way::kOut ? stream->Memcpy(host_bytes, device_bytes, piece)
+                              : stream->Memcpy(&device_bytes, host_bytes, piece);
+  }
   if (status.ok()) status = stream->RecordEvent(behind);
   if (status.ok()) {
     auto* const on = static_cast<tensorflow::Device*>(context->device());

@@ -1,13 +1,13 @@
 // A copy between a device and pinned memory that nobody waits for on the host.
 //
 // It runs on a stream of lms' own, behind what the compute stream was given before, and a copy back behind the copy
-// out. The compute stream waits for it where Wait says so, and from then on the device's tensor is free for whoever
-// comes next on that stream: what TensorFlow's allocator hands out on the host is used in the order of the compute
-// stream. A copy out holds the device's tensor until Wait, though it may have ended long before: when it ends differs
-// from step to step, and memory that is free sooner in one than in another is handed out otherwise. Some seconds after
-// its end the tensor is let go all the same: a step that lacks memory waits for so long. A copy in holds it, and either
-// holds the owner of the pinned memory, until it has ended: whatever becomes of the step, neither is handed on while
-// the copy may touch it.
+// out. Large copies of one direction follow each other; a small one does not wait for them. The compute stream waits
+// for it where Wait says so, and from then on the device's tensor is free for whoever comes next on that stream: what
+// TensorFlow's allocator hands out on the host is used in the order of the compute stream. A copy out holds the
+// device's tensor until Wait, though it may have ended long before: when it ends differs from step to step, and memory
+// that is free sooner in one than in another is handed out otherwise. Some seconds after its end the tensor is let go
+// all the same: a step that lacks memory waits for so long. A copy in holds it, and either holds the owner of the
+// pinned memory, until it has ended: whatever becomes of the step, neither is handed on while the copy may touch it.
 //
 // Thread-safety: all functions.
 

@@ -74,6 +74,21 @@ TEST(TransfersTest, TheMostUrgentGoesFirstAndLanesAreSharedOrNot) {
   EXPECT_EQ(transfers.peak_stored_bytes, 200);
 }
 
+TEST(TransfersTest, WhatIsQueuedGoesInOrderAndSmallOnesBeside) {
+  const MemGraph graph = Steps();
+  Plan plan;
+  plan.swap_outs = {{2, OutputOf(graph, 1)}, {4, OutputOf(graph, 0)}};
+  plan.swap_ins = {{5, OutputOf(graph, 1)}, {6, OutputOf(graph, 0)}};
+  ASSERT_EQ(ValidatePlan(graph, plan), "");
+  SwapLink link = Link(5, 10);
+  link.queued_above = 99;
+  // f0's out begins behind f1, from 20 to 40, and f1's, wanted at 30, comes behind it.
+  EXPECT_EQ(SimulateTransfers(graph, plan, link).out_stall_us, std::vector<double>({30, 0}));
+  // Small: f1's is handed over at 30, and f0's gives way to it.
+  link.queued_above = 100;
+  EXPECT_EQ(SimulateTransfers(graph, plan, link).out_stall_us, std::vector<double>({20, 0}));
+}
+
 TEST(TransfersTest, CopiesTakeProcessorsFromTheOps) {
   const MemGraph graph = Steps();
   Plan plan;
