@@ -148,5 +148,31 @@ def lacking() -> dict[str, Any]:
     return _two_tensors(waits=False, beside=16)
 
 
+def small_beside_large() -> dict[str, Any]:
+    """One of 8 MiB and one of 1 KiB go out and come back: the last element of each."""
+    import lms
+    import tensorflow as tf
+    from swaps import swap_graph
+
+    assert lms
+    graph = swap_graph(tf.float32, tier="host")
+    graph.node[1].attr["behind"].b = True
+    wait = graph.node.add(name="wait", op="LmsSwapWait", input=["swap_out"])
+    wait.attr["N"].i = 1
+    with tf.Graph().as_default(), tf.device("GPU:0"):
+        ends = []
+        for elements, value in ((8 << 20 >> 2, 2.0), (1 << 10 >> 2, 3.0)):
+            x = tf.fill([elements], tf.compat.v1.placeholder_with_default(value, []))
+            wait, back = tf.graph_util.import_graph_def(
+                graph, input_map={"x:0": x}, return_elements=["wait", "swap_in_0"]
+            )
+            back._add_control_input(wait)
+            ends.append(back.outputs[0][-1])
+        config = tf.compat.v1.ConfigProto()
+        config.graph_options.rewrite_options.disable_meta_optimizer = True
+        with tf.compat.v1.Session(config=config) as session:
+            return {"ends": [float(end) for end in session.run(ends)]}
+
+
 if __name__ == "__main__":
     gpu_child.main(globals(), threads=int(os.environ.get("TEST_THREADS", "1")))

@@ -4,6 +4,8 @@ link so slow that what does not wait gets other bytes."""
 from __future__ import annotations
 
 import functools
+import json
+import pathlib
 
 import gpu_child
 import pytest
@@ -54,3 +56,18 @@ def test_a_step_that_lacks_memory_gets_what_a_copy_that_has_ended_holds() -> Non
     found = run("lacking")
     assert found["ends"] == [6.0]
     assert found["tensors"] < 2
+
+
+def test_small_tensors_do_not_go_behind_large_ones(tmp_path: pathlib.Path) -> None:
+    trace = tmp_path / "trace.json"
+    found = run("small_beside_large", trace=trace)
+    assert found["ends"] == [2.0, 3.0]
+    did = [json.loads(line.rstrip(",")) for line in trace.read_text().splitlines()[1:]]
+    streams = {
+        name: [one["tid"] for one in did if one["name"] == f"copy out {bytes}"]
+        for name, bytes in (("small", 1 << 10), ("large", 4 << 20))
+    }
+    assert len(streams["small"]) == 1
+    # In pieces.
+    assert len(streams["large"]) == 2
+    assert streams["small"][0] not in streams["large"]
