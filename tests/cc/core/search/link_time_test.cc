@@ -41,6 +41,21 @@ TEST(LinkTimeTest, TransfersTakeTheTimeNextToTheirUses) {
   EXPECT_EQ(op, 2);  // which begins at 20
 }
 
+TEST(LinkTimeTest, WhatIsQueuedIsHandedOverOneOpLater) {
+  SwapLink link = Link(2, 1, 1);
+  link.queued_above = 0;
+  LinkTime time(OpsOf({10, 10, 10, 10, 10}), link);
+  OpId op = kNone;
+  EXPECT_EQ(time.Out(/*bytes=*/30, /*from=*/0, kNone, &op).spans[0], std::make_pair(20.0, 35.0));
+  EXPECT_EQ(op, 3);  // which ends at 40
+  EXPECT_EQ(time.In(/*bytes=*/12, /*before=*/4, kNone, 0, &op).spans[0], std::make_pair(28.0, 40.0));
+  EXPECT_EQ(op, 1);  // which ends at 20
+  // Placed: before op 2, which ends at 30.
+  const LinkTime::Promise placed = time.In(/*bytes=*/12, /*before=*/4, /*at=*/2, 0, &op);
+  EXPECT_EQ(placed.spans[0], std::make_pair(30.0, 40.0));
+  EXPECT_EQ(placed.stall_us, 2);
+}
+
 TEST(LinkTimeTest, WhatIsPromisedIsPassedOver) {
   LinkTime time(OpsOf({10, 10, 10, 10, 10}), Link(1, 1, 1));
   OpId op = kNone;
