@@ -360,23 +360,22 @@ void DeviceKernel::ComputeInStream(OpKernelContext* context) {
     views[i] = View(tensor->data());
   }
   if (!Get().compute) return;
-  stream->Add(
-      [host = host_, as_rehearsed, inputs = std::move(inputs), views = std::move(views),
-       resources = context->resource_manager(), step_id = context->step_id()]() mutable {
-        Run run;
-        run.allocations = &as_rehearsed->allocations;
-        run.outputs = &views;
-        const absl::Status status =
-            RunOnHost(host->kernel.get(), &host->device, resources, step_id, &inputs, &run, [&](OpKernelContext* done) {
-              for (size_t i = 0; i < views.size(); ++i) {
-                if (as_rehearsed->outputs[i].kind != Output::Kind::kCopied) continue;
-                const Tensor& output = *done->mutable_output(static_cast<int>(i));
-                if (output.TotalBytes() > 0) std::memcpy(views[i], View(output.data()), output.TotalBytes());
-              }
-            });
-        if (!status.ok()) SetError(status);
-      },
-      name());
+  auto work = [host = host_, as_rehearsed, inputs = std::move(inputs), views = std::move(views),
+               resources = context->resource_manager(), step_id = context->step_id()]() mutable {
+    Run run;
+    run.allocations = &as_rehearsed->allocations;
+    run.outputs = &views;
+    const absl::Status status =
+        RunOnHost(host->kernel.get(), &host->device, resources, step_id, &inputs, &run, [&](OpKernelContext* done) {
+          for (size_t i = 0; i < views.size(); ++i) {
+            if (as_rehearsed->outputs[i].kind != Output::Kind::kCopied) continue;
+            const Tensor& output = *done->mutable_output(static_cast<int>(i));
+            if (output.TotalBytes() > 0) std::memcpy(views[i], View(output.data()), output.TotalBytes());
+          }
+        });
+    if (!status.ok()) SetError(status);
+  };
+  stream->Add(std::move(work), name());
   if (!Get().run_ahead) stream->BlockUntilDone();
 }
 

@@ -47,14 +47,15 @@ struct SP_Stream_st {
   void BlockUntilDone();                              // the caller waits; not to be called from a stream
 
  private:
-  void Loop();
-
-  std::mutex mutex_;
-  std::condition_variable changed_;
   struct Work {
     std::function<void()> run;
     std::string name;
   };
+
+  void Loop();
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
   std::deque<Work> queue_;  // guarded by mutex_
   bool stop_ = false;       // guarded by mutex_
   std::thread thread_;      // last: it starts with all of the above

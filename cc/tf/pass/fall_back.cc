@@ -54,10 +54,10 @@ Another TryAnother(const Planning& planning, int64_t limit, const Restraint& res
 
 // The least lacks room in one piece, not as a whole: plans for a little more leave other pieces. The first that holds
 // takes its place; those that do not are kept.
-void OtherPieces(const Planning& planning, int64_t too_high, BudgetResult* least, Tried* tried) {
+void OtherPieces(const Planning& planning, BudgetResult* least, Tried* tried) {
   const int64_t lowest = least->planned.result.peak_bytes;
   for (const double share : kOtherPieces) {
-    const auto limit = lowest + static_cast<int64_t>(share * static_cast<double>(too_high - lowest));
+    const auto limit = lowest + static_cast<int64_t>(share * static_cast<double>(tried->lowest_limit - lowest));
     Another other = TryAnother(planning, limit, least->restraint);
     if (other.thrown) return;
     if (!other.holds()) {
@@ -86,18 +86,18 @@ BudgetResult Least(const Planning& planning, const Restraint& restraint, int64_t
 
 // The least under this restraint, where no plan held the budget, or, if it does itself, what lies between it and what
 // did not hold. What does not hold is kept.
-BudgetResult LeastOrBetween(const Planning& planning, const Restraint& restraint, int64_t too_high, int64_t work,
-                            Tried* tried) {
+BudgetResult LeastOrBetween(const Planning& planning, const Restraint& restraint, int64_t work, Tried* tried) {
   const BudgetGoal& goal = planning.goal;
   BudgetResult least = Least(planning, restraint, work);
-  if (least.outcome != BudgetOutcome::kRewritten || too_high <= least.planned.result.peak_bytes) return least;
+  if (least.outcome != BudgetOutcome::kRewritten || tried->lowest_limit <= least.planned.result.peak_bytes)
+    return least;
   planning.context.account.TopUp(work / 2);
   if (Met(goal, least.rewritten.profile)) {
     least.budget_bytes = 0;
-    return Between(planning, std::move(least), too_high, tried->nearest ? tried->nearest->planned.result.cost_us : 0);
+    return Between(planning, std::move(least), *tried);
   }
   const bool in_pieces = goal.automatic() && least.rewritten.profile.peak_bytes <= goal.Allowed();
-  if (in_pieces) OtherPieces(planning, too_high, &least, tried);
+  if (in_pieces) OtherPieces(planning, &least, tried);
   return least;
 }
 
@@ -107,12 +107,14 @@ bool AddsFarMore(const BudgetResult& best, const Tried& tried) {
   return best.planned.result.cost_us >= kFarMore * tried.nearest->planned.result.cost_us;
 }
 
-BudgetResult Between(const Planning& planning, BudgetResult best, int64_t too_high, double least_us) {
+BudgetResult Between(const Planning& planning, BudgetResult best, const Tried& tried) {
   PlanAccount& account = planning.context.account;
   const double work = static_cast<double>(account.left());
-  const auto pays = [&best, least_us, us = 1e6 * work / kWorkPerSecond] {
-    return kStepsThatPay * (best.planned.result.cost_us - least_us) > us;
+  const double nearest_us = tried.nearest ? tried.nearest->planned.result.cost_us : 0;
+  const auto pays = [&best, nearest_us, planning_us = 1e6 * work / kWorkPerSecond] {
+    return kStepsThatPay * (best.planned.result.cost_us - nearest_us) > planning_us;
   };
+  int64_t too_high = tried.lowest_limit;
   int64_t low = best.planned.result.peak_bytes;
   for (int step = 0; step < std::min(kMostHalvings, planning.most_attempts - 1); ++step) {
     if (static_cast<double>(too_high - low) < kCloseEnough * static_cast<double>(too_high)) break;
@@ -133,7 +135,7 @@ BudgetResult Between(const Planning& planning, BudgetResult best, int64_t too_hi
   return best;
 }
 
-BudgetResult OrWithoutSwaps(const Planning& planning, BudgetResult best, int64_t too_high, Tried* tried) {
+BudgetResult OrWithoutSwaps(const Planning& planning, BudgetResult best, Tried* tried) {
   const DeviceContext& context = planning.context;
   if (!context.options.recompute || !planning.candidates->swap.link.usable()) return best;
   const bool holds = best.outcome == BudgetOutcome::kRewritten && Met(planning.goal, best.rewritten.profile);
@@ -143,7 +145,7 @@ BudgetResult OrWithoutSwaps(const Planning& planning, BudgetResult best, int64_t
   std::vector<std::string> given_up;
   try {
     const int64_t work = WorkForStep(context.options.planner_seconds) / 2;
-    BudgetResult alone = LeastOrBetween(planning.Into(&given_up), restraint, too_high, work, tried);
+    BudgetResult alone = LeastOrBetween(planning.Into(&given_up), restraint, work, tried);
     if (alone.outcome != BudgetOutcome::kRewritten) return best;
     if (!Met(planning.goal, alone.rewritten.profile)) {
       tried->Keep(planning.goal, std::move(alone));
@@ -169,18 +171,17 @@ int64_t LeastPeak(const Planning& planning) {
 }
 
 BudgetResult FallBack(const Planning& planning, bool may_miss, Tried tried, BudgetResult infeasible) {
-  const int64_t too_high = tried.lowest_limit;
   // As much work as if the least had been asked for: what is missed here runs out of memory, or is called infeasible.
   const int64_t work = WorkForStep(planning.context.options.planner_seconds);
   BudgetResult best;
   try {
-    best = LeastOrBetween(planning, Restraint(), too_high, work, &tried);
+    best = LeastOrBetween(planning, Restraint(), work, &tried);
   } catch (const std::exception&) {
     if (may_miss || tried.nearest) throw;
     infeasible.least_peak = planning.goal.step().peak;
     return infeasible;
   }
-  if (tried.nearest) best = OrWithoutSwaps(planning, std::move(best), too_high, &tried);
+  if (tried.nearest) best = OrWithoutSwaps(planning, std::move(best), &tried);
   infeasible.least_peak = PeakOf(best, planning.goal);
   if (best.outcome == BudgetOutcome::kRewritten) {
     // The margin of a budget that was named is not to be used up where no other plan has been tried for it.

@@ -16,15 +16,15 @@ int64_t LeastPeak(const Planning& planning);
 // Does `best` add far more time than the plan that came nearest, which there is?
 bool AddsFarMore(const BudgetResult& best, const Tried& tried);
 
-// `best` holds, what was tried for `too_high` did not: the plan of least added time in between, by halving. No plan is
-// hoped to add less than `least_us`: as long as that much less would pay in ten steps, there is work for another one.
-BudgetResult Between(const Planning& planning, BudgetResult best, int64_t too_high, double least_us);
+// `best` holds, what was tried did not: the plan of least added time in between, by halving. There is work for another
+// plan as long as it would pay in ten steps if it added no more than the one that came nearest.
+BudgetResult Between(const Planning& planning, BudgetResult best, const Tried& tried);
 
 // `best`, or a plan without swaps that holds the budget and adds less time. What is swapped comes back before it is
 // read, into the pieces that are free then: recomputation alone may find room where both together do not. Looked for
 // where `best` does not hold, or adds far more than the plan that came nearest, which there is. What does not hold is
 // kept.
-BudgetResult OrWithoutSwaps(const Planning& planning, BudgetResult best, int64_t too_high, Tried* tried);
+BudgetResult OrWithoutSwaps(const Planning& planning, BudgetResult best, Tried* tried);
 
 // What holds for less: the least, with as much work as if it had been asked for, then what lies between it and what did
 // not hold. Where room is short in one piece alone, plans that leave other pieces: above the least, and without swaps.

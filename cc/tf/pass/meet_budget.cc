@@ -63,8 +63,7 @@ BudgetResult PlanByItself(const DeviceContext& context, const ReadStep& read, co
   }
   if (result.outcome == BudgetOutcome::kRewritten && tried.nearest &&
       (goal.automatic() || AddsFarMore(result, tried))) {
-    result = Between(planning, std::move(result), tried.lowest_limit, tried.nearest->planned.result.cost_us);
-    return OrWithoutSwaps(planning, std::move(result), tried.lowest_limit, &tried);
+    return OrWithoutSwaps(planning, Between(planning, std::move(result), tried), &tried);
   }
   if (result.outcome != BudgetOutcome::kInfeasible || goal.least()) return result;
   return FallBack(planning, may_miss, std::move(tried), std::move(result));

@@ -78,28 +78,29 @@ int64_t InputGradient(const SizedOp& op, const CpuKernels& kernels) {
   return sizes.Bytes(one ? 1 : sizes.ImagesAtATime(size), size);
 }
 
-// Of `volumes` at a time; none where that is too much beside the op's tensors: then another kernel runs.
-int64_t VolumePatches(const PatchSizes& sizes, int64_t volumes, int64_t tensor_elements, int64_t size) {
+// Of a volume, or of so many as fill the cache. None where that is too much beside the op's tensors: then another
+// kernel runs.
+int64_t VolumeGradient(const SizedOp& op, const TensorInfo& input, const TensorInfo& filter, bool one,
+                       const CpuKernels& kernels) {
+  const TensorInfo& gradient = op.inputs[2];
+  if (!OwnConvolution(op, 5, filter, gradient, kernels)) return 0;
   constexpr int64_t kMostShare = 25;
-  const int64_t elements = Product(volumes, sizes.patches);
-  return elements / std::max<int64_t>(tensor_elements, 1) > kMostShare ? 0 : Product(elements, size);
+  const PatchSizes sizes(filter, gradient);
+  const int64_t size = tensorflow::DataTypeSize(gradient.dtype());
+  const int64_t patches = Product(one ? 1 : sizes.ImagesAtATime(size, kernels.l3_bytes), sizes.patches);
+  const int64_t beside = std::max<int64_t>(ElementsOf(input) + ElementsOf(filter) + ElementsOf(gradient), 1);
+  return patches / beside > kMostShare ? 0 : Product(patches, size);
 }
 
 int64_t VolumeFilterGradient(const SizedOp& op, const CpuKernels& kernels) {
-  if (!Has(op, 3, 1) || !OwnConvolution(op, 5, op.outputs[0], op.inputs[2], kernels)) return 0;
-  const PatchSizes sizes(op.outputs[0], op.inputs[2]);
-  const int64_t size = tensorflow::DataTypeSize(op.inputs[2].dtype());
-  const int64_t elements = ElementsOf(op.inputs[0]) + ElementsOf(op.outputs[0]) + ElementsOf(op.inputs[2]);
-  return VolumePatches(sizes, sizes.ImagesAtATime(size, kernels.l3_bytes), elements, size);
+  return Has(op, 3, 1) ? VolumeGradient(op, op.inputs[0], op.outputs[0], /*one=*/false, kernels) : 0;
 }
 
 int64_t VolumeInputGradient(const SizedOp& op, const CpuKernels& kernels) {
-  if (!Has(op, 3, 1) || !OwnConvolution(op, 5, op.inputs[1], op.inputs[2], kernels)) return 0;
-  const PatchSizes sizes(op.inputs[1], op.inputs[2]);
-  const int64_t size = tensorflow::DataTypeSize(op.inputs[2].dtype());
-  const int64_t elements = ElementsOf(op.outputs[0]) + ElementsOf(op.inputs[1]) + ElementsOf(op.inputs[2]);
-  const bool one = op.inputs[2].shape().dim(0).size() == 1;
-  return VolumePatches(sizes, one ? 1 : sizes.ImagesAtATime(size, kernels.l3_bytes), elements, size);
+  if (!Has(op, 3, 1)) return 0;
+  const auto& gradient = op.inputs[2].shape();
+  const bool one = gradient.dim_size() > 0 && gradient.dim(0).size() == 1;
+  return VolumeGradient(op, op.outputs[0], op.inputs[1], one, kernels);
 }
 
 bool HasStrides(const NodeDef& node) {

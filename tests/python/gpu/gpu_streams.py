@@ -91,11 +91,8 @@ def branches() -> dict[str, Any]:
     return _compare(branched=True)
 
 
-def _two_tensors(waits: bool, beside: int = 1) -> dict[str, Any]:
-    """One of 24 MiB is out, its copy has ended, and another one is made; whether anything waits for
-    the copy before that. What the device holds then, in tensors, and what the tensors' elements,
-    and those of what is beside, add up to.
-    `beside`: MiB that are in use all the time."""
+def _handed_over() -> Any:
+    """A swap whose copy out is handed over, and what waits for it, as a GraphDef."""
     import lms
     import tensorflow as tf
     from swaps import swap_graph
@@ -105,6 +102,26 @@ def _two_tensors(waits: bool, beside: int = 1) -> dict[str, Any]:
     graph.node[1].attr["behind"].b = True
     wait = graph.node.add(name="wait", op="LmsSwapWait", input=["swap_out"])
     wait.attr["N"].i = 1
+    return graph
+
+
+def _session_as_is() -> Any:
+    """That leaves its graph as it is."""
+    import tensorflow as tf
+
+    config = tf.compat.v1.ConfigProto()
+    config.graph_options.rewrite_options.disable_meta_optimizer = True
+    return tf.compat.v1.Session(config=config)
+
+
+def _two_tensors(waits: bool, beside: int = 1) -> dict[str, Any]:
+    """One of 24 MiB is out, its copy has ended, and another one is made; whether anything waits for
+    the copy before that. What the device holds then, in tensors, and what the tensors' elements,
+    and those of what is beside, add up to.
+    `beside`: MiB that are in use all the time."""
+    import tensorflow as tf
+
+    graph = _handed_over()
 
     def in_use() -> float:
         return tf.config.experimental.get_memory_info("GPU:0")["current"] / (4 * size)
@@ -128,9 +145,7 @@ def _two_tensors(waits: bool, beside: int = 1) -> dict[str, Any]:
             ends = other[0] + more[-1:]
         back._add_control_input(ends.op)
         ends += back.outputs[0][-1]
-        config = tf.compat.v1.ConfigProto()
-        config.graph_options.rewrite_options.disable_meta_optimizer = True
-        with tf.compat.v1.Session(config=config) as session:
+        with _session_as_is() as session:
             found = session.run([tensors, ends])
     return {"tensors": float(found[0]), "ends": [float(end) for end in found[1]]}
 
@@ -150,15 +165,9 @@ def lacking() -> dict[str, Any]:
 
 def small_beside_large() -> dict[str, Any]:
     """One of 8 MiB and one of 1 KiB go out and come back: the last element of each."""
-    import lms
     import tensorflow as tf
-    from swaps import swap_graph
 
-    assert lms
-    graph = swap_graph(tf.float32, tier="host")
-    graph.node[1].attr["behind"].b = True
-    wait = graph.node.add(name="wait", op="LmsSwapWait", input=["swap_out"])
-    wait.attr["N"].i = 1
+    graph = _handed_over()
     with tf.Graph().as_default(), tf.device("GPU:0"):
         ends = []
         for elements, value in ((8 << 20 >> 2, 2.0), (1 << 10 >> 2, 3.0)):
@@ -168,9 +177,7 @@ def small_beside_large() -> dict[str, Any]:
             )
             back._add_control_input(wait)
             ends.append(back.outputs[0][-1])
-        config = tf.compat.v1.ConfigProto()
-        config.graph_options.rewrite_options.disable_meta_optimizer = True
-        with tf.compat.v1.Session(config=config) as session:
+        with _session_as_is() as session:
             return {"ends": [float(end) for end in session.run(ends)]}
 
 

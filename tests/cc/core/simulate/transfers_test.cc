@@ -21,6 +21,15 @@ SwapLink Link(double out, double in, double share = 1) {
   return link;
 }
 
+// The outputs of f0 and f1 go and come back; that of f1 is out by this op.
+Plan BothSwapped(const MemGraph& graph, OpId by) {
+  Plan plan;
+  plan.swap_outs = {{by, OutputOf(graph, 1)}, {4, OutputOf(graph, 0)}};
+  plan.swap_ins = {{5, OutputOf(graph, 1)}, {6, OutputOf(graph, 0)}};
+  EXPECT_EQ(ValidatePlan(graph, plan), "");
+  return plan;
+}
+
 TEST(TransfersTest, WithoutSwapsItIsTheStep) {
   const MemGraph graph = Steps();
   const Transfers transfers = SimulateTransfers(graph, Plan(), Link(1, 1));
@@ -60,11 +69,8 @@ TEST(TransfersTest, WhatIsLateIsWaitedFor) {
 
 TEST(TransfersTest, TheMostUrgentGoesFirstAndLanesAreSharedOrNot) {
   const MemGraph graph = Steps();
-  Plan plan;
   // Both outs are there early; f1's is wanted first.
-  plan.swap_outs = {{3, OutputOf(graph, 1)}, {4, OutputOf(graph, 0)}};
-  plan.swap_ins = {{5, OutputOf(graph, 1)}, {6, OutputOf(graph, 0)}};
-  ASSERT_EQ(ValidatePlan(graph, plan), "");
+  const Plan plan = BothSwapped(graph, 3);
   // f0's out begins at 10, gives way at 20 to f1's (20 to 40), and ends at 50: in time for both.
   const Transfers transfers = SimulateTransfers(graph, plan, Link(5, 10));
   EXPECT_EQ(transfers.out_stall_us, std::vector<double>({0, 0}));
@@ -76,10 +82,7 @@ TEST(TransfersTest, TheMostUrgentGoesFirstAndLanesAreSharedOrNot) {
 
 TEST(TransfersTest, WhatIsQueuedGoesInOrderAndSmallOnesBeside) {
   const MemGraph graph = Steps();
-  Plan plan;
-  plan.swap_outs = {{2, OutputOf(graph, 1)}, {4, OutputOf(graph, 0)}};
-  plan.swap_ins = {{5, OutputOf(graph, 1)}, {6, OutputOf(graph, 0)}};
-  ASSERT_EQ(ValidatePlan(graph, plan), "");
+  const Plan plan = BothSwapped(graph, 2);
   SwapLink link = Link(5, 10);
   link.queued_above = 99;
   // f0's out begins behind f1, from 20 to 40, and f1's, wanted at 30, comes behind it.
