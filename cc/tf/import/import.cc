@@ -14,6 +14,7 @@
 #include "cc/tf/import/import_state.h"
 #include "cc/tf/import/import_tapes.h"
 #include "cc/tf/import/keep_reasons.h"
+#include "cc/tf/import/loop_ends.h"
 #include "cc/tf/import/region_choice.h"
 #include "cc/tf/sizes/planned_devices.h"
 
@@ -55,11 +56,13 @@ absl::Status ImportRegions(const tensorflow::grappler::GrapplerItem& item, const
   AddTakeovers(&state);
   deadline.Check();
   AddLoopReads(&state);
-  if (threads > 1) HoldWhileLoopsEnd(&state);
   deadline.Check();
   AddVariableWrites(&state);
   deadline.Check();
   AddHeldReads(&state);
+  // What is dead is through at once where one thread does all.
+  if (threads > 1 || DeviceType(imported->device) != "CPU") HoldWhileLoopsEnd(&state);
+  deadline.Check();
   AddVersions(&state);
   AddVersionsOfRegions(&state);
   deadline.Check();

@@ -165,40 +165,6 @@ void AddLoopReads(ImportState* state) {
   }
 }
 
-void HoldWhileLoopsEnd(ImportState* state) {
-  if (state->index.frames() < 2) return;
-  const MemGraph& graph = state->out.graph;
-  // What others read later is there in any case.
-  std::vector<OpId> last_read(graph.buffers.size(), kNone);
-  for (OpId op = 0; op < static_cast<OpId>(graph.ops.size()); ++op) {
-    for (const BufferId b : graph.ops[op].inputs) last_read[b] = op;
-  }
-  std::vector<OpId> last_end(state->index.frames(), kNone);
-  for (int f = 1; f < state->index.frames(); ++f) {
-    for (const int end : state->index.frame(f).ends) last_end[f] = std::max(last_end[f], state->out.op_of_node[end]);
-  }
-  std::vector<int64_t> held(state->index.frames(), 0);
-  std::vector<bool> counted(graph.buffers.size(), false);
-  for (const int node : state->order) {
-    const int f = state->index[node].frame;
-    if (f <= 0 || !IsEnter(state->Node(node)) || state->loops.Changes(node)) continue;
-    const BufferId b = state->BufferOf({node, 0});
-    if (b == kNone || counted[b] || graph.buffers[b].resident || graph.buffers[b].escapes) continue;
-    if (last_read[b] > last_end[f]) continue;
-    counted[b] = true;
-    held[f] += graph.buffers[b].bytes;
-  }
-  for (const int node : state->order) {
-    if (!state->OnDevice(node) || IsControlFlow(state->Node(node).op())) continue;
-    int64_t bytes = 0;
-    for (const TensorRef& input : state->index[node].inputs) {
-      if (!IsExit(state->Node(input.node))) continue;
-      bytes = std::max(bytes, held[std::max(0, state->index[input.node].frame)]);
-    }
-    state->Op(node).workspace_bytes += bytes;
-  }
-}
-
 void NoteUnknownLists(ImportState* state) {
   std::vector<bool> unknown(state->index.frames(), false);
   for (const int node : state->order) {

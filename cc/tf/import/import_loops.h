@@ -13,11 +13,6 @@ namespace lms {
 // hands to the next one until that has taken it; and a buffer for what iterations that overlap hold besides.
 void AddLoopReads(ImportState* state);
 
-// Needs these. A loop lets go of what entered it unchanged when its last iteration has run to the end, through what is
-// dead there; its results leave before that. With several threads what reads them may run meanwhile, and has the two
-// side by side: as workspace.
-void HoldWhileLoopsEnd(ImportState* state);
-
 // What iterations of the loop may hold at worst beyond one of them, in bytes: all that their nodes make or read which
 // need not have run when the next iteration begins. They may run side by side, or be left behind, even when the loop
 // has ended. Much more than usual. 0 for less than matters. Asks for no buffers.

@@ -146,7 +146,7 @@ LoopBuilder WithTwoLists() {
   LoopBuilder b;
   b.ShapeConstant("shape", {256, 64});
   b.Add("list", "EmptyTensorList", {"shape", "rounds"},
-        {testing::Type("element_dtype", tensorflow::DT_FLOAT), testing::Type("shape_type", tensorflow::DT_INT32)});
+        {testing::Element(), testing::Type("shape_type", tensorflow::DT_INT32)});
   b.Carry("l", "list", "push", tensorflow::DT_VARIANT);
   b.Carry("l2", "list", "push2", tensorflow::DT_VARIANT);
   b.Carry("y", "x", "body", tensorflow::DT_FLOAT);
@@ -156,7 +156,7 @@ LoopBuilder WithTwoLists() {
 TEST(TensorLists, AListTakesItsElementsTimesTheRoundsOfItsLoop) {
   LoopBuilder b = WithTwoLists();
   b.Float("body", "Tanh", {"y_switch:1"});
-  const testing::Attr type = testing::Type("element_dtype", tensorflow::DT_FLOAT);
+  const testing::Attr type = testing::Element();
   b.Add("push", "TensorListPushBack", {"l_switch:1", "body"}, {type});
   b.Add("push2", "TensorListPushBack", {"l2_switch:1", "y_switch:1"}, {type});  // what the round before has made
   b.Add("stack", "TensorListStack", {"l_exit", "shape"}, {type});
@@ -180,7 +180,7 @@ TEST(TensorLists, AListTakesItsElementsTimesTheRoundsOfItsLoop) {
 TEST(TensorLists, ListsThatBeginAlikeAreSeveral) {
   LoopBuilder b = WithTwoLists();
   b.Parse("body = Tanh(y_switch:1); other = Sigmoid(y_switch:1)");
-  const testing::Attr type = testing::Type("element_dtype", tensorflow::DT_FLOAT);
+  const testing::Attr type = testing::Element();
   b.Add("push", "TensorListPushBack", {"l_switch:1", "body"}, {type});
   b.Add("push2", "TensorListPushBack", {"l2_switch:1", "other"}, {type});
   b.Parse("fetch l_exit, l2_exit");
@@ -231,12 +231,11 @@ TEST(TensorLists, WithoutABoundNothingIsKnown) {
   b.Add("bound", "Cast", {"any"},
         {testing::Type("SrcT", tensorflow::DT_FLOAT), testing::Type("DstT", tensorflow::DT_INT32)});
   b.Add("list", "TensorListReserve", {"shape", "bound"},
-        {testing::Type("element_dtype", tensorflow::DT_FLOAT), testing::Type("shape_type", tensorflow::DT_INT32)});
+        {testing::Element(), testing::Type("shape_type", tensorflow::DT_INT32)});
   b.Carry("l", "list", "set", tensorflow::DT_VARIANT);
   b.Enter("x_in", "x", tensorflow::DT_FLOAT, true);
   b.Float("body", "Tanh", {"x_in", "^i_switch"});
-  b.Add("set", "TensorListSetItem", {"l_switch:1", "i_switch:1", "body"},
-        {testing::Type("element_dtype", tensorflow::DT_FLOAT)});
+  b.Add("set", "TensorListSetItem", {"l_switch:1", "i_switch:1", "body"}, {testing::Element()});
   b.Fetch("l_exit");
   for (auto& node : *b.item().graph.mutable_node()) {
     if (node.name() == "rounds_in") node.set_input(0, "bound");

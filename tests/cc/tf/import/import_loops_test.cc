@@ -12,12 +12,11 @@
 namespace lms {
 namespace {
 
+using testing::Element;
 using testing::Imported;
 using testing::kParallel;
 using testing::kTile;
 using testing::LoopBuilder;
-
-testing::Attr Element() { return testing::Type("element_dtype", tensorflow::DT_FLOAT); }
 
 // The terms of y wait for z, which is there only when all of a chain has run.
 LoopBuilder SumOfWhatComesLate() {
@@ -97,32 +96,6 @@ TEST(ImportLoops, ZerosLikeAListHaveStorageForAllElementsWhoeverHasTheirs) {
   const Imported step(b.item());
   const int64_t row = 64 * sizeof(float);
   EXPECT_EQ(step.Buffer("zeros").bytes, testing::kRounds * row);
-}
-
-// A loop that reads what does not change in it, and an op that reads its result.
-LoopBuilder ReadsWhatEnters(bool read_later) {
-  LoopBuilder b;
-  b.Parse("held = Tanh(x)");
-  b.Enter("held_in", "held", tensorflow::DT_FLOAT, true);
-  b.Carry("y", "x", "body", tensorflow::DT_FLOAT);
-  b.Parse("body = AddV2(y_switch:1, held_in); after = Tanh(y_exit); next = Tanh(after)");
-  b.Parse(read_later ? "last = AddV2(next, held); fetch last" : "fetch next");
-  return b;
-}
-
-int64_t WorkspaceOf(const std::string& node, LoopBuilder b, int threads) {
-  const Imported step(b.item());
-  ImportedGraph imported;
-  EXPECT_TRUE(ImportGraph(step.item(), step.index(), step.sizes(), &imported, Deadline(), "", threads).ok());
-  return imported.graph.ops[imported.op_of_node[step.index().Find(node)]].workspace_bytes;
-}
-
-TEST(ImportLoops, WithSeveralThreadsResultsAreReadBeforeTheLoopLetsGo) {
-  EXPECT_EQ(WorkspaceOf("after", ReadsWhatEnters(false), 1), 0);
-  EXPECT_EQ(WorkspaceOf("after", ReadsWhatEnters(false), 2), kTile);
-  EXPECT_EQ(WorkspaceOf("next", ReadsWhatEnters(false), 2), 0);
-  // There in any case.
-  EXPECT_EQ(WorkspaceOf("after", ReadsWhatEnters(true), 2), 0);
 }
 
 }  // namespace
