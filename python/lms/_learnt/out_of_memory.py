@@ -161,7 +161,7 @@ def _found(plan: Mapping[str, Any], there: int) -> str:
                 f"This budget is predicted to train: memory_budget={_typed(budget)} "
                 f"takes {format_bytes(peak)} at the peak, and {_more(added)}."
             )
-    least = format_bytes(min((peak for _, peak, _, _ in points), default=predicted))
+    least = format_bytes(min([predicted, *(peak for _, peak, _, _ in points)]))
     return (
         f"No plan was found that takes less than {least}: make the batch smaller "
         "(lms.max_batch_size says how large it can be)."

@@ -14,6 +14,7 @@ import pytest
 import tensorflow as tf
 from gpu_child import needs_standin
 from helpers import make_step
+from lms import _native
 from lms._base import failure
 from lms._base.format import format_bytes
 from lms._learnt import out_of_memory
@@ -169,6 +170,17 @@ def test_the_note_stands_where_people_read_it(caplog):
     text = text if sys.version_info >= (3, 11) else caplog.text
     assert "lms: out of memory on CPU:0. TensorFlow asked for 24 B" in text
     assert "lms has changed the step for a budget of" in text
+
+
+def test_the_least_that_it_names_is_no_more_than_is_predicted(caplog, monkeypatch):
+    """What is planned there and then may do with fewer means than the step."""
+    points = [(1 << 40, 1 << 40, 0.5, False)]
+    monkeypatch.setattr(_native, "plan_for_budgets", lambda *_: {"points": points})
+    with lms.enabled("60%"):
+        words = _words(_error(_failing_step()), caplog)
+    predicted = re.search(r"it is predicted to take (\S+ \S+)\. ", words)
+    least = re.search(r"No plan was found that takes less than (\S+ \S+):", words)
+    assert least.group(1) == predicted.group(1)
 
 
 def test_without_lms_nothing_is_added(caplog):
