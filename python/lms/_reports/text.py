@@ -131,7 +131,7 @@ def _peak_table(report: Report, details: Mapping[str, Any]) -> Any:
         )
     if len(rows) > _AT_PEAK:
         rest = sum(buffers["bytes"][row] for row in rows[_AT_PEAK:])
-        result.add_row(format_bytes(rest), "", "", f"{len(rows) - _AT_PEAK} more")
+        result.add_row(format_bytes(rest), "", "", f"{len(rows) - _AT_PEAK} more tensors")
     return result
 
 
@@ -156,7 +156,7 @@ def _layer_table(details: Mapping[str, Any]) -> Any:
         rest = rows[_AT_PEAK:]
         sums = [sum(row.before_bytes for row in rest), sum(row.after_bytes for row in rest)]
         sizes = [*(sums if rewritten else sums[:1]), sum(row.weight_bytes for row in rest)]
-        result.add_row(*map(format_bytes, sizes), f"{len(rest)} more")
+        result.add_row(*map(format_bytes, sizes), f"{len(rest)} more layers")
     return result
 
 
@@ -256,7 +256,11 @@ def _summary(report: Report) -> list[tuple[str, str]]:
         ("swapping", _tier(report) or report.swap_note),
         ("swapped out", _transfers(report, "swap_out")),
         ("swapped in", _transfers(report, "swap_in")),
-        ("planning", f"{report.planner_seconds:.2f} s of {report.optimizer_seconds:.2f} s"),
+        (
+            "planning",
+            f"{report.planner_seconds:.2f} s, with reading and rewriting the graph "
+            f"{report.optimizer_seconds:.2f} s",
+        ),
         ("nodes", nodes),
         ("sizes", ", ".join(report.sizes)),
     ]
