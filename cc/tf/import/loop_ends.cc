@@ -111,6 +111,19 @@ class LoopLevels {
   std::vector<int> level_;  // per node; 0: none, as all of them are between calls
 };
 
+// The nodes that read results of the loop, whatever else they wait for.
+std::vector<int> ReadersOfResults(const ImportState& state, int frame) {
+  std::vector<int> readers;
+  for (const int node : state.order) {
+    const std::vector<TensorRef>& inputs = state.index[node].inputs;
+    const bool reads = std::any_of(inputs.begin(), inputs.end(), [&](const TensorRef& input) {
+      return state.index[input.node].frame == frame && IsExit(state.Node(input.node));
+    });
+    if (reads) readers.push_back(node);
+  }
+  return readers;
+}
+
 // What enters each loop unchanged: its Enters, by loop.
 std::vector<std::vector<int>> Entered(const ImportState& state) {
   std::vector<std::vector<int>> entered(state.index.frames());
@@ -204,7 +217,7 @@ void HoldWhileLoopsEnd(ImportState* state) {
   for (int f = 1; f < state->index.frames(); ++f) {
     if (entered[f].empty() || (held[f] == 0 && !by_turns)) continue;
     state->deadline.Check();
-    const std::vector<int> behind = levels.Behind(f, by_turns ? levels.Depth(f) : 2);
+    const std::vector<int> behind = by_turns ? levels.Behind(f, levels.Depth(f)) : ReadersOfResults(*state, f);
     for (const int node : behind) beside[node] = std::max(beside[node], held[f]);
     if (behind.empty() || !by_turns) continue;
     for (const auto& [variable, read] : reads.EnteredBy(entered[f])) {

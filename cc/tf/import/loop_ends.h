@@ -2,9 +2,10 @@
 //
 // The executor goes through the body once more when a loop has ended, with dead inputs, and lets go of what entered it
 // unchanged after that. Meanwhile others read the results. Where kernels take threads, as on a CPU with several, those
-// are the first readers: what is dead takes no time. Where kernels are all cheap to start, as on a GPU, what is dead
-// and what reads the results take turns, level by level, a level being what waits for the one before: so many of them
-// are beside what the loop holds as its body is deep.
+// are the results' own readers: what is dead takes little time. (Without those among them that wait for more, two
+// bidirectional LSTMs at "min" took up to 1.03 of their budget.) Where kernels are all cheap to start, as on a GPU,
+// what is dead and what reads the results take turns, level by level, a level being what waits for the one before: so
+// many of them are beside what the loop holds as its body is deep.
 
 #ifndef LMS_CC_TF_IMPORT_LOOP_ENDS_H_
 #define LMS_CC_TF_IMPORT_LOOP_ENDS_H_

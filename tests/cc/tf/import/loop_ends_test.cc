@@ -63,6 +63,9 @@ TEST(LoopEnds, WithSeveralThreadsResultsAreReadBeforeTheLoopLetsGo) {
   const Step step(ReadsWhatEnters("fetch third"), "CPU:0", 2);
   EXPECT_EQ(step.WorkspaceOf("after"), kTile);
   EXPECT_EQ(step.WorkspaceOf("next"), 0);
+  const std::string late = "late = AddV2(y_exit, third); fetch late";
+  EXPECT_EQ(Step(ReadsWhatEnters(late), "CPU:0", 2).WorkspaceOf("late"), kTile);
+  EXPECT_EQ(Step(ReadsWhatEnters(late), "GPU:0", 2).WorkspaceOf("late"), 0);
   // There in any case.
   EXPECT_EQ(Step(ReadsWhatEnters("last = AddV2(third, held); fetch last"), "CPU:0", 2).WorkspaceOf("after"), 0);
 }
