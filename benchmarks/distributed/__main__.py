@@ -10,9 +10,9 @@ and then with lms at each budget, from the same weights. Reported are whether lo
 all workers have stock's bits (and whether stock has its own), the largest rise of the allocator's
 peak above what was there before a step, beside what the budget leaves, and the time of a step.
 
---random trains so many random small models on two workers, each under options of its own, with
-delays at random; what takes more than --patience seconds counts as a failure, as does any
-difference.
+--random trains so many random small models on two workers, each under options of its own, half of
+the time with a profile of its own, and with delays at random. What takes more than --patience
+seconds counts as a failure, as does any difference.
 """
 
 from __future__ import annotations
@@ -134,13 +134,14 @@ def random_models(told: argparse.Namespace) -> dict[str, Any]:
     """How many models were trained, rewritten, and what went wrong by their seeds."""
     todo = list(range(told.first_seed, told.first_seed + told.random))
     failures: dict[int, str] = {}
-    trained_ones = rewritten = 0
+    trained_ones = rewritten = profiled = 0
     while todo:
         cluster = Cluster("distributed.random_models", {"seeds": todo[:AT_ONCE]}, 2)
         said = cluster.run(told.patience)
         done = min(map(len, said))
         for seed, *figures in zip(todo, *said):
             rewritten += any("rewritten" in figure["statuses"] for figure in figures)
+            profiled += any(figure["profile"] for figure in figures)
             wrong = [figure["problem"] for figure in figures if figure["problem"]]
             if wrong:
                 failures[seed] = "; ".join(wrong)
@@ -151,7 +152,12 @@ def random_models(told: argparse.Namespace) -> dict[str, Any]:
         todo = todo[done:]
         text = f"  {trained_ones} trained, {rewritten} rewritten, {len(failures)} failed"
         print(text, file=sys.stderr, flush=True)
-    return {"models": trained_ones, "rewritten": rewritten, "failures": failures}
+    return {
+        "models": trained_ones,
+        "rewritten": rewritten,
+        "by_a_profile": profiled,
+        "failures": failures,
+    }
 
 
 def main() -> None:

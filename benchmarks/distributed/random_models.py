@@ -1,7 +1,7 @@
 """One of two workers: trains random small models, stock and under options of its own.
 
-The models are the same on both workers, the options, delays and data are not. For each seed it says
-what was done and what is wrong.
+The models are the same on both workers; the options, profiles, delays and data are not. For each
+seed it says what was done and what is wrong.
 """
 
 from __future__ import annotations
@@ -9,7 +9,9 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from typing import Any
@@ -113,8 +115,38 @@ class Model:
         return step
 
 
-def options_of(chosen: random.Random) -> dict[str, Any] | None:
-    """What one worker has; None: lms is off."""
+def measured_profile(path: str) -> str:
+    """The text of a profile of this machine, with an operation of each type that matters."""
+    weight = tf.Variable(tf.ones([16, 16]))
+
+    @tf.function
+    def step(x: Any) -> Any:
+        with tf.GradientTape() as tape:
+            y = tf.tanh(x @ weight) * tf.nn.relu(x @ weight)
+            loss = tf.reduce_mean(tf.nn.softmax(y) + y)
+        weight.assign_sub(tape.gradient(loss, weight))
+        return loss
+
+    lms.calibrate(step, tf.ones([32, 16]), repeats=1, path=path)
+    with open(path, encoding="utf-8") as file:
+        return file.read()
+
+
+def other_times(profile: str, chosen: random.Random) -> str:
+    """The profile of a machine on which each type of operation takes another time: a thirtieth of
+    it to thirty times as much."""
+    factors: dict[str, float] = {}
+
+    def slower(line: re.Match[str]) -> str:
+        factor = factors.setdefault(line["type"], 30 ** chosen.uniform(-1, 1))
+        return f"{line['key']} {float(line['measured']) * factor} "
+
+    entry = r'^(?P<key>op "(?P<type>\w+).*") (?P<measured>[\d.e+-]+) '
+    return re.sub(entry, slower, profile, flags=re.MULTILINE)
+
+
+def options_of(chosen: random.Random, profile: str, place: str) -> dict[str, Any] | None:
+    """What one worker has; None: lms is off. Its profile, if any, is a file at `place`."""
     if chosen.random() < 0.1:
         return None
     options: dict[str, Any] = {"memory_budget": chosen.choice(("90%", "70%", "60%", "50%", "min"))}
@@ -128,10 +160,15 @@ def options_of(chosen: random.Random) -> dict[str, Any] | None:
         options["serialize_bytes"] = chosen.choice((1, 4096, 1 << 17))
     if chosen.random() < 0.2:
         options["safety_margin"] = chosen.choice((0.0, 0.2))
+    options["profile"] = False
+    if chosen.random() < 0.5:
+        with open(place, "w", encoding="utf-8") as file:
+            file.write(other_times(profile, chosen))
+        options["profile"] = place
     return options
 
 
-def trained(seed: int, rank: int, strategy: Any) -> dict[str, Any]:
+def trained(seed: int, rank: int, strategy: Any, profile: str, places: str) -> dict[str, Any]:
     model = Model(random.Random(seed), strategy)
     own = random.Random(f"{seed} on worker {rank}")
     # With other numbers of rows, sparse gradients are padded.
@@ -141,7 +178,7 @@ def trained(seed: int, rank: int, strategy: Any) -> dict[str, Any]:
     step = model.step(strategy)
     ends = []
     lms.clear_reports()
-    for options in (None, options_of(own)):
+    for options in (None, options_of(own, profile, os.path.join(places, f"{seed}.profile"))):
         for weight, value in zip(model.weights, model.start):
             weight.assign(value)
         if options is not None:
@@ -156,7 +193,11 @@ def trained(seed: int, rank: int, strategy: Any) -> dict[str, Any]:
     reports = [report for report in lms.reports() if "step" in report.function]
     wrong = [f"worker {rank}: other bits"] if ends[0] != ends[1] else []
     wrong += [f"worker {rank}: {r.reason}" for r in reports if r.status == "failed"]
-    return {"problem": "; ".join(wrong), "statuses": [report.status for report in reports]}
+    return {
+        "problem": "; ".join(wrong),
+        "statuses": [report.status for report in reports],
+        "profile": any(report.profile for report in reports),
+    }
 
 
 def main() -> None:
@@ -164,8 +205,10 @@ def main() -> None:
     one_thread_of_each_kind()
     strategy = tf.distribute.MultiWorkerMirroredStrategy()
     rank = json.loads(os.environ["TF_CONFIG"])["task"]["index"]
-    for seed in seeds:
-        say(trained(seed, rank, strategy))
+    with tempfile.TemporaryDirectory(prefix="lms-profiles-") as places:
+        profile = measured_profile(os.path.join(places, "measured"))
+        for seed in seeds:
+            say(trained(seed, rank, strategy, profile, places))
 
 
 if __name__ == "__main__":
