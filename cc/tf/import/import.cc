@@ -60,8 +60,7 @@ absl::Status ImportRegions(const tensorflow::grappler::GrapplerItem& item, const
   AddVariableWrites(&state);
   deadline.Check();
   AddHeldReads(&state);
-  // What is dead is through at once where one thread does all.
-  if (threads > 1 || DeviceType(imported->device) != "CPU") HoldWhileLoopsEnd(&state);
+  HoldWhileLoopsEnd(threads, &state);
   deadline.Check();
   AddVersions(&state);
   AddVersionsOfRegions(&state);

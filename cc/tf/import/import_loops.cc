@@ -22,8 +22,6 @@ constexpr size_t kMostEnds = 200;
 // Shapes and counters, which are there as early as may be.
 constexpr int64_t kSmallBytes = 4 << 10;
 
-bool IsLoopSwitch(const tensorflow::NodeDef& node) { return node.op() == "Switch" || node.op() == "RefSwitch"; }
-
 // Where an iteration begins: what others leave behind is there while it runs, from its beginning, wherever in an
 // iteration that is made. `none`: nothing of it is on the device.
 // `nodes`: of the loop, in execution order.
@@ -87,6 +85,8 @@ void AddAhead(int frame, const std::vector<int>& nodes, int64_t usual, OpId last
 }
 
 }  // namespace
+
+bool IsLoopSwitch(const tensorflow::NodeDef& node) { return node.op() == "Switch" || node.op() == "RefSwitch"; }
 
 int64_t BytesAhead(const ImportState& state, int frame) {
   constexpr int64_t kLeastBytes = 64 << 10;

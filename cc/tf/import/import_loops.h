@@ -21,6 +21,9 @@ int64_t BytesAhead(const ImportState& state, int frame);
 // Counts the ops in loops that hold what nobody can tell the size of.
 void NoteUnknownLists(ImportState* state);
 
+// Of a node in a loop: the Switch of a variable of the loop, or of a branch in it.
+bool IsLoopSwitch(const tensorflow::NodeDef& node);
+
 }  // namespace lms
 
 #endif  // LMS_CC_TF_IMPORT_IMPORT_LOOPS_H_

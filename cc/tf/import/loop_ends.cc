@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -10,13 +11,12 @@
 #include "cc/tf/graph/node_types.h"
 #include "cc/tf/graph/op_traits.h"
 #include "cc/tf/graph/variable_reads.h"
+#include "cc/tf/import/import_loops.h"
 
 namespace lms {
 namespace {
 
 constexpr int kLongAfter = 1 << 30;  // a level
-
-bool IsSwitch(const tensorflow::NodeDef& node) { return node.op() == "Switch" || node.op() == "RefSwitch"; }
 
 // Levels of nodes, counted from where a loop ends.
 class LoopLevels {
@@ -40,7 +40,7 @@ class LoopLevels {
       } else if (!IsEnter(state_.Node(node)) && !exit) {
         before = Before(node);
         // Where the dead inputs come from.
-        if (IsSwitch(state_.Node(node)) && before == 0) level_[node] = 1;
+        if (IsLoopSwitch(state_.Node(node)) && before == 0) level_[node] = 1;
       }
       if (before > 0) level_[node] = before + 1;
       depth_of[at] = std::max(depth_of[at], level_[node]);
@@ -58,13 +58,14 @@ class LoopLevels {
     const auto reach = [&](int node) {
       for (const int reader : state_.index[node].readers) last = std::max(last, place_[reader]);
     };
-    for (const int node : InOrder(frame)) {
-      if (state_.index[node].frame != frame || !IsExit(state_.Node(node))) continue;
+    std::vector<int> levelled;
+    for (const int node : state_.loops.NodesIn(frame)) {
+      if (place_[node] < 0 || state_.index[node].frame != frame || !IsExit(state_.Node(node))) continue;
       first = std::min(first, place_[node]);
       level_[node] = 1;
+      levelled.push_back(node);
       reach(node);
     }
-    std::vector<int> levelled;
     std::vector<int> behind;
     for (int i = first; i <= last; ++i) {
       const int node = state_.order[i];
@@ -78,7 +79,6 @@ class LoopLevels {
       behind.push_back(node);
       reach(node);
     }
-    for (const int node : InOrder(frame)) level_[node] = 0;
     for (const int node : levelled) level_[node] = 0;
     return behind;
   }
@@ -206,21 +206,25 @@ class ReadsInLists {
 
 }  // namespace
 
-void HoldWhileLoopsEnd(ImportState* state) {
-  if (state->index.frames() < 2) return;
+void HoldWhileLoopsEnd(int threads, ImportState* state) {
   const bool by_turns = DeviceType(state->out.device) != "CPU";
+  if (state->index.frames() < 2 || (threads == 1 && !by_turns)) return;
   const std::vector<std::vector<int>> entered = Entered(*state);
   const std::vector<int64_t> held = HeldAlone(*state, entered);
-  LoopLevels levels(*state);
-  ReadsInLists reads(*state);
+  std::optional<LoopLevels> levels;
+  std::optional<ReadsInLists> reads;
+  if (by_turns) {
+    levels.emplace(*state);
+    reads.emplace(*state);
+  }
   std::vector<int64_t> beside(state->index.size(), 0);
   for (int f = 1; f < state->index.frames(); ++f) {
     if (entered[f].empty() || (held[f] == 0 && !by_turns)) continue;
     state->deadline.Check();
-    const std::vector<int> behind = by_turns ? levels.Behind(f, levels.Depth(f)) : ReadersOfResults(*state, f);
+    const std::vector<int> behind = by_turns ? levels->Behind(f, levels->Depth(f)) : ReadersOfResults(*state, f);
     for (const int node : behind) beside[node] = std::max(beside[node], held[f]);
     if (behind.empty() || !by_turns) continue;
-    for (const auto& [variable, read] : reads.EnteredBy(entered[f])) {
+    for (const auto& [variable, read] : reads->EnteredBy(entered[f])) {
       state->out.held_reads.push_back({variable, state->out.op_of_node[read], state->out.op_of_node[behind.back()]});
     }
   }

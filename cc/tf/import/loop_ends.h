@@ -16,8 +16,9 @@ namespace lms {
 
 // Needs the reads, those of loops (import_loops.h) and of variables (AddHeldReads). Such readers have what the loop
 // holds as workspace. Variables whose values entered it, in lists too, are copied by updates of that time: such reads
-// are held until the last of these readers has ended. O(n + e) for each loop that something enters unchanged.
-void HoldWhileLoopsEnd(ImportState* state);
+// are held until the last of these readers has ended. Nothing is done for a CPU with one thread, where what is dead is
+// through at once. O(n + e) for each loop that something enters unchanged.
+void HoldWhileLoopsEnd(int threads, ImportState* state);
 
 }  // namespace lms
 

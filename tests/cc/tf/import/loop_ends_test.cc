@@ -81,15 +81,13 @@ TEST(LoopEnds, OnAGpuAsManyLevelsAreBesideWhatALoopHoldsAsItsBodyIsDeep) {
 // Its Exit has a level, and what reads that comes after all its iterations.
 TEST(LoopEnds, WhatWaitsForAnotherLoopComesLongAfter) {
   LoopBuilder b = ReadsWhatEnters("fetch third");
-  const auto in_other = [](bool constant) {
-    return std::vector<testing::Attr>{testing::OfType(tensorflow::DT_FLOAT), testing::Text("frame_name", "other"),
+  const auto in_other = [](tensorflow::DataType type, bool constant) {
+    return std::vector<testing::Attr>{testing::OfType(type), testing::Text("frame_name", "other"),
                                       testing::Bool("is_constant", constant)};
   };
-  b.Add("z_enter", "Enter", {"after"}, in_other(false));
+  b.Add("z_enter", "Enter", {"after"}, in_other(tensorflow::DT_FLOAT, false));
   b.Add("z_merge", "Merge", {"z_enter", "z_next"}, {testing::OfType(tensorflow::DT_FLOAT), testing::Int("N", 2)});
-  b.Add(
-      "goes_on", "Enter", {"go"},
-      {testing::OfType(tensorflow::DT_BOOL), testing::Text("frame_name", "other"), testing::Bool("is_constant", true)});
+  b.Add("goes_on", "Enter", {"go"}, in_other(tensorflow::DT_BOOL, true));
   b.Add("go", "Less", {"zero", "one"}, {testing::OfType(tensorflow::DT_INT32)});
   b.Add("other_cond", "LoopCond", {"goes_on"});
   b.Add("z_switch", "Switch", {"z_merge", "other_cond"}, {testing::OfType(tensorflow::DT_FLOAT)});
