@@ -23,6 +23,12 @@ LinkTime::LinkTime(const MemGraph& graph, const SwapLink& link) : link_(link) {
   least_us_ = std::max(kLeastUs, now * kLeastShare);
 }
 
+double LinkTime::Promised(const Span& span, Promise* promise) const {
+  if (Length(span) <= least_us_) return 0;
+  promise->spans.push_back(span);
+  return Length(span);
+}
+
 LinkTime::Promise LinkTime::Out(int64_t bytes, OpId from, OpId by, OpId* done) const {
   const Lane& lane = LaneOf(true);
   Promise promise;
@@ -32,6 +38,17 @@ LinkTime::Promise LinkTime::Out(int64_t bytes, OpId from, OpId by, OpId* done) c
   const double end = by == kNone ? begin_us_.back() : EndOf(by);
   auto next = lane.upper_bound(now);
   if (next != lane.begin()) now = std::max(now, std::prev(next)->second);
+  if (Queued(bytes)) {
+    Span longest(now, now);
+    for (; now < end && Length(longest) < left - least_us_; now = (next++)->second) {
+      ++promise.passed;
+      const Span free(now, std::min({end, next == lane.end() ? end : next->first, now + left}));
+      if (Length(free) > Length(longest)) longest = free;
+      if (next == lane.end()) break;
+    }
+    left -= Promised(longest, &promise);
+    now = end;
+  }
   while (left > least_us_ && now < end) {
     ++promise.passed;
     const double until = std::min({end, next == lane.end() ? end : next->first, now + left});
@@ -51,7 +68,9 @@ LinkTime::Promise LinkTime::Out(int64_t bytes, OpId from, OpId by, OpId* done) c
     const auto after = std::lower_bound(begin_us_.begin() + 1, begin_us_.end(), ends - least_us_);
     *done =
         static_cast<OpId>(std::min<int64_t>(after - begin_us_.begin() - 1, static_cast<int64_t>(begin_us_.size()) - 2));
-    *done = by != kNone ? by : std::max(*done, from + 1);
+    *done = std::max(*done, from + 1);
+    // Those that are queued go out in the order of the ops that wait for them.
+    if (by != kNone && (!Queued(bytes) || promise.stall_us > 0)) *done = by;
   }
   return promise;
 }
@@ -63,6 +82,20 @@ LinkTime::Promise LinkTime::In(int64_t bytes, OpId before, OpId at, OpId not_bef
   double now = BeginOf(before);
   const double first = std::min(now, EndOf(Behind((at != kNone ? at : not_before) - 1)));
   auto next = lane.lower_bound(now);  // the promise before it is std::prev
+  if (Queued(bytes)) {
+    Span longest(now, now);
+    while (now > first && Length(longest) < left - least_us_) {
+      ++promise.passed;
+      const bool any = next != lane.begin();
+      const double taken_until = any ? std::min(std::prev(next)->second, now) : first;
+      const Span free(std::max({first, taken_until, now - left}), now);
+      if (Length(free) > Length(longest)) longest = free;
+      if (!any) break;
+      now = std::min(now, (--next)->first);
+    }
+    left -= Promised(longest, &promise);
+    now = first;
+  }
   while (left > least_us_ && now > first) {
     ++promise.passed;
     const bool any = next != lane.begin();

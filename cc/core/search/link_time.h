@@ -22,11 +22,12 @@ namespace lms {
 
 class LinkTime {
  public:
+  using Span = std::pair<double, double>;  // of a lane's time: begin, end; microseconds
   struct Promise {
     bool out = false;
-    std::vector<std::pair<double, double>> spans;  // of the lane's time: begin, end; microseconds
-    double stall_us = 0;                           // that the ops must wait
-    int passed = 0;                                // stretches of time that were looked at
+    std::vector<Span> spans;
+    double stall_us = 0;  // that the ops must wait
+    int passed = 0;       // stretches of time that were looked at
   };
 
   LinkTime(const MemGraph& graph, const SwapLink& link);
@@ -34,8 +35,8 @@ class LinkTime {
   const SwapLink& link() const { return link_; }
 
   // A swap-out that may begin when op `from` has run (`from` kNone: with the step). With `by` kNone it takes the time
-  // that it needs, and *done is the op by whose end it is done (the last one if it is never done in time); otherwise it
-  // is done when op `by` has run, stalled if need be.
+  // that it needs; otherwise it is done when op `by` has run, stalled if need be. *done is the op by whose end it is
+  // done (the last one if it is never done in time): of what is not queued, `by`, where that is given.
   Promise Out(int64_t bytes, OpId from, OpId by, OpId* done) const;
 
   // A swap-in that has ended when op `before` begins. With `at` kNone it takes the time that it needs, not before op
@@ -52,6 +53,10 @@ class LinkTime {
   double EndOf(OpId op) const { return op == kNone ? 0 : begin_us_[op + 1]; }
   // By whose end a transfer has been handed over that could be when the op has run.
   OpId Behind(OpId op) const { return link_.queues() ? std::min(op + 1, static_cast<OpId>(begin_us_.size()) - 2) : op; }
+  bool Queued(int64_t bytes) const { return bytes > link_.queued_above; }
+  static double Length(const Span& span) { return span.second - span.first; }
+  // Adds the span, unless it is none; how long it is.
+  double Promised(const Span& span, Promise* promise) const;
   const Lane& LaneOf(bool out) const { return out || link_.one_lane() ? out_lane_ : in_lane_; }
 
   SwapLink link_;

@@ -378,19 +378,7 @@ void PlanState::Load(const Plan& plan) {
   for (const RecomputeStep& step : plan.steps) {
     for (const BufferId b : step.provides) Recompute(b, step.before);
   }
-  std::vector<OpId> by(plan.swap_outs.empty() ? 0 : graph_->buffers.size(), kNone);
-  for (const SwapOut& swap : plan.swap_outs) by[swap.buffer] = swap.by;
-  for (const SwapIn& swap : plan.swap_ins) {
-    const Life& life = lives_[swap.buffer];
-    const auto use = FirstAccess(&life.accesses, ClosureSlot(swap.before));
-    const OpId before = use == life.accesses.end() ? swap.before : OpOfSlot(use->slot);
-    const int opens =
-        by[swap.buffer] == kNone ? life.held_until : LastNeededBefore(swap.buffer, OpSlot(by[swap.buffer]));
-    SwapWay way = FindSwap(swap.buffer, opens, std::max(before, swap.before), by[swap.buffer], swap.before);
-    way.at = swap.before;
-    Swap(swap.buffer, way);
-    by[swap.buffer] = kNone;  // it is out
-  }
+  LoadSwaps(plan);
   Commit();
 }
 

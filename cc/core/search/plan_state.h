@@ -160,6 +160,7 @@ class PlanState {
   };
 
   void FindLatestMoves();
+  void LoadSwaps(const Plan& plan);
   bool RetainSwapIn(BufferId buffer, int slot);
   void DropSwapOut(BufferId buffer);
   double Cost(BufferId buffer, const LinkTime::Promise& promise) const;

@@ -5,6 +5,13 @@
 #include "cc/core/search/plan_state.h"
 
 namespace lms {
+namespace {
+
+// The op behind which the buffer may go out, if `opens` is the slot in which it is used last. What is used in a closure
+// slot may go out while its op runs.
+OpId UsedUntil(int opens) { return IsClosureSlot(opens) ? OpOfSlot(opens) - 1 : OpOfSlot(opens); }
+
+}  // namespace
 
 double PlanState::Cost(BufferId buffer, const LinkTime::Promise& promise) const {
   return promise.stall_us + link_->link().compute_us_per_byte * static_cast<double>(graph_->buffers[buffer].bytes);
@@ -14,8 +21,7 @@ PlanState::SwapWay PlanState::FindSwap(BufferId buffer, int opens, OpId before, 
   const Life& life = lives_[buffer];
   const int64_t bytes = graph_->buffers[buffer].bytes;
   SwapWay way;
-  // What is used last in a closure slot may go out while its op runs.
-  const OpId from = IsClosureSlot(opens) ? OpOfSlot(opens) - 1 : OpOfSlot(opens);
+  const OpId from = UsedUntil(opens);
   OpId not_before = from + 2;
   if (life.held_until < 0 || life.held_until > opens) {
     way.out = link_->Out(bytes, from, by == kNone ? kNone : std::max(by, from + 1), &way.by);
@@ -88,6 +94,37 @@ bool PlanState::RetainSwapIn(BufferId buffer, int slot) {
   life.swapped_in.erase(in);
   if (life.swapped_in.empty()) DropSwapOut(buffer);
   return true;
+}
+
+// The link's time is given away as the transfers follow each other: swap-outs from the first one on, swap-ins from the
+// last one back.
+void PlanState::LoadSwaps(const Plan& plan) {
+  if (plan.swap_outs.empty()) return;
+  std::vector<OpId> by(graph_->buffers.size(), kNone);
+  std::vector<LinkTime::Promise> outs(graph_->buffers.size());
+  for (const SwapOut& swap : plan.swap_outs) {
+    by[swap.buffer] = swap.by;
+    const int opens = LastNeededBefore(swap.buffer, OpSlot(swap.by));
+    outs[swap.buffer] = link_->Out(graph_->buffers[swap.buffer].bytes, UsedUntil(opens), swap.by, nullptr);
+    link_->Take(outs[swap.buffer]);
+  }
+  for (auto swap = plan.swap_ins.rbegin(); swap != plan.swap_ins.rend(); ++swap) {
+    const BufferId b = swap->buffer;
+    const std::vector<Access>& accesses = lives_[b].accesses;
+    const auto use = std::find_if(accesses.begin(), accesses.end(),
+                                  [&](const Access& access) { return access.slot >= ClosureSlot(swap->before); });
+    const OpId before = use == accesses.end() ? swap->before : std::max(OpOfSlot(use->slot), swap->before);
+    SwapWay way;
+    way.by = by[b];
+    way.at = swap->before;
+    if (way.by != kNone) {
+      link_->GiveBack(outs[b]);  // Swap() takes it
+      way.out = std::move(outs[b]);
+    }
+    way.in = link_->In(graph_->buffers[b].bytes, before, swap->before, swap->before, nullptr);
+    Swap(b, way);
+    by[b] = kNone;  // it is out
+  }
 }
 
 }  // namespace lms

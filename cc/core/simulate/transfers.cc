@@ -141,12 +141,16 @@ class Run {
     for (const BufferId b : made) {
       in_job_[b] = kNone;
       const int job = out_job_[b];
-      if (job != kNone && arrived_.count(job) == 0) Arrive(job);
+      if (job == kNone || !made_.insert(job).second) continue;
+      if (!jobs_[job].queued) Arrive(job);
+      // Those that are queued come in the order in which they are waited for, each when it is made, at the earliest.
+      for (; next_out_ < first_in_ && (!jobs_[next_out_].queued || made_.count(next_out_) > 0); ++next_out_) {
+        if (jobs_[next_out_].queued) Arrive(next_out_);
+      }
     }
   }
 
   void Arrive(int job) {
-    arrived_.insert(job);
     later_.push_back(job);
     if (!link_.queues()) HandOver();
   }
@@ -195,9 +199,10 @@ class Run {
   int first_in_ = 0;
   std::vector<int> out_job_;  // per buffer
   std::vector<int> in_job_;   // per buffer: of its newest instance; kNone where that was computed
-  std::set<int> arrived_;
-  std::vector<int> later_;  // have arrived, and are to be handed over
-  Lane out_lane_;           // of both directions where they share one
+  std::set<int> made_;        // jobs of swap-outs whose tensors are there
+  int next_out_ = 0;          // before it all that are queued have arrived
+  std::vector<int> later_;    // have arrived, and are to be handed over
+  Lane out_lane_;             // of both directions where they share one
   Lane in_lane_;
   double now_ = 0;
   Transfers result_;

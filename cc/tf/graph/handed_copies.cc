@@ -20,12 +20,18 @@ bool IsOutToHost(const tensorflow::NodeDef& node) {
 
 bool CopiesCanBeHandedOver() { return LMS_TF_VERSION_NUMBER >= kFirstWithStreams; }
 
+int64_t QueuedAbove() { return CopiesCanBeHandedOver() ? kSmallCopyBytes : 0; }
+
 bool IsHandedOver(const tensorflow::GraphDef& graph, const GraphIndex& index, int swap) {
   if (!CopiesCanBeHandedOver() || !index[swap].live) return false;
   const tensorflow::NodeDef& node = graph.node(swap);
   if (node.op() == kSwapOutOp) return IsOutToHost(node);
   const std::vector<TensorRef>& inputs = index[swap].inputs;
   return node.op() == kSwapInOp && inputs.size() == 1 && IsHandedOver(graph, index, inputs[0].node);
+}
+
+bool IsQueued(const tensorflow::NodeDef& swap_out, int64_t bytes) {
+  return IsOutToHost(swap_out) && bytes > QueuedAbove();
 }
 
 bool InOnePlace(const tensorflow::GraphDef& graph, const GraphIndex& index, int a, int b) {
@@ -35,6 +41,7 @@ bool InOnePlace(const tensorflow::GraphDef& graph, const GraphIndex& index, int 
 
 std::vector<int> CopiesWaitedFor(const tensorflow::GraphDef& graph, const GraphIndex& index, int node) {
   std::vector<int> copies;
+  if (graph.node(node).op() == kSwapOutOp) return copies;
   for (const int control : index[node].controls) {
     const bool out = graph.node(control).op() == kSwapOutOp && IsHandedOver(graph, index, control);
     if (out && InOnePlace(graph, index, control, node)) copies.push_back(control);

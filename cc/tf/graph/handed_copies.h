@@ -22,14 +22,21 @@ inline constexpr int64_t kSmallCopyBytes = 64 << 10;
 // Has this version of TensorFlow streams for it?
 bool CopiesCanBeHandedOver();
 
+// Copies between a GPU and the host of more bytes come behind those that were handed over before them.
+int64_t QueuedAbove();
+
 // Of a LmsSwapOut or a LmsSwapIn. False in versions of TensorFlow that have no streams for it: the op ends with the
 // copy there, as on a CPU or with a disk.
 bool IsHandedOver(const tensorflow::GraphDef& graph, const GraphIndex& index, int swap);
 
+// Of a LmsSwapOut of so many bytes: does its copy come behind others?
+bool IsQueued(const tensorflow::NodeDef& swap_out, int64_t bytes);
+
 // Do both run together, on one device? Nothing waits for a copy in another loop, branch or place.
 bool InOnePlace(const tensorflow::GraphDef& graph, const GraphIndex& index, int a, int b);
 
-// The swap-outs whose copies `node` waits for, by control edges.
+// The swap-outs whose copies `node` waits for, by control edges. A swap-out that has such an edge from another one only
+// comes behind it.
 std::vector<int> CopiesWaitedFor(const tensorflow::GraphDef& graph, const GraphIndex& index, int node);
 
 // The swap-outs that are done with their tensors when `node` begins: those, and that of a swap-in.

@@ -16,7 +16,9 @@ namespace {
 // Between what holds and what does not so many plans are tried, until both are this near to each other.
 constexpr int kMostHalvings = 4;
 constexpr double kCloseEnough = 0.03;
-// Of the way from the least to what is too high: most plans that hold are near the least.
+// Of the way from the least, which holds, to what does not.
+constexpr double kFromAbove[] = {7.0 / 8, 3.0 / 4, 5.0 / 8, 1.0 / 2, 3.0 / 8, 1.0 / 4, 1.0 / 8};
+// Of the way from the least, which does not hold, to what is too high: most plans that hold are near the least.
 constexpr double kOtherPieces[] = {1.0 / 16, 1.0 / 8, 1.0 / 4, 1.0 / 2, 3.0 / 4};
 // For what so many steps may gain by it, plans are made for longer than there was time for.
 constexpr double kStepsThatPay = 10;
@@ -103,11 +105,37 @@ BudgetResult LeastOrBetween(const Planning& planning, const Restraint& restraint
 
 }  // namespace
 
+// What lacks room in one piece may hold for a little less, or for a little more again: limits from above, one after the
+// other, as long as what some steps gain pays for the planning.
+BudgetResult BetweenInPieces(const Planning& planning, BudgetResult best, const Tried& tried) {
+  PlanAccount& account = planning.context.account;
+  const int64_t work = account.left();
+  const int64_t low = best.planned.result.peak_bytes;
+  const double gain_us = best.planned.result.cost_us - tried.nearest->planned.result.cost_us;
+  double left = std::max(static_cast<double>(work), kStepsThatPay * gain_us / 1e6 * kWorkPerSecond);
+  for (const double share : kFromAbove) {
+    const auto limit = low + static_cast<int64_t>(share * static_cast<double>(tried.lowest_limit - low));
+    if (left <= 0) break;
+    account.TopUp(work / 2);
+    const int64_t before = account.left();
+    Another another = TryAnother(planning, limit, best.restraint);
+    if (another.thrown) break;
+    left -= static_cast<double>(before - account.left());
+    if (!another.holds()) continue;
+    if (another.result.planned.result.cost_us < best.planned.result.cost_us) another.Take(planning, &best);
+    break;
+  }
+  return best;
+}
+
 bool AddsFarMore(const BudgetResult& best, const Tried& tried) {
   return best.planned.result.cost_us >= kFarMore * tried.nearest->planned.result.cost_us;
 }
 
 BudgetResult Between(const Planning& planning, BudgetResult best, const Tried& tried) {
+  const bool in_pieces = planning.goal.automatic() && tried.nearest &&
+                         tried.nearest->rewritten.profile.peak_bytes <= planning.goal.Allowed();
+  if (in_pieces) return BetweenInPieces(planning, std::move(best), tried);
   PlanAccount& account = planning.context.account;
   const double work = static_cast<double>(account.left());
   const double nearest_us = tried.nearest ? tried.nearest->planned.result.cost_us : 0;

@@ -337,7 +337,7 @@ void ChooseHost(const Options& options, const std::string& device, const grapple
   chosen->limits = HostLimits(options.swap_host_limit, pool.bytes, pool.used, HostBytes(cluster, probes));
   FoundLink found = BothGiven(options) ? GivenLink() : HostLink(device, cluster, probes);
   Override(options, &found);
-  found.link.queued_above = CopiesCanBeHandedOver() ? kSmallCopyBytes : 0;
+  found.link.queued_above = QueuedAbove();
   Settle(found, chosen);
 }
 

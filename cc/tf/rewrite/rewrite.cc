@@ -4,11 +4,13 @@
 #include <limits>
 #include <map>
 #include <optional>
+#include <string>
 #include <utility>
 
 #include "cc/core/graph/node_names.h"
 #include "cc/core/graph/walk.h"
 #include "cc/core/order/order_keeper.h"
+#include "cc/tf/graph/handed_copies.h"
 #include "cc/tf/graph/loops.h"
 #include "cc/tf/graph/op_traits.h"
 #include "cc/tf/graph/own_ops.h"
@@ -266,6 +268,12 @@ class Rewriter {
     attrs["host_limit"].set_i(options_.swap.host_limit);
     attrs["deadline"].set_i(place_);
     attrs["behind"].set_b(false);
+    if (IsQueued(node, imported_.graph.buffers[b].bytes)) {
+      // Copies follow each other as they are handed over: in the order in which they are waited for.
+      std::string& last = last_out_[{node.device(), PlaceOf(imported_.graph.buffers[b].producer)}];
+      if (!last.empty()) AddControl(last, &node);
+      last = node.name();
+    }
     if (order_) order_->Passed(order_->EventOfSwapOut(swap));
     out_.swap_out_nodes.push_back(node.name());
     *graph_->add_node() = std::move(node);
@@ -392,9 +400,10 @@ class Rewriter {
   std::vector<int> triggers_in_;  // per op: a region, or kNone
   std::map<int, OpId> triggers_;  // by region: of the steps that are being added
   std::vector<int> swapped_out_;  // per buffer: its swap-out, once that is there
-  std::vector<int> swap_in_at_;   // per swap-in that is there: its node's index
-  std::vector<bool> due_;         // per swap-in: it has a reader
-  int64_t place_ = 0;             // in the order of events
+  std::map<std::pair<std::string, int>, std::string> last_out_;  // by device and place: of those that are queued
+  std::vector<int> swap_in_at_;                                  // per swap-in that is there: its node's index
+  std::vector<bool> due_;                                        // per swap-in: it has a reader
+  int64_t place_ = 0;                                            // in the order of events
 };
 
 }  // namespace

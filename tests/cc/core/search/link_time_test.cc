@@ -56,6 +56,35 @@ TEST(LinkTimeTest, WhatIsQueuedIsHandedOverOneOpLater) {
   EXPECT_EQ(placed.stall_us, 2);
 }
 
+TEST(LinkTimeTest, WhatIsQueuedGetsItsTimeInOnePiece) {
+  SwapLink link = Link(1, 1, 1);
+  link.queued_above = 9;
+  LinkTime time(OpsOf({10, 10, 10, 10, 10, 10}), link);
+  OpId op = kNone;
+  time.Take(time.Out(10, /*from=*/0, kNone, &op));  // from 20 to 30
+  // Not from 10 to 20 and on from 30: all of it behind.
+  const LinkTime::Promise behind = time.Out(15, kNone, kNone, &op);
+  ASSERT_EQ(behind.spans.size(), 1u);
+  EXPECT_EQ(behind.spans[0], std::make_pair(30.0, 45.0));
+  EXPECT_EQ(op, 4);
+  // It fits before, and is done before the op by which it was to be.
+  EXPECT_EQ(time.Out(10, kNone, /*by=*/5, &op).spans[0], std::make_pair(10.0, 20.0));
+  EXPECT_EQ(op, 1);
+  // It fits nowhere: what the longest stretch leaves of it is waited for.
+  const LinkTime::Promise late = time.Out(15, kNone, /*by=*/3, &op);
+  EXPECT_EQ(late.spans, std::vector<LinkTime::Span>({{10.0, 20.0}}));
+  EXPECT_EQ(late.stall_us, 5);
+  EXPECT_EQ(op, 3);
+  // Back in, likewise, from its use backwards.
+  time.Take(time.In(10, /*before=*/4, kNone, 0, &op));  // from 30 to 40
+  const LinkTime::Promise before = time.In(15, /*before=*/5, kNone, 0, &op);
+  ASSERT_EQ(before.spans.size(), 1u);
+  EXPECT_EQ(before.spans[0], std::make_pair(15.0, 30.0));
+  const LinkTime::Promise placed = time.In(15, /*before=*/5, /*at=*/3, 0, &op);
+  EXPECT_EQ(placed.spans, std::vector<LinkTime::Span>({{40.0, 50.0}}));
+  EXPECT_EQ(placed.stall_us, 5);
+}
+
 TEST(LinkTimeTest, WhatIsPromisedIsPassedOver) {
   LinkTime time(OpsOf({10, 10, 10, 10, 10}), Link(1, 1, 1));
   OpId op = kNone;

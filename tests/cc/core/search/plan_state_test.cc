@@ -3,10 +3,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <limits>
 #include <map>
 
 #include "cc/core/search/closure.h"
 #include "cc/core/simulate/liveness.h"
+#include "cc/core/simulate/transfers.h"
 #include "tests/cc/core/random_graph.h"
 
 namespace lms {
@@ -191,6 +193,34 @@ TEST(PlanStateTest, AgreesWithTheSimulatorOnSwapsAndRecomputations) {
     EXPECT_EQ(again.stored_bytes(), 0);
   }
   EXPECT_GT(swaps, 500);
+}
+
+// A plan costs the same once it is loaded: its transfers follow each other as they did, whichever came first.
+TEST(PlanStateTest, ALoadedPlanHasItsTransfersWhereTheyWere) {
+  for (const int64_t queued_above : {std::numeric_limits<int64_t>::max(), int64_t{0}}) {
+    MemGraph graph = Chain(12, 100, 10, 20);
+    for (MemBuffer& buffer : graph.buffers) buffer.swappable = true;
+    SwapLink link;
+    link.out_bytes_per_us = link.in_bytes_per_us = 10;
+    link.queued_above = queued_above;
+    PlanState state(graph, true, link);
+    // From the last one back, so that each finds the link taken behind it.
+    for (const OpId op : {6, 4, 2, 0}) {
+      const BufferId b = OutputOf(graph, op);
+      const int opens = state.life(b).accesses.front().slot;
+      const OpId before = OpOfSlot(state.life(b).accesses.back().slot);
+      state.Begin();
+      state.Swap(b, state.FindSwap(b, opens, before, kNone, kNone));
+      state.Commit();
+    }
+    ASSERT_EQ(state.cost_us(), 0);
+    const Plan plan = state.ToPlan();
+    ASSERT_EQ(SimulateTransfers(graph, plan, link).stall_us, 0);
+    PlanState loaded(graph, true, link);
+    loaded.Load(plan);
+    EXPECT_EQ(loaded.cost_us(), 0) << queued_above;
+    EXPECT_EQ(loaded.swapped_buffers(), 4);
+  }
 }
 
 // An op that was moved when the swap was planned may read the buffer at its own place again.

@@ -80,16 +80,25 @@ TEST(TransfersTest, TheMostUrgentGoesFirstAndLanesAreSharedOrNot) {
   EXPECT_EQ(transfers.peak_stored_bytes, 200);
 }
 
-TEST(TransfersTest, WhatIsQueuedGoesInOrderAndSmallOnesBeside) {
+TEST(TransfersTest, WhatIsQueuedGoesInTheOrderInWhichItIsWaitedFor) {
   const MemGraph graph = Steps();
-  const Plan plan = BothSwapped(graph, 2);
   SwapLink link = Link(5, 10);
   link.queued_above = 99;
-  // f0's out begins behind f1, from 20 to 40, and f1's, wanted at 30, comes behind it.
-  EXPECT_EQ(SimulateTransfers(graph, plan, link).out_stall_us, std::vector<double>({30, 0}));
-  // Small: f1's is handed over at 30, and f0's gives way to it.
+  // f1's out, wanted at 30, is handed over behind f2, at 30. f0's, though its tensor was there before, comes behind it,
+  // from 50 to 70, and is wanted at 60, which is 80 with what was waited for before.
+  EXPECT_EQ(SimulateTransfers(graph, BothSwapped(graph, 2), link).out_stall_us, std::vector<double>({20, 0}));
+  // f0's is wanted first: from 20 to 40, and f1's behind it, to 60.
+  Plan plan = BothSwapped(graph, 3);
+  plan.swap_outs = {{2, OutputOf(graph, 0)}, {3, OutputOf(graph, 1)}};
+  EXPECT_EQ(SimulateTransfers(graph, plan, link).out_stall_us, std::vector<double>({10, 10}));
+}
+
+TEST(TransfersTest, SmallOnesGoBesideWhatIsQueued) {
+  const MemGraph graph = Steps();
+  SwapLink link = Link(5, 10);
   link.queued_above = 100;
-  EXPECT_EQ(SimulateTransfers(graph, plan, link).out_stall_us, std::vector<double>({20, 0}));
+  // f1's is handed over at 30, and f0's gives way to it.
+  EXPECT_EQ(SimulateTransfers(graph, BothSwapped(graph, 2), link).out_stall_us, std::vector<double>({20, 0}));
 }
 
 TEST(TransfersTest, CopiesTakeProcessorsFromTheOps) {

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "cc/core/graph/node_names.h"
+#include "cc/tf/graph/handed_copies.h"
 #include "tests/cc/tf/swap_plan.h"
 
 namespace lms {
@@ -96,6 +97,43 @@ TEST(RewriteSwaps, OneSwapOutServesAllSwapIns) {
   EXPECT_TRUE(out.Has(second, Out()));
   EXPECT_TRUE(out.Has("weight_grad_2", In()));
   EXPECT_TRUE(out.Has("tanh_grad_1", second));
+}
+
+// The same step, on the device.
+tensorflow::grappler::GrapplerItem ChainOn(const std::string& device) {
+  tensorflow::grappler::GrapplerItem item = testing::TrainChain(4, 256);
+  for (tensorflow::NodeDef& node : *item.graph.mutable_node()) node.set_device(device);
+  return item;
+}
+
+// tanh_2 is out first, though tanh_1 is there before it.
+Plan TwoOut(const Imported& step) {
+  return SwapPlan(step, {{"tanh_2", "tanh_3"}, {"tanh_1", "weight_grad_3"}},
+                  {{"tanh_2", "weight_grad_3"}, {"tanh_1", "weight_grad_2"}});
+}
+
+TEST(RewriteSwaps, CopiesOfAGpuAreHandedOverInTheOrderInWhichTheyAreWaitedFor) {
+  const std::string first = SwapOutName(0, "tanh_2");
+  const std::string second = SwapOutName(1, "tanh_1");
+  const Imported on_gpu(ChainOn(testing::kGpu));
+  const Swapped out(on_gpu, TwoOut(on_gpu));
+  ASSERT_TRUE(out.status.ok()) << out.status.message();
+  EXPECT_TRUE(out.Has(second, "^" + first));
+  EXPECT_EQ(out.Find(first)->input_size(), 1);
+  // That is no reason for the first one's copy to have ended.
+  GraphIndex index;
+  ASSERT_TRUE(index.Build(out.item).ok());
+  EXPECT_TRUE(CopiesWaitedFor(out.item.graph, index, index.Find(second)).empty());
+  // To a disk, and of a CPU, what is wanted first is written first.
+  RewriteOptions disk;
+  disk.swap.tier = "disk";
+  const Swapped written(on_gpu, TwoOut(on_gpu), disk);
+  ASSERT_TRUE(written.status.ok()) << written.status.message();
+  EXPECT_EQ(written.Find(second)->input_size(), 1);
+  const Imported on_cpu(ChainOn(testing::kCpu));
+  const Swapped of_cpu(on_cpu, TwoOut(on_cpu));
+  ASSERT_TRUE(of_cpu.status.ok()) << of_cpu.status.message();
+  EXPECT_EQ(of_cpu.Find(second)->input_size(), 1);
 }
 
 TEST(RewriteSwaps, DeadlinesAreThePlaceOfTheSwapOutAndOfTheFirstReader) {
