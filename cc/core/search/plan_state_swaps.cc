@@ -96,7 +96,7 @@ bool PlanState::RetainSwapIn(BufferId buffer, int slot) {
   return true;
 }
 
-// The link's time is given away as the transfers follow each other: swap-outs from the first one on, swap-ins from the
+// The link's time is promised as the transfers follow each other: swap-outs from the first one on, swap-ins from the
 // last one back.
 void PlanState::LoadSwaps(const Plan& plan) {
   if (plan.swap_outs.empty()) return;
@@ -124,6 +124,9 @@ void PlanState::LoadSwaps(const Plan& plan) {
     way.in = link_->In(graph_->buffers[b].bytes, before, swap->before, swap->before, nullptr);
     Swap(b, way);
     by[b] = kNone;  // it is out
+  }
+  for (const SwapOut& swap : plan.swap_outs) {
+    if (by[swap.buffer] != kNone) link_->GiveBack(outs[swap.buffer]);  // it never comes back
   }
 }
 

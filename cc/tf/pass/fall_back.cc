@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <iterator>
 #include <optional>
 #include <string>
 #include <utility>
@@ -16,7 +17,7 @@ namespace {
 // Between what holds and what does not so many plans are tried, until both are this near to each other.
 constexpr int kMostHalvings = 4;
 constexpr double kCloseEnough = 0.03;
-// Of the way from the least, which holds, to what does not.
+// Of the way from what holds to what lacks room in one piece: the first that holds is taken.
 constexpr double kFromAbove[] = {7.0 / 8, 3.0 / 4, 5.0 / 8, 1.0 / 2, 3.0 / 8, 1.0 / 4, 1.0 / 8};
 // Of the way from the least, which does not hold, to what is too high: most plans that hold are near the least.
 constexpr double kOtherPieces[] = {1.0 / 16, 1.0 / 8, 1.0 / 4, 1.0 / 2, 3.0 / 4};
@@ -77,6 +78,13 @@ int64_t PeakOf(const BudgetResult& least, const BudgetGoal& goal) {
   return std::max(least.planned.result.peak_bytes, least.rewritten.profile.peak_bytes);
 }
 
+// What came nearest lacks room in one piece alone. Another limit leaves other pieces: what holds does not end where
+// something fails.
+bool LacksPieces(const Planning& planning, const Tried& tried) {
+  return planning.goal.automatic() && tried.nearest &&
+         tried.nearest->rewritten.profile.peak_bytes <= planning.goal.Allowed();
+}
+
 // The least under this restraint, with so much work.
 BudgetResult Least(const Planning& planning, const Restraint& restraint, int64_t work) {
   planning.context.account.TopUp(work);
@@ -105,37 +113,11 @@ BudgetResult LeastOrBetween(const Planning& planning, const Restraint& restraint
 
 }  // namespace
 
-// What lacks room in one piece may hold for a little less, or for a little more again: limits from above, one after the
-// other, as long as what some steps gain pays for the planning.
-BudgetResult BetweenInPieces(const Planning& planning, BudgetResult best, const Tried& tried) {
-  PlanAccount& account = planning.context.account;
-  const int64_t work = account.left();
-  const int64_t low = best.planned.result.peak_bytes;
-  const double gain_us = best.planned.result.cost_us - tried.nearest->planned.result.cost_us;
-  double left = std::max(static_cast<double>(work), kStepsThatPay * gain_us / 1e6 * kWorkPerSecond);
-  for (const double share : kFromAbove) {
-    const auto limit = low + static_cast<int64_t>(share * static_cast<double>(tried.lowest_limit - low));
-    if (left <= 0) break;
-    account.TopUp(work / 2);
-    const int64_t before = account.left();
-    Another another = TryAnother(planning, limit, best.restraint);
-    if (another.thrown) break;
-    left -= static_cast<double>(before - account.left());
-    if (!another.holds()) continue;
-    if (another.result.planned.result.cost_us < best.planned.result.cost_us) another.Take(planning, &best);
-    break;
-  }
-  return best;
-}
-
 bool AddsFarMore(const BudgetResult& best, const Tried& tried) {
   return best.planned.result.cost_us >= kFarMore * tried.nearest->planned.result.cost_us;
 }
 
 BudgetResult Between(const Planning& planning, BudgetResult best, const Tried& tried) {
-  const bool in_pieces = planning.goal.automatic() && tried.nearest &&
-                         tried.nearest->rewritten.profile.peak_bytes <= planning.goal.Allowed();
-  if (in_pieces) return BetweenInPieces(planning, std::move(best), tried);
   PlanAccount& account = planning.context.account;
   const double work = static_cast<double>(account.left());
   const double nearest_us = tried.nearest ? tried.nearest->planned.result.cost_us : 0;
@@ -144,21 +126,27 @@ BudgetResult Between(const Planning& planning, BudgetResult best, const Tried& t
   };
   int64_t too_high = tried.lowest_limit;
   int64_t low = best.planned.result.peak_bytes;
-  for (int step = 0; step < std::min(kMostHalvings, planning.most_attempts - 1); ++step) {
+  const bool from_above = LacksPieces(planning, tried) && planning.most_attempts > kMostHalvings;
+  const int64_t way = too_high - low;
+  const int most =
+      from_above ? static_cast<int>(std::size(kFromAbove)) : std::min(kMostHalvings, planning.most_attempts - 1);
+  for (int step = 0; step < most; ++step) {
+    const int64_t limit =
+        low + (from_above ? static_cast<int64_t>(kFromAbove[step] * static_cast<double>(way)) : (too_high - low) / 2);
     if (static_cast<double>(too_high - low) < kCloseEnough * static_cast<double>(too_high)) break;
     if (step > 0 && static_cast<double>(account.left()) < work / 2) {
       if (!pays()) break;
       account.TopUp(static_cast<int64_t>(work / 2));
     }
-    const int64_t limit = low + (too_high - low) / 2;
-    Another between = TryAnother(planning, limit, best.restraint);
-    if (between.thrown) break;
-    if (!between.holds()) {
+    Another another = TryAnother(planning, limit, best.restraint);
+    if (another.thrown) break;
+    if (!another.holds()) {
       too_high = limit;
       continue;
     }
+    if (another.result.planned.result.cost_us < best.planned.result.cost_us) another.Take(planning, &best);
+    if (from_above) break;
     low = limit;
-    if (between.result.planned.result.cost_us < best.planned.result.cost_us) between.Take(planning, &best);
   }
   return best;
 }
