@@ -40,11 +40,12 @@ LinkTime::Promise LinkTime::Out(int64_t bytes, OpId from, OpId by, OpId* done) c
   if (next != lane.begin()) now = std::max(now, std::prev(next)->second);
   if (Queued(bytes)) {
     Span longest(now, now);
-    for (; now < end && Length(longest) < left - least_us_; now = (next++)->second) {
+    while (now < end && Length(longest) < left - least_us_) {
       ++promise.passed;
       const Span free(now, std::min({end, next == lane.end() ? end : next->first, now + left}));
       if (Length(free) > Length(longest)) longest = free;
       if (next == lane.end()) break;
+      now = (next++)->second;
     }
     left -= Promised(longest, &promise);
     now = end;
