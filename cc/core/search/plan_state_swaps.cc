@@ -110,10 +110,8 @@ void PlanState::LoadSwaps(const Plan& plan) {
   }
   for (auto swap = plan.swap_ins.rbegin(); swap != plan.swap_ins.rend(); ++swap) {
     const BufferId b = swap->buffer;
-    const std::vector<Access>& accesses = lives_[b].accesses;
-    const auto use = std::find_if(accesses.begin(), accesses.end(),
-                                  [&](const Access& access) { return access.slot >= ClosureSlot(swap->before); });
-    const OpId before = use == accesses.end() ? swap->before : std::max(OpOfSlot(use->slot), swap->before);
+    const int use = FirstReadFrom(b, ClosureSlot(swap->before));
+    const OpId before = use < 0 ? swap->before : OpOfSlot(use);
     SwapWay way;
     way.by = by[b];
     way.at = swap->before;
