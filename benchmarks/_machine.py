@@ -7,6 +7,7 @@ import os
 import pathlib
 import platform
 import re
+import resource
 from collections.abc import Mapping
 from typing import Any
 
@@ -29,6 +30,12 @@ def machine_facts(**versions: Any) -> dict[str, Any]:
         **versions,
         "date": datetime.date.today().isoformat(),
     }
+
+
+def cpu_seconds() -> float:
+    """User and system time of this process, all threads."""
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    return usage.ru_utime + usage.ru_stime
 
 
 def cpu_facts(cpuinfo: str) -> dict[str, Any]:
@@ -61,6 +68,14 @@ def processor_text(facts: Mapping[str, Any]) -> str:
     sets = ", ".join(facts.get("instructions", []))
     onednn = facts.get("onednn")
     return facts["cpu"] + (f" ({sets})" if sets else "") + (f", oneDNN {onednn}" if onednn else "")
+
+
+def machine_line(facts: Mapping[str, Any]) -> str:
+    """For people: the machine and the versions, in one line."""
+    return (
+        f"{facts['cores']} cores of {processor_text(facts)}, {facts['memory_gib']} GiB, TensorFlow "
+        f"{facts['tensorflow']}, Keras {facts['keras']}, lms {facts['lms']}, {facts['date']}"
+    )
 
 
 def processor_key(facts: Mapping[str, Any]) -> str:

@@ -6,7 +6,6 @@ import dataclasses
 import functools
 import json
 import pathlib
-import resource
 import statistics
 import subprocess
 import sys
@@ -17,7 +16,9 @@ from typing import Any, Protocol
 
 import lms
 import tensorflow as tf
-from _machine import machine_facts, processor_key, processor_text
+from _machine import cpu_seconds as cpu_seconds
+from _machine import machine_facts, processor_key
+from _machine import machine_line as machine_line
 
 RESULTS = pathlib.Path(__file__).parent / "results"
 
@@ -40,11 +41,6 @@ class Step:
     cpu: float  # user + system, all threads
     peak: int
     loss: str  # as float.hex(): equal means equal to the last bit
-
-
-def cpu_seconds() -> float:
-    usage = resource.getrusage(resource.RUSAGE_SELF)
-    return usage.ru_utime + usage.ru_stime
 
 
 def measured(step: Callable[[], Any]) -> Step:
@@ -145,13 +141,6 @@ def machine() -> dict[str, Any]:
         tensorflow=tf.__version__,
         keras=tf.keras.__version__,
         lms=lms.__version__,
-    )
-
-
-def machine_line(facts: dict[str, Any]) -> str:
-    return (
-        f"{facts['cores']} cores of {processor_text(facts)}, {facts['memory_gib']} GiB, TensorFlow "
-        f"{facts['tensorflow']}, Keras {facts['keras']}, lms {facts['lms']}, {facts['date']}"
     )
 
 

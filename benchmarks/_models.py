@@ -57,24 +57,33 @@ class KerasTrainer:
         return lms.enabled(**self.options) if with_lms else contextlib.nullcontext()
 
 
+def training_step(
+    problem: Problem, model: keras.Model | None = None, jit_compile: bool | None = None
+) -> Callable[..., tf.Tensor]:
+    """A tf.function of inputs and labels. model: another one over the problem's variables."""
+    model = problem.model if model is None else model
+    variables = problem.model.trainable_variables
+
+    @tf.function(jit_compile=jit_compile)
+    def train(inputs: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
+        with tf.GradientTape() as tape:
+            loss = problem.loss(labels, model(inputs, training=True))
+        gradients = tape.gradient(loss, variables)
+        problem.optimizer.apply_gradients(zip(gradients, variables))
+        return loss
+
+    return train
+
+
 class FunctionTrainer(KerasTrainer):
     """A tf.function step."""
 
     def __init__(self, problem: Problem, options: Mapping[str, Any]) -> None:
         super().__init__(problem, options)
-        model, optimizer = problem.model, problem.optimizer
-        optimizer.build(model.trainable_variables)
+        problem.optimizer.build(problem.model.trainable_variables)
         self.data = tf.nest.map_structure(tf.constant, (problem.inputs, problem.labels))
 
-        @tf.function
-        def train(inputs: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
-            with tf.GradientTape() as tape:
-                loss = problem.loss(labels, model(inputs, training=True))
-            gradients = tape.gradient(loss, model.trainable_variables)
-            optimizer.apply_gradients(zip(gradients, model.trainable_variables))
-            return loss
-
-        self.train = train
+        self.train = training_step(problem)
 
     def step(self, with_lms: bool) -> Any:
         with self.switched(with_lms):

@@ -27,9 +27,9 @@ from typing import Any
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 from _measure import RESULTS, in_child, machine, why_not
+from _store import Store, newest
 
 from published import page, picture, search, tables
-from published.store import Store, newest
 
 MAIN = str(pathlib.Path(__file__))
 ROOT = pathlib.Path(__file__).resolve().parents[2]

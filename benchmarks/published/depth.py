@@ -13,9 +13,9 @@ from typing import Any
 
 import keras
 from _models import Problem, images
+from _pairs import Paired, report_figures
 
 from published import own_size, source
-from published.pairs import Paired, report_figures
 from published.search import ROUNDS_OF_TRIES, at_added, at_cut
 from published.verdict import AHEAD, BEHIND, LEVEL, NOT_MEASURED, Row, Rows, judge_cut
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
-from _machine import processor_text
+from _pages import machines, table
 
 from published import page_tables
-from published.verdict import AHEAD, WORDS, Row, Rows, counted
+from published.verdict import AHEAD, WORDS, Rows, counted
 
 INTRO = """# Beside what others have published
 
@@ -26,32 +26,6 @@ are.
 time or less; *level* for its added time or less; else *behind*. Other tables say what they go by. A
 row is *open* where nothing is there to judge it by.
 """
-
-
-def cells(values: Iterable[Any]) -> str:
-    return "| " + " | ".join(str(value) for value in values) + " |"
-
-
-def table(columns: Sequence[str], lines: Iterable[Sequence[Any]]) -> list[str]:
-    return [cells(columns), "|---" * len(columns) + "|", *map(cells, lines)]
-
-
-def machines(rows: Iterable[Row]) -> list[str]:
-    """One line for each machine and set of versions that rows were measured on."""
-    found = {}
-    for row in rows:
-        for part in ("measured", "planned"):
-            if "machine" in row.get(part, {}):
-                facts = row[part]["machine"]
-                found[machine_text(facts)] = facts
-    return list(found)
-
-
-def machine_text(facts: Mapping[str, Any]) -> str:
-    return (
-        f"{facts['cores']} cores of {processor_text(facts)}, {facts['memory_gib']} GiB, TensorFlow "
-        f"{facts['tensorflow']}, Keras {facts['keras']}, lms {facts['lms']}, {facts['date']}"
-    )
 
 
 def verdicts(rows: Rows, judges: Mapping[str, Any]) -> dict[str, dict[str, tuple[str, str]]]:
@@ -94,7 +68,7 @@ def text(rows: Rows, judges: Mapping[str, Any], picture: str = "") -> str:
     """`judges`: the tables' modules. `picture`: its path, from the page."""
     found = verdicts(rows, judges)
     lines = [INTRO, *counts(found), "", "Measured on:", ""]
-    lines += [f"- {line}" for line in machines(rows.values())]
+    lines += [f"- {line}" for line in machines(rows.values(), ("measured", "planned"))]
     if picture:
         lines += ["", f"![Memory cut and added time]({picture})"]
     for name, judge in judges.items():

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pathlib
 from typing import Any
 
-from published.verdict import Rows
+from _pictures import BLUE, GREY, RED, pyplot_for, saved
 
-GREY, BLUE, RED = "#808080", "#1f77b4", "#d62728"
+from published.verdict import Rows
 
 
 def draw(judge: Any, rows: Rows, path: pathlib.Path) -> bool:
@@ -15,15 +15,7 @@ def draw(judge: Any, rows: Rows, path: pathlib.Path) -> bool:
     names = [name for name in judge.ROWS if rows.get((judge.NAME, name), {}).get("measured")]
     if not names:
         return False
-    import matplotlib
-
-    matplotlib.use("svg")
-    # The same picture has the same bytes, and can be read on white and on black.
-    matplotlib.rcParams.update({"svg.fonttype": "none", "svg.hashsalt": "lms"})
-    for part in ("text.color", "axes.edgecolor", "axes.labelcolor", "xtick.color", "ytick.color"):
-        matplotlib.rcParams[part] = GREY
-    from matplotlib import pyplot
-
+    pyplot = pyplot_for()
     figure, axes = pyplot.subplots(figsize=(8, 5))
     axes.patch.set_visible(False)
     for name in names:
@@ -46,7 +38,5 @@ def draw(judge: Any, rows: Rows, path: pathlib.Path) -> bool:
     axes.set_xlabel("activation memory saved, percent of stock's peak")
     axes.set_ylabel("added time, percent of stock's step")
     axes.legend(framealpha=0)
-    figure.tight_layout()
-    figure.savefig(path, transparent=True, metadata={"Date": None, "Creator": None})
-    pyplot.close(figure)
+    saved(figure, path)
     return True

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from _pairs import Paired, report_figures
+
 from published import own_size, source
 from published.networks import NETWORKS, SIZES
-from published.pairs import Paired, report_figures
 from published.verdict import Row, Rows, judge_cut
 
 NAME = "search"

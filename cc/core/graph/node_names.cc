@@ -25,6 +25,13 @@ size_t NumberIn(const std::string& name) {
   return std::string::npos;
 }
 
+// -1 where the name does not begin so.
+int NumberAfter(const std::string& prefix, const std::string& name) {
+  int number = -1;
+  if (StartsWith(name, prefix)) std::from_chars(name.data() + prefix.size(), name.data() + name.size(), number);
+  return number;
+}
+
 }  // namespace
 
 std::string RecomputeName(int index, const std::string& original) {
@@ -51,12 +58,9 @@ bool IsOwnName(const std::string& name) {
 
 bool IsLoopName(const std::string& name) { return StartsWith(name, kLoop) && IsOwnName(name); }
 
-int LoopNumber(const std::string& name) {
-  int number = -1;
-  const char* const end = name.data() + name.size();
-  if (IsLoopName(name)) std::from_chars(name.data() + NumberIn(name), end, number);
-  return number;
-}
+int LoopNumber(const std::string& name) { return NumberAfter(kLoop, name); }
+
+int RecomputeNumber(const std::string& name) { return NumberAfter(kRecompute, name); }
 
 std::string OriginalName(const std::string& name) {
   const size_t number = NumberIn(name);

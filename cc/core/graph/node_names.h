@@ -26,6 +26,8 @@ bool IsOwnName(const std::string& name);
 bool IsLoopName(const std::string& name);
 // The number in such a name; -1 where that is none.
 int LoopNumber(const std::string& name);
+// That of a recomputation, likewise.
+int RecomputeNumber(const std::string& name);
 
 // The node that a recomputation copies, or whose tensor a swap moves; the name itself where it is none of these.
 std::string OriginalName(const std::string& name);

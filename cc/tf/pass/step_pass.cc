@@ -11,6 +11,7 @@
 #include "cc/tf/graph/own_ops.h"
 #include "cc/tf/graph/variable_assigns.h"
 #include "cc/tf/pass/loop_pass.h"
+#include "cc/tf/rewrite/fuse_copies.h"
 #include "cc/tf/rewrite/split_swaps.h"
 
 namespace lms {
@@ -114,6 +115,7 @@ bool RunStepPass(const Options& options, grappler::Cluster* cluster, const grapp
   const bool changed = RunDevices(options, cluster, item, threads, &facts, output, stages, reports);
   if (!changed) return false;
   SplitHostSwaps(item, stages->deadline(), output);
+  FuseCopies(output);
   // After all else, which knows TensorFlow's own op.
   for (const std::string& device : facts.in_pieces) AssignInPlace(device, output);
   return true;

@@ -10,8 +10,8 @@ from places import ROOT
 
 sys.path.insert(0, str(ROOT / "benchmarks"))
 
+from _store import Store, newest
 from published import graphs, options, page, reach, search
-from published.store import Store, newest
 from published.verdict import AHEAD, BEHIND, LEVEL, NOT_MEASURED, OPEN, judge_cut
 
 
