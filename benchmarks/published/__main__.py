@@ -70,7 +70,7 @@ def wanted(args: argparse.Namespace) -> list[tuple[str, str, str]]:
         for row in tables.TABLES[table].ROWS
         if not rows or slug(row) in rows or row in rows
         for part in tables.TABLES[table].PARTS
-        if not parts or part in parts
+        if (not parts or part in parts) and tables.has(table, row, part)
     ]
 
 

@@ -91,8 +91,6 @@ def planner_seconds(blocks: int) -> float:
 def measure(name: str, quick: bool) -> dict[str, Any]:
     if name == MOST:
         return measure_deepest(DEEP[-1:] if quick else DEEP)
-    if name not in PAIRS:
-        return {}
     cut, added = claimed(name)
     blocks = PAIRS[name][0]["blocks"]
     paired = Paired(lambda: resnet_v2(BATCH, blocks))
@@ -121,8 +119,6 @@ def measure_deepest(tried: tuple[int, ...]) -> dict[str, Any]:
 
 def plan(name: str, quick: bool) -> dict[str, Any]:
     """In the memory that stock's step of STOCK_BLOCKS takes at the published batch."""
-    if not name.startswith("plan "):
-        return {}
     blocks = int(name.split()[1])
     few = own_size.Planned(lambda: resnet_v2(1, STOCK_BLOCKS), PLANNED_BATCH)
     memory = few.at("100%")
@@ -142,6 +138,11 @@ def plan(name: str, quick: bool) -> dict[str, Any]:
 
 
 PARTS = {"measured": measure, "planned": plan}
+
+
+def has(name: str, part: str) -> bool:
+    """Is there such a part of that row?"""
+    return (part == "planned") == name.startswith("plan ")
 
 
 def judge(row: Row, rows: Rows) -> tuple[str, str]:

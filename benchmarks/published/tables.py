@@ -7,3 +7,9 @@ from typing import Any
 from published import depth, graphs, options, reach, search
 
 TABLES: dict[str, Any] = {table.NAME: table for table in (search, depth, options, reach, graphs)}
+
+
+def has(table: str, row: str, part: str) -> bool:
+    """Tables whose rows do not all have every part say which have."""
+    says = getattr(TABLES[table], "has", None)
+    return says is None or says(row, part)
