@@ -3,7 +3,8 @@
 // A program is a list of steps. Each reads two operands, an input of the node or the result of the step before it, and
 // gives one value for each element; inputs are broadcast to one shape, as numpy does it. The last step's result is the
 // output. Only operations whose result IEEE 754 fixes to the last bit are among them: so it does not matter which
-// processor's instructions compute them, how many at once, and where a shape is cut.
+// processor's instructions compute them, how many at once, and where a shape is cut. (Of two NaNs either may come out,
+// as of TensorFlow's kernels.)
 
 #ifndef LMS_CC_TF_GRAPH_ELEMENTWISE_H_
 #define LMS_CC_TF_GRAPH_ELEMENTWISE_H_

@@ -56,40 +56,66 @@ class Fuser {
       const int reader = reader_[copy];
       if (reader >= 0 && before[reader] == kNobody && MayPrecede(copy, reader)) before[reader] = copy;
     }
-    std::vector<bool> goes(graph_.node_size(), false);
+    std::unordered_map<std::string, std::string> within;  // by the name of a node that goes: the node that it is in now
     for (int i = 0; i < graph_.node_size(); ++i) {
       if (before[i] == kNobody || Precedes(i, before)) continue;
       std::vector<int> chain{i};
       while (before[chain.back()] != kNobody && static_cast<int>(chain.size()) < kMostSteps) {
         chain.push_back(before[chain.back()]);
-        goes[chain.back()] = true;
+        within.emplace(graph_.node(chain.back()).name(), graph_.node(i).name());
       }
       std::reverse(chain.begin(), chain.end());
       *graph_.mutable_node(i) = Fused(chain);
     }
-    return Remove(goes);
+    WaitFor(within);
+    return Remove(within);
   }
 
  private:
   static constexpr int kSeveral = -2;
 
-  // The one node that reads a copy, as data alone; kNobody or kSeveral.
+  // The one node that reads a copy's result; kNobody or kSeveral. And who reads or waits for whom.
   void FindReaders() {
+    std::unordered_map<std::string, int> by_name;
+    for (int i = 0; i < graph_.node_size(); ++i) by_name.emplace(graph_.node(i).name(), i);
+    followers_.resize(graph_.node_size());
+    waiting_.resize(graph_.node_size());
     for (int i = 0; i < graph_.node_size(); ++i) {
       for (const std::string& input : graph_.node(i).input()) {
-        const auto copy = copies_.find(NodeOf(input));
-        if (copy == copies_.end()) continue;
-        int& reader = reader_[copy->second];
-        reader = !IsControl(input) && (reader == kNobody || reader == i) ? i : kSeveral;
+        const auto from = by_name.find(NodeOf(input));
+        if (from == by_name.end()) continue;
+        followers_[from->second].push_back(i);
+        if (number_[from->second] == kNobody) continue;
+        if (IsControl(input)) {
+          waiting_[from->second].push_back(i);
+        } else {
+          int& reader = reader_[from->second];
+          reader = reader == kNobody || reader == i ? i : kSeveral;
+        }
       }
     }
   }
 
-  // One right after the other in the plan, and of one kind otherwise.
+  // One right after the other in the plan, and of one kind otherwise. What waits for the first, as the update of a
+  // variable that it reads, will wait for the second: nothing that is computed again may come behind that.
   bool MayPrecede(int copy, int reader) const {
     const NodeDef &one = graph_.node(copy), &other = graph_.node(reader);
     return number_[reader] != kNobody && number_[reader] == number_[copy] + 1 && one.device() == other.device() &&
-           one.attr().at("T").type() == other.attr().at("T").type();
+           one.attr().at("T").type() == other.attr().at("T").type() &&
+           std::all_of(waiting_[copy].begin(), waiting_[copy].end(), [this](int node) { return IsNearTheEnd(node); });
+  }
+
+  // Few nodes, and no copies, come behind it.
+  bool IsNearTheEnd(int node) const {
+    constexpr size_t kFew = 64;
+    std::vector<int> found{node};
+    for (size_t i = 0; i < found.size(); ++i) {
+      if (found.size() > kFew || RecomputeNumber(graph_.node(found[i]).name()) != kNobody) return false;
+      for (const int follower : followers_[found[i]]) {
+        if (std::find(found.begin(), found.end(), follower) == found.end()) found.push_back(follower);
+      }
+    }
+    return true;
   }
 
   bool Precedes(int copy, const std::vector<int>& before) const {
@@ -139,10 +165,30 @@ class Fuser {
     return static_cast<int>(names->size()) - 1;
   }
 
-  int Remove(const std::vector<bool>& goes) {
+  void WaitFor(const std::unordered_map<std::string, std::string>& within) {
+    for (NodeDef& node : *graph_.mutable_node()) {
+      std::vector<std::string> inputs;
+      bool changed = false;
+      for (const std::string& input : node.input()) {
+        const auto found = IsControl(input) ? within.find(NodeOf(input)) : within.end();
+        changed = changed || found != within.end();
+        const std::string now = found == within.end() ? input : "^" + found->second;
+        if (IsControl(now)) {
+          Place(now, &inputs);  // once
+        } else {
+          inputs.push_back(now);
+        }
+      }
+      if (!changed) continue;
+      node.clear_input();
+      for (const std::string& input : inputs) node.add_input(input);
+    }
+  }
+
+  int Remove(const std::unordered_map<std::string, std::string>& within) {
     int kept = 0;
     for (int i = 0; i < graph_.node_size(); ++i) {
-      if (goes[i]) continue;
+      if (within.count(graph_.node(i).name()) != 0) continue;
       if (kept != i) graph_.mutable_node()->SwapElements(kept, i);
       ++kept;
     }
@@ -154,6 +200,7 @@ class Fuser {
   GraphDef& graph_;
   std::vector<int> number_;  // per node: its place in the plan, where it is a copy that may be fused
   std::vector<int> reader_;  // per such copy
+  std::vector<std::vector<int>> waiting_, followers_;  // per such copy; per node
   std::unordered_map<std::string, int> copies_;
 };
 

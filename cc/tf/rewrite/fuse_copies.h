@@ -6,8 +6,9 @@
 // are the same (elementwise.h). Memory is not more: what the first ones make is not there at all, and their inputs are
 // read where they would have been read right before.
 //
-// This is done last, to the graph that was verified. What waited for one of the copies' inputs still does, and only the
-// last copy had readers: so the graph stays acyclic.
+// This is done last, to the graph that was verified. The node waits for what each of its copies waited for, and only
+// the last one had readers. Who waited for another of them, as the update of a variable does for what reads that, waits
+// for the node; no copy depends on such a one. So the graph stays acyclic.
 
 #ifndef LMS_CC_TF_REWRITE_FUSE_COPIES_H_
 #define LMS_CC_TF_REWRITE_FUSE_COPIES_H_

@@ -6,7 +6,7 @@ import lms
 import numpy as np
 import pytest
 import tensorflow as tf
-from helpers import lms_nodes, optimized_nodes, reports_on
+from helpers import lms_nodes, optimized_nodes, optimized_ops, reports_on
 from steps import BATCH, LAYERS, TILE, WIDTH, chain, check, descend, inputs, named, weights
 
 # ---- Other passes ----
@@ -47,6 +47,30 @@ def test_the_copies_survive_every_pass_and_are_made_once(iterations):
         assert ran.count(name) == 1
         copy = re.compile(rf"lms/recompute/\d+/{re.escape(name)}")
         assert sum(copy.fullmatch(other) is not None for other in ran) == copied.count(name)
+
+
+@pytest.mark.parametrize("dtype", [tf.float32, tf.float64])
+def test_element_wise_copies_that_follow_each_other_run_as_one(dtype):
+    """As a batch norm of Keras 3 is: a factor and an offset for each channel."""
+    layers = [tf.Variable(tf.cast(layer, dtype)) for layer in weights()]
+    x = tf.cast(inputs(), dtype)
+    scales = [tf.Variable(tf.linspace(tf.cast(0.5, dtype), 2.0, WIDTH)) for _ in layers]
+
+    def step():
+        with tf.GradientTape() as tape:
+            y = x
+            for layer, scale in zip(layers, scales):
+                y = tf.nn.relu(tf.matmul(y, layer) * scale + (0.1 - scale))
+            loss = tf.reduce_mean(y**2)
+        descend(tape, loss, [*layers, *scales])
+        return loss
+
+    check(step)
+    function = named(step)
+    with lms.enabled("min"):
+        fused = [name for name, op in optimized_ops(function) if op == "LmsElementwise"]
+    assert len(fused) >= LAYERS // 2
+    assert all(re.match(r"lms/recompute/\d+/add", name) for name in fused)
 
 
 def test_a_function_is_rewritten_once_however_often_it_is_optimised():

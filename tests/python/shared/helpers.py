@@ -120,12 +120,17 @@ def reports_on(function: Any) -> list[lms.Report]:
     return [report for report in lms.reports() if name in report.function]
 
 
-def optimized_nodes(function: Callable, *args: Any) -> list[str]:
-    """The names of the nodes of the graphs that a call of `function` really runs."""
+def optimized_ops(function: Callable, *args: Any) -> list[tuple[str, str]]:
+    """Name and type of the nodes of the graphs that a call of `function` really runs."""
     context.context().clear_kernel_cache()  # graphs are collected where they are optimised
     with context.collect_graphs(optimized=True) as graphs:
         function(*args)
-    return [node.name for graph in graphs for node in graph.node]
+    return [(node.name, node.op) for graph in graphs for node in graph.node]
+
+
+def optimized_nodes(function: Callable, *args: Any) -> list[str]:
+    """The names of the nodes of the graphs that a call of `function` really runs."""
+    return [name for name, _ in optimized_ops(function, *args)]
 
 
 def lms_nodes(function: Callable, *args: Any) -> list[str]:

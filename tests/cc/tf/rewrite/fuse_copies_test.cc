@@ -84,10 +84,26 @@ TEST_F(FuseCopiesTest, WhatIsReadByOthersStays) {
   EXPECT_EQ(Find(graph(), both_)->op(), "AddN");
 }
 
-TEST_F(FuseCopiesTest, WhatOthersWaitForStays) {
-  builder_.Float("other", "Relu", {"y", "^" + product_});
-  EXPECT_EQ(Fuse(), 1);  // the first sum
+TEST_F(FuseCopiesTest, WhoWaitsForACopyWaitsForTheNode) {
+  builder_.Float("update", "Relu", {"y", "^" + product_, "^" + sum_, "^late"});
+  builder_.Float("end", "Relu", {"update"});
+  EXPECT_EQ(Fuse(), 2);
+  EXPECT_EQ(Inputs(*Find(graph(), "update")), (std::vector<std::string>{"y", "^" + both_, "^late"}));
+}
+
+TEST_F(FuseCopiesTest, WhatACopyComesBehindStays) {
+  builder_.Float("update", "Relu", {"y", "^" + product_});
+  const_cast<NodeDef*>(Find(graph(), sum_))->set_input(1, "update");
+  EXPECT_EQ(Fuse(), 1);  // the two sums
   EXPECT_EQ(Find(graph(), product_)->op(), "Mul");
+}
+
+TEST_F(FuseCopiesTest, ToWaitForACopyIsNotToReadIt) {
+  const std::string waited_for = RecomputeName(40, "mul");
+  builder_.Float(waited_for, "Mul", {"x", "scale"});
+  builder_.Float(RecomputeName(41, "add"), "AddV2", {"x", "offset", "^" + waited_for});
+  EXPECT_EQ(Fuse(), 2);  // those of the fixture
+  EXPECT_NE(Find(graph(), waited_for), nullptr);
 }
 
 TEST_F(FuseCopiesTest, OnlyCopiesThatFollowEachOtherInThePlan) {
