@@ -109,10 +109,16 @@ def beside(name: str, way: str, rounds: int) -> dict[str, Any]:
     paired = prepared(name, one_thread=False)
     paired.ways["peer"] = WAYS[way](name, paired)
     paired.step("peer")  # traces, compiles
-    cut = 1 - max(paired.step("peer")[0].peak for _ in range(2)) / paired.stock_peak
-    picked = paired.picked(100 * (1 - cut), PICKS, CLOSENESS) if cut >= LEAST_CUT else None
-    ways = ("peer", "lms") if picked else ("peer",)
-    steps, _ = paired.in_turn(rounds, ways)
+    # A few steps show whether the way saves anything; all of them may show that it does after all.
+    picked: dict[str, Any] | None = None
+    steps, _ = paired.in_turn(2, ("peer",))
+    while True:
+        cut = figures(steps, "peer")["cut"]
+        if picked is None and cut >= LEAST_CUT:
+            picked = paired.picked(100 * (1 - cut), PICKS, CLOSENESS)
+        elif len(steps["stock"]) >= rounds:
+            break
+        steps, _ = paired.in_turn(rounds, ("peer", "lms") if picked else ("peer",))
     result = {"peer": figures(steps, "peer")}
     if picked:
         result["lms"] = ours(steps, picked)

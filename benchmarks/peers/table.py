@@ -26,7 +26,7 @@ TENSORFLOW = {
 }
 TORCH = {
     "torch_checkpoint": "PyTorch, `checkpoint` by block",
-    "torch_checkpoint_fused": "the same, optimizer in the backward pass",
+    "torch_checkpoint_fused": "PyTorch, `checkpoint` by block, optimizer in the backward pass",
     "torch_compile_50": "`torch.compile`, activation budget 0.5",
     "torch_compile_20": "`torch.compile`, activation budget 0.2",
 }
