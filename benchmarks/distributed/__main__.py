@@ -1,14 +1,15 @@
 """Workers in processes of their own, beside the same number of workers with stock TensorFlow.
 
 ./run bench distributed [--models resnet50,transformer] [--loops fit,own] [--workers 2,4]
-                        [--budgets 60%,min] [--steps 20] [--out FILE]
+                        [--budgets 60%,min] [--steps 20] [--pack MIB] [--out FILE]
 ./run bench distributed --random 200 [--first-seed 0]
 
 Each row is a model, a way to train it and a number of workers, all on this machine, with one thread
 of each kind. Each worker trains it by MultiWorkerMirroredStrategy (gRPC, rings): by stock twice,
 and then with lms at each budget, from the same weights. Reported are whether losses and weights of
 all workers have stock's bits (and whether stock has its own), the largest rise of the allocator's
-peak above what was there before a step, beside what the budget leaves, and the time of a step.
+peak above what was there before a step, beside what the budget leaves, and the time of a step. With
+--pack TensorFlow reduces gradients in packs of so many MiB, in place of all at once.
 
 --random trains so many random small models on two workers, each under options of its own, half of
 the time with a profile of its own, and with delays at random. What takes more than --patience
@@ -43,6 +44,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--workers", default="2,4", help="how many (default 2,4)")
     parser.add_argument("--budgets", default="60%,min")
     parser.add_argument("--steps", type=int, default=20)
+    parser.add_argument("--pack", type=int, default=0, help="MiB of gradients that are one pack")
     parser.add_argument("--random", type=int, default=0, help="so many random models instead")
     parser.add_argument("--first-seed", type=int, default=0, help="of these (default 0)")
     parser.add_argument(
@@ -67,6 +69,7 @@ def trained(told: argparse.Namespace) -> list[dict[str, Any]]:
                     "loop": loop,
                     "budgets": told.budgets.split(","),
                     "steps": told.steps,
+                    "pack_bytes": told.pack << 20,
                 }
                 said = Cluster("distributed.training", task, workers).run(told.patience)
                 rows += rows_of(task, workers, said)
@@ -76,7 +79,7 @@ def trained(told: argparse.Namespace) -> list[dict[str, Any]]:
 
 def rows_of(task: dict[str, Any], workers: int, said: list[list[Any]]) -> list[dict[str, Any]]:
     """One row for each budget; `said` by each worker: one figure for each training."""
-    row = {"model": task["model"], "loop": task["loop"], "workers": workers}
+    row = {key: task[key] for key in ("model", "loop", "pack_bytes")} | {"workers": workers}
     if any(len(figures) < 2 + len(task["budgets"]) for figures in said):
         return [{**row, "budget": ", ".join(task["budgets"]), "problem": "a worker did not end"}]
     stock, again = ([figures[number] for figures in said] for number in range(2))
@@ -111,6 +114,8 @@ def show(rows: list[dict[str, Any]]) -> None:
         table.add_column(column, justify="right")
     for row in rows:
         name = f"{row['model']}, {row['loop']}, {row['workers']} workers"
+        if row["pack_bytes"]:
+            name += f", packs of {row['pack_bytes'] >> 20} MiB"
         if "problem" in row:
             table.add_row(name, row["budget"], row["problem"])
             continue

@@ -164,7 +164,7 @@ def main() -> None:
     one_thread_of_each_kind()
     communication = tf.distribute.experimental
     ring = communication.CollectiveCommunication.RING
-    options = communication.CommunicationOptions(implementation=ring)
+    options = communication.CommunicationOptions(task["pack_bytes"], implementation=ring)
     strategy = tf.distribute.MultiWorkerMirroredStrategy(communication_options=options)
     workers = len(json.loads(os.environ["TF_CONFIG"])["cluster"]["worker"])
     x, y = data_of(task["model"], workers)

@@ -7,7 +7,10 @@
 #include <unordered_map>
 #include <vector>
 
+#include "cc/tf/graph/small_tensor.h"
 #include "cc/tf/sizes/product_workspace.h"
+#include "tensorflow/core/framework/attr_value.pb.h"
+#include "tensorflow/core/framework/tensor.h"
 #include "tensorflow/core/framework/types.h"
 
 namespace lms {
@@ -243,6 +246,23 @@ int64_t CrossEntropy(const SizedOp& op, const CpuKernels& /*kernels*/) {
   return Has(op, 2, 2) ? BytesOf(op.outputs[0]) : 0;
 }
 
+// How many devices reduce together; 0 where that is not known.
+int64_t DevicesOf(const SizedOp& op) {
+  const auto attr = op.node->attr().find("group_size");
+  if (attr != op.node->attr().end()) return attr->second.i();
+  tensorflow::Tensor size;
+  if (op.inputs.size() < 2 || !op.inputs[1].has_value() || !ReadSmallTensor(op.inputs[1].value(), 1, &size)) return 0;
+  return size.NumElements() == 1 && size.dtype() == tensorflow::DT_INT32 ? size.flat<int32_t>()(0) : 0;
+}
+
+// In a ring: what the other devices send to be added up, in parts, of which one's own is the device's itself. All are
+// there from the beginning to the end.
+int64_t RingReduction(const SizedOp& op, const CpuKernels& /*kernels*/) {
+  if (!Has(op, 1, 1)) return 0;
+  const int64_t bytes = BytesOf(op.inputs[0]), devices = DevicesOf(op);
+  return devices > 0 ? bytes - bytes / devices : bytes;
+}
+
 using Rule = int64_t (*)(const SizedOp&, const CpuKernels&);
 
 const std::unordered_map<std::string, Rule>& Rules() {
@@ -274,6 +294,9 @@ const std::unordered_map<std::string, Rule>& Rules() {
       {"All", Reduction},
       {"Any", Reduction},
       {"MirrorPadGrad", CopyOfInput},
+      {"CollectiveReduce", RingReduction},
+      {"CollectiveReduceV2", RingReduction},
+      {"CollectiveReduceV3", RingReduction},
       {"SoftmaxCrossEntropyWithLogits", CrossEntropy},
       {"SparseSoftmaxCrossEntropyWithLogits", CrossEntropy},
   };

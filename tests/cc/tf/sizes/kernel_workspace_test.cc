@@ -33,6 +33,14 @@ Op InputGradient(DataType type, const Dims& input, const Dims& filter, const Dim
   return Op("Conv2DBackpropInput").In(tensorflow::DT_INT32, {4}).In(type, filter).In(type, gradient).Out(type, input);
 }
 
+TEST(KernelWorkspace, ReductionsInARingHoldWhatOthersSend) {
+  const auto reduction = [](const Dims& dims) { return Op("CollectiveReduceV2").In(kFloat, dims).Out(kFloat, dims); };
+  EXPECT_EQ(reduction({1000}).Workspace(), 4000);  // by how many devices is not known
+  for (const auto& [devices, bytes] : {std::pair{1, 0}, {2, 2000}, {4, 3000}}) {
+    EXPECT_EQ(Op("CollectiveReduceV2").In(kFloat, {1000}).Axes({devices}).Out(kFloat, {1000}).Workspace(), bytes);
+  }
+}
+
 // Patches of one image: 1,024 places x 144 = 147,456; with the other matrices 184,832. In halves 30 MiB are 15,728,640:
 // 86 images at a time.
 TEST(KernelWorkspace, GradientsOfConvolutionsHoldPatchesOfSoManyImagesAsMakeUp30Mb) {
