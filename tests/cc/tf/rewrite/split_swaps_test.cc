@@ -143,7 +143,8 @@ TEST_F(SplitSwapsTest, JoinedAgainTheyAreWhatTheyWere) {
   ASSERT_EQ(joined.node_size(), before.node_size());
   EXPECT_TRUE(IsSplitOf(joined, before));
   for (const tensorflow::NodeDef& node : joined.node()) {
-    if (node.op() == "LmsSwapOut") EXPECT_FALSE(node.attr().at("behind").b());
+    if (node.op() != "LmsSwapOut") continue;
+    EXPECT_FALSE(node.attr().at("behind").b());
   }
 }
 
