@@ -12,6 +12,7 @@ import json
 import pathlib
 import statistics
 import tempfile
+import types
 from collections.abc import Callable
 from typing import Any
 
@@ -72,9 +73,14 @@ def step_of(
 def compiled_step(setting: Setting, budget: float) -> Callable[[], float]:
     import torch._functorch.config as functorch
 
-    torch._dynamo.reset()
+    def forward(inputs: torch.Tensor, through: Callable[..., torch.Tensor]) -> torch.Tensor:
+        return setting.model(inputs, through)
+
+    # Compiled code is kept by the code that it was made of: each budget needs some of its own.
+    code = forward.__code__.replace(co_name=f"forward_{100 * budget:.0f}")
+    own = types.FunctionType(code, globals(), closure=forward.__closure__)
     with functorch.patch(activation_memory_budget=budget):
-        step = step_of(setting, plainly, compiled=torch.compile(setting.model))
+        step = step_of(setting, plainly, compiled=torch.compile(own))
         step()  # compiles
     return step
 
@@ -82,9 +88,8 @@ def compiled_step(setting: Setting, budget: float) -> Callable[[], float]:
 def steps_of(way: str, setting: Setting) -> tuple[Callable[[], float], Callable[[], float]]:
     """Stock's step and that of the way."""
     if way.startswith(COMPILED):
-        # Each of a model of its own, as compiled code belongs to its model.
         budget = int(way.removeprefix(COMPILED)) / 100
-        return compiled_step(setting, 1.0), compiled_step(Setting(setting.name), budget)
+        return compiled_step(setting, 1.0), compiled_step(setting, budget)
     stock = step_of(setting, plainly)
     return stock, step_of(setting, checkpointed, within=way == "torch_checkpoint_fused")
 

@@ -95,5 +95,8 @@ def reasons(judged: Mapping[str, tuple[str, str]]) -> list[str]:
     rest = {way: found for way, found in judged.items() if found[0] != AHEAD}
     if not rest:
         return ["", "lms is ahead of all of them."]
-    lines = [f"- {WAYS[way]}, {word}: {why or 'not run yet'}." for way, (word, why) in rest.items()]
+    lines = [
+        f"- {WAYS[way]}, {word}: {why.rstrip('.') or 'not run yet'}."
+        for way, (word, why) in rest.items()
+    ]
     return ["", "Where lms is not ahead:", "", *lines]
