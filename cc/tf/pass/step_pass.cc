@@ -71,6 +71,12 @@ void SplitHostSwaps(const grappler::GrapplerItem& item, const Deadline& deadline
   if (status.ok()) output->Swap(&split.graph);
 }
 
+// Likewise.
+void FuseElementwiseCopies(tensorflow::GraphDef* output) {
+  tensorflow::GraphDef fused = *output;
+  if (FuseCopies(&fused) > 0 && CheckGraph(fused).ok()) output->Swap(&fused);
+}
+
 bool RunDevices(const Options& options, grappler::Cluster* cluster, const grappler::GrapplerItem& item, int threads,
                 StepFacts* facts, tensorflow::GraphDef* output, StageWatch* stages, std::deque<Report>* reports) {
   const Report blank = reports->back();
@@ -115,7 +121,7 @@ bool RunStepPass(const Options& options, grappler::Cluster* cluster, const grapp
   const bool changed = RunDevices(options, cluster, item, threads, &facts, output, stages, reports);
   if (!changed) return false;
   SplitHostSwaps(item, stages->deadline(), output);
-  FuseCopies(output);
+  FuseElementwiseCopies(output);
   // After all else, which knows TensorFlow's own op.
   for (const std::string& device : facts.in_pieces) AssignInPlace(device, output);
   return true;

@@ -1,6 +1,7 @@
 #include "cc/tf/rewrite/fuse_copies.h"
 
 #include <algorithm>
+#include <iterator>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -23,7 +24,8 @@ using tensorflow::GraphDef;
 using tensorflow::NodeDef;
 
 constexpr int kNobody = -1;
-constexpr int kMostSteps = 16;  // of one node
+constexpr int kMostSteps = 16;         // of one node
+constexpr char kCopies[] = "_copies";  // an attribute: the nodes that were
 
 bool IsOnCpu(const NodeDef& node) {
   DeviceNameUtils::ParsedName name;
@@ -154,6 +156,7 @@ class Fuser {
     attrs["T"] = last.attr().at("T");
     attrs["N"].set_i(static_cast<int>(inputs.size()));
     tensorflow::SetAttrValue(AsNumbers(program), &attrs["program"]);
+    for (const int copy : chain) attrs[kCopies].mutable_list()->add_s(graph_.node(copy).SerializeAsString());
     return fused;
   }
 
@@ -207,5 +210,20 @@ class Fuser {
 }  // namespace
 
 int FuseCopies(GraphDef* graph) { return Fuser(graph).Run(); }
+
+void PartCopies(GraphDef* graph) {
+  std::vector<NodeDef> more;
+  for (NodeDef& node : *graph->mutable_node()) {
+    const auto copies = node.attr().find(kCopies);
+    if (node.op() != kElementwiseOp || copies == node.attr().end()) continue;
+    std::vector<NodeDef> parts;
+    for (const std::string& text : copies->second.list().s()) parts.emplace_back().ParseFromString(text);
+    if (parts.empty()) continue;
+    node = std::move(parts.back());
+    parts.pop_back();
+    std::move(parts.begin(), parts.end(), std::back_inserter(more));
+  }
+  for (NodeDef& node : more) *graph->add_node() = std::move(node);
+}
 
 }  // namespace lms

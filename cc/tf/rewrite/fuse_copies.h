@@ -20,6 +20,10 @@ namespace lms {
 // On CPUs. Returns how many nodes have gone. Linear in the graph.
 int FuseCopies(tensorflow::GraphDef* graph);
 
+// Makes single nodes of them again, as they were: for whoever knows copies only. Who waited for another than the last
+// one waits for the last one still.
+void PartCopies(tensorflow::GraphDef* graph);
+
 }  // namespace lms
 
 #endif  // LMS_CC_TF_REWRITE_FUSE_COPIES_H_

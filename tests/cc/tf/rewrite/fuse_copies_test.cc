@@ -77,6 +77,15 @@ TEST_F(FuseCopiesTest, ThreeCopiesAreOneNodeUnderTheLastName) {
   EXPECT_EQ(Inputs(*Find(graph(), "reader")), std::vector<std::string>{both_});
 }
 
+TEST_F(FuseCopiesTest, TheyAreTakenApartAgain) {
+  std::map<std::string, std::string> before, after;
+  for (const NodeDef& node : graph().node()) before[node.name()] = node.DebugString();
+  EXPECT_EQ(Fuse(), 2);
+  PartCopies(&graph());
+  for (const NodeDef& node : graph().node()) after[node.name()] = node.DebugString();
+  EXPECT_EQ(after, before);
+}
+
 TEST_F(FuseCopiesTest, WhatIsReadByOthersStays) {
   builder_.Float("other", "Relu", {sum_ + ":0"});
   EXPECT_EQ(Fuse(), 1);  // the product
