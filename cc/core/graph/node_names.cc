@@ -1,5 +1,6 @@
 #include "cc/core/graph/node_names.h"
 
+#include <algorithm>
 #include <cctype>
 #include <charconv>
 
@@ -29,7 +30,7 @@ size_t NumberIn(const std::string& name) {
 int NumberAfter(const std::string& prefix, const std::string& name) {
   int number = -1;
   if (StartsWith(name, prefix)) std::from_chars(name.data() + prefix.size(), name.data() + name.size(), number);
-  return number;
+  return std::max(number, -1);  // from_chars would take a sign as well
 }
 
 }  // namespace

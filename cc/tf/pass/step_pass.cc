@@ -71,7 +71,7 @@ void SplitHostSwaps(const grappler::GrapplerItem& item, const Deadline& deadline
   if (status.ok()) output->Swap(&split.graph);
 }
 
-// Likewise.
+// The graph is the same again where TensorFlow would drop what comes of that.
 void FuseElementwiseCopies(tensorflow::GraphDef* output) {
   tensorflow::GraphDef fused = *output;
   if (FuseCopies(&fused) > 0 && CheckGraph(fused).ok()) output->Swap(&fused);
