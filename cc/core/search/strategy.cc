@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "cc/core/graph/tail.h"
 #include "cc/core/order/memory_order.h"
 #include "cc/core/simulate/liveness.h"
 
@@ -67,6 +68,43 @@ Strategy Taken(PlannerResult given, PlannerResult other, MemoryOrder order, bool
   return taken;
 }
 
+// The op behind the last one that waits for what is computed again or swapped in.
+OpId TailBegin(const Plan& plan) {
+  OpId last = 0;
+  for (const RecomputeStep& step : plan.steps) {
+    if (!step.moves) last = std::max(last, step.before);
+  }
+  for (const SwapIn& in : plan.swap_ins) last = std::max(last, in.before);
+  return last + 1;
+}
+
+// Where the peak of what was found lies behind all recomputations, as where all weights are updated at once, another
+// order of these ops may help, which the order of the whole step was not chosen for: its own peak lies elsewhere.
+// `order_of` and `plan_of` search an order for the tail's graph, and a plan for the whole.
+template <typename OrderOf, typename PlanOf>
+Strategy WithBetterTail(const MemGraph& graph, Strategy found, const OrderOf& order_of, const PlanOf& plan_of) {
+  if (found.planned.plan.empty()) return found;
+  const MemGraph ordered = found.order.empty() ? graph : Reordered(graph, found.order);
+  const OpId first = TailBegin(found.planned.plan);
+  if (first >= static_cast<OpId>(ordered.ops.size()) || Simulate(ordered, found.planned.plan).peak_op < first) {
+    return found;
+  }
+  const MemoryOrder tail = order_of(TailOf(ordered, first));
+  found.planned.work += WorkOf(tail);
+  if (!tail.changed) return found;
+  std::vector<OpId> order = OrderWithTail(first, tail.order);
+  PlannerResult planned = plan_of(Reordered(ordered, order));
+  planned.work += found.planned.work;
+  if (planned.peak_bytes >= found.planned.peak_bytes) {
+    found.planned.work = planned.work;
+    return found;
+  }
+  if (!found.order.empty()) {
+    for (OpId& op : order) op = found.order[op];
+  }
+  return {std::move(planned), std::move(order)};
+}
+
 // A plan in the graph's own order.
 Strategy Given(PlannerResult planned, int64_t work) {
   planned.work += work;
@@ -85,11 +123,19 @@ Strategy ChooseForLimit(const MemGraph& graph, int64_t limit_bytes, const Strate
   work += WorkOf(order);
   order.feasible = order.peak_bytes <= limit_bytes;
   if (OrderAlone(options.planner) || (order.feasible && options.order_alone)) return Alone(std::move(order), work);
-  if (!WorthPlanning(graph, order)) return Given(PlanForLimit(graph, limit_bytes, options.planner), work);
+  const auto order_of = [&](const MemGraph& tail) {
+    return OrderForLimit(tail, limit_bytes, OrderWork(options.planner));
+  };
+  const auto plan_of = [&](const MemGraph& whole) { return PlanForLimit(whole, limit_bytes, Most(options.planner)); };
+  const auto finished = [&](Strategy found) {
+    if (found.planned.feasible) return found;
+    return WithBetterTail(graph, std::move(found), order_of, plan_of);
+  };
+  if (!WorthPlanning(graph, order)) return finished(Given(PlanForLimit(graph, limit_bytes, options.planner), work));
   PlannerResult given = PlanForLimit(graph, limit_bytes, Rest(options.planner));
   PlannerResult other = PlanForLimit(Reordered(graph, order.order), limit_bytes, Most(options.planner));
   const bool is_better = Better(other, given);
-  return Taken(std::move(given), std::move(other), std::move(order), is_better, work);
+  return finished(Taken(std::move(given), std::move(other), std::move(order), is_better, work));
 }
 
 Strategy ChooseForLeastPeak(const MemGraph& graph, const StrategyOptions& options) {
@@ -97,11 +143,14 @@ Strategy ChooseForLeastPeak(const MemGraph& graph, const StrategyOptions& option
   MemoryOrder order = OrderForLeastPeak(graph, OrderWork(options.planner));
   const int64_t work = WorkOf(order);
   if (OrderAlone(options.planner)) return Alone(std::move(order), work);
-  if (!WorthPlanning(graph, order)) return Given(PlanForLeastPeak(graph, options.planner), work);
+  const auto order_of = [&](const MemGraph& tail) { return OrderForLeastPeak(tail, OrderWork(options.planner)); };
+  const auto plan_of = [&](const MemGraph& whole) { return PlanForLeastPeak(whole, Most(options.planner)); };
+  const auto finished = [&](Strategy found) { return WithBetterTail(graph, std::move(found), order_of, plan_of); };
+  if (!WorthPlanning(graph, order)) return finished(Given(PlanForLeastPeak(graph, options.planner), work));
   PlannerResult given = PlanForLeastPeak(graph, Rest(options.planner));
   PlannerResult other = PlanForLeastPeak(Reordered(graph, order.order), Most(options.planner));
   const bool is_better = other.peak_bytes < given.peak_bytes;
-  return Taken(std::move(given), std::move(other), std::move(order), is_better, work);
+  return finished(Taken(std::move(given), std::move(other), std::move(order), is_better, work));
 }
 
 }  // namespace lms

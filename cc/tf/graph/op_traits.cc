@@ -39,6 +39,8 @@ const Names& Forwarders() {
       "MatrixSetDiagV2", "MatrixSetDiagV3", "MatrixSquareRoot", "Ndtri", "Neg", "OnesLike", "Reciprocal", "Relu",
       "Relu6", "Rint", "Round", "Rsqrt", "Selu", "Sigmoid", "Sign", "Sin", "Sinh", "Softmax", "Softplus", "Softsign",
       "Spence", "Sqrt", "Square", "Tan", "Tanh", "TensorStridedSliceUpdate", "ZerosLike",
+      // added up with other devices'
+      "CollectiveReduce", "CollectiveReduceV2", "CollectiveReduceV3",
       // where nothing is reduced: every axis has size 1, or there is none
       "All", "Any", "Max", "Mean", "Min", "Prod", "Sum",
       // two or more

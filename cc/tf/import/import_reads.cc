@@ -340,7 +340,9 @@ void AddVersionsOfRegions(ImportState* state) {
       if (is_new) {
         std::vector<OpId> own = WritersFor(*state, input, region);
         if (own.size() < variable.overwritten_by.size()) {
+          std::string name = variable.name + "@" + state->Node(node).name();
           known->second = state->NewBuffer(node, 0, 0, /*resident=*/true);
+          state->out.graph.buffers[known->second].name = std::move(name);
           state->out.graph.buffers[known->second].overwritten_by = std::move(own);
         }
       }

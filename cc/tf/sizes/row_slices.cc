@@ -104,10 +104,19 @@ bool StridedSliceShares(const tensorflow::NodeDef& node, const tensorflow::Tenso
   return rows && SliceAligned(input, at(begins), at(ends), ElementBytes(inputs[0]));
 }
 
+// Numbers in one dimension, all of whose parts begin and end at a multiple of the alignment.
+bool PartsAligned(const std::vector<OpInfo::TensorProperties>& outputs, int64_t element_bytes) {
+  return std::all_of(outputs.begin(), outputs.end(), [element_bytes](const OpInfo::TensorProperties& output) {
+    const std::optional<tensorflow::TensorShape> shape = ShapeOf(output);
+    return shape && shape->num_elements() * element_bytes % kAlignment == 0;
+  });
+}
+
 // All results together are the input, cut along one axis.
-bool SplitShares(const tensorflow::TensorShape& input, int64_t element_bytes,
+bool SplitShares(const std::string& op, const tensorflow::TensorShape& input, int64_t element_bytes,
                  const std::vector<OpInfo::TensorProperties>& outputs, std::optional<int64_t> axis) {
   if (outputs.size() == 1) return true;
+  if (op == "SplitV" && input.dims() == 1) return PartsAligned(outputs, element_bytes);
   if (!WholeRowsAligned(input, element_bytes)) return false;
   if (axis) return *axis == 0 || *axis == -input.dims();
   bool cut = false;
@@ -156,7 +165,7 @@ int RowsOf(const tensorflow::NodeDef& node, const std::vector<OpInfo::TensorProp
     const int64_t axis = IntAttr(node, "axis");
     shares = (axis == 0 || axis == -input->dims()) && WholeRowsAligned(*input, element_bytes);
   } else {
-    shares = SplitShares(*input, element_bytes, outputs, FirstNumber(inputs[op == "Split" ? 0 : 2]));
+    shares = SplitShares(op, *input, element_bytes, outputs, FirstNumber(inputs[op == "Split" ? 0 : 2]));
   }
   return shares ? slicer->sliced : -1;
 }

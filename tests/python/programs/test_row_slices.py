@@ -20,6 +20,12 @@ def by_sizes(stack):
     return [tf.squeeze(part, 0) for part in tf.split(stack, [1] * PARTS, 0)]
 
 
+def by_sizes_of_numbers(stack):
+    """As gradients are cut up that were packed for a reduction."""
+    parts = tf.split(tf.reshape(stack, [-1]), [BATCH * WIDTH] * PARTS)
+    return [tf.reshape(part, [BATCH, WIDTH]) for part in parts]
+
+
 def by_slice(stack):
     parts = [tf.slice(stack, [i, 0, 0], [1, BATCH, WIDTH]) for i in range(PARTS)]
     return [tf.squeeze(part, 0) for part in parts]
@@ -29,6 +35,7 @@ KINDS = {
     "Unpack": tf.unstack,
     "Split": by_split,
     "SplitV": by_sizes,
+    "SplitV of numbers": by_sizes_of_numbers,
     "Slice": by_slice,
     "StridedSlice": lambda stack: [stack[i] for i in range(PARTS)],
 }

@@ -54,6 +54,17 @@ void AddSplit(GraphBuilder* b, int axis, int parts) {
   b->Float("part", "Split", {"axis", "whole"}, {Int("num_split", parts)});
 }
 
+void AddSplitV(GraphBuilder* b, const std::vector<int>& sizes, int axis) {
+  b->ShapeConstant("sizes", sizes);
+  Attr value{"value", {}};
+  value.second.mutable_tensor()->set_dtype(kInt);
+  value.second.mutable_tensor()->mutable_tensor_shape();
+  value.second.mutable_tensor()->add_int_val(axis);
+  b->Add("axis", "Const", {}, {Type("dtype", kInt), value});
+  const Attr index = Type("Tlen", kInt);
+  b->Float("part", "SplitV", {"whole", "sizes", "axis"}, {Int("num_split", static_cast<int>(sizes.size())), index});
+}
+
 void AddUnpack(GraphBuilder* b, int axis, int parts) {
   b->Float("part", "Unpack", {"whole"}, {Int("num", parts), Int("axis", axis)});
 }
@@ -85,6 +96,13 @@ bool SplitShares(const Dims& dims, int axis, int parts) {
   GraphBuilder b;
   Whole(&b, dims);
   AddSplit(&b, axis, parts);
+  return Shares(&b);
+}
+
+bool SplitVShares(const Dims& dims, const std::vector<int>& sizes, int axis) {
+  GraphBuilder b;
+  Whole(&b, dims);
+  AddSplitV(&b, sizes, axis);
   return Shares(&b);
 }
 
@@ -123,6 +141,16 @@ TEST(RowSlices, ASplitAlongTheFirstDimension) {
   EXPECT_FALSE(SplitShares({4, 3, 5}, 0, 2));
   EXPECT_FALSE(SplitShares({64}, 0, 2));
   EXPECT_TRUE(SplitShares({4, 3, 5}, 1, 1));  // all of it
+}
+
+TEST(RowSlices, ASplitIntoSizesAlongTheFirstDimension) {
+  EXPECT_TRUE(SplitVShares({4, 2, 8}, {1, 3}, 0));
+  EXPECT_FALSE(SplitVShares({4, 2, 8}, {1, 1}, 1));
+  EXPECT_FALSE(SplitVShares({4, 3, 5}, {1, 3}, 0));
+  EXPECT_TRUE(SplitVShares({64}, {16, 48}, 0));  // gradients that were packed
+  EXPECT_TRUE(SplitVShares({64}, {16, 32, 16}, 0));
+  EXPECT_FALSE(SplitVShares({64}, {16, 24, 24}, 0));
+  EXPECT_FALSE(SplitVShares({60}, {16, 32, 12}, 0));  // of the last the kernel looks at the end as well
 }
 
 TEST(RowSlices, AnUnpackOfTheFirstDimension) {
