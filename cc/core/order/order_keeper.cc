@@ -12,6 +12,13 @@ namespace {
 // A buffer of at least this share of the peak is large.
 constexpr int64_t kLargeShare = 256;
 
+// True where it was not there.
+bool AddOnce(int id, std::vector<int>* ids) {
+  if (std::find(ids->begin(), ids->end(), id) != ids->end()) return false;
+  ids->push_back(id);
+  return true;
+}
+
 }  // namespace
 
 using Kind = PlanEvent::Kind;
@@ -32,18 +39,17 @@ OrderKeeper::OrderKeeper(const MemGraph& graph, const Plan& plan, int64_t limit_
   FindDepsAndReleases();
   number_.assign(events_.size(), kNone);
   for (EventId e = 0; e < static_cast<EventId>(events_.size()); ++e) {
-    std::vector<EventId>& released = releases_[e];
-    const auto late = [this](EventId reader) { return !MayBeWaitedFor(reader); };
-    released.erase(std::remove_if(released.begin(), released.end(), late), released.end());
-    for (const EventId reader : released) number_[reader] = 0;
+    for (const EventId reader : releases_[e]) number_[reader] = 0;
     if (Serialized(e) && MayBeWaitedFor(e)) number_[e] = 0;
   }
+  FindEnds();
   for (EventId e = 0; e < static_cast<EventId>(events_.size()); ++e) {
     if (number_[e] == kNone) continue;
     number_[e] = static_cast<int>(reader_.size());
     reader_.push_back(e);
   }
   words_ = reader_.size() / 64 + 1;
+  released_by_all_.assign(words_, 0);
   const double bytes = 8.0 * static_cast<double>(words_) * static_cast<double>(events_.size());
   if (bytes > static_cast<double>(most_bytes)) {
     throw TooMuch("to keep " + std::to_string(events_.size()) + " operations in order beside " +
@@ -65,6 +71,10 @@ int OrderKeeper::PlaceOf(EventId event) const {
 }
 
 bool OrderKeeper::MayBeWaitedFor(EventId event) const { return !events_[event].Runs() || OpOf(event).anchor; }
+
+bool OrderKeeper::MayBeWaitedForIn(int place, EventId event) const {
+  return MayBeWaitedFor(event) && PlaceOf(event) == place;
+}
 
 bool OrderKeeper::Serialized(EventId event) const {
   if (serialize_bytes_ <= 0 || !events_[event].Runs()) return false;
@@ -138,9 +148,27 @@ void OrderKeeper::FindDepsAndReleases() {
       Release(b, &readers_[b]);
       maker_[b] = e;
     }
+    AddScratch(e);
   }
   for (size_t b = 0; b < readers_.size(); ++b) {
     if (!graph_.buffers[b].escapes) Release(static_cast<BufferId>(b), &readers_[b]);
+  }
+}
+
+// What may be waited for where a reader may not be: it waits for the reader, by way of others that may not be.
+void OrderKeeper::FindEnds() {
+  std::vector<bool> after_reader(events_.size(), false);
+  ends_.assign(events_.size(), false);
+  for (EventId e = 0; e < static_cast<EventId>(events_.size()); ++e) {
+    after_reader[e] = number_[e] != kNone;
+    const int place = PlaceOf(e);
+    for (const EventId dep : deps_[e]) {
+      if (!after_reader[dep]) continue;
+      after_reader[e] = true;
+      ends_[e] = ends_[e] || !MayBeWaitedForIn(place, dep);
+    }
+    ends_[e] = ends_[e] && MayBeWaitedFor(e);
+    if (ends_[e]) number_[e] = 0;
   }
 }
 
@@ -157,8 +185,29 @@ void OrderKeeper::FindDepsOfSwap(EventId event, BufferId buffer) {
   maker_[buffer] = event;
 }
 
+// What the event's node alone holds, while it runs: workspace, and results that nobody reads.
+void OrderKeeper::AddScratch(EventId event) {
+  const MemOp& op = OpOf(event);
+  int64_t bytes = op.workspace_bytes;
+  const std::vector<BufferId>& made = MadeAt(graph_, plan_, events_[event]);
+  for (const BufferId b : op.outputs) {
+    const MemBuffer& buffer = graph_.buffers[b];
+    const bool lasts = std::find(made.begin(), made.end(), b) != made.end();
+    if (!buffer.resident && !lasts) bytes += buffer.bytes;
+  }
+  if (bytes < large_bytes_) return;
+  releases_[event].push_back(event);
+  read_[event].push_back(static_cast<int>(instances_.size()));
+  instances_.push_back({bytes, event});
+}
+
+// Of the newest instance, with its readers.
 void OrderKeeper::Release(BufferId buffer, std::vector<EventId>* readers) {
-  if (readers->empty()) return;
+  if (readers->empty()) {
+    // Nobody reads it: it goes when the op ends that makes it.
+    if (!Large(buffer) || maker_[buffer] == kNone) return;
+    readers->push_back(maker_[buffer]);
+  }
   const EventId last = readers->back();
   releases_[last].insert(releases_[last].end(), readers->begin(), readers->end());
   for (const EventId reader : *readers) read_[reader].push_back(static_cast<int>(instances_.size()));
@@ -184,9 +233,37 @@ void OrderKeeper::AddImplied(EventId by, Set* implied) const {
   if (number_[by] != kNone) (*implied)[number_[by] / 64] |= uint64_t{1} << (number_[by] % 64);
 }
 
-// Takes readers out of `wanted`, the last first, as long as what they may still hold fits under the limit.
-void OrderKeeper::DropWhatFits(EventId event, const Set& implied, Set* wanted) const {
+// What is done with by readers that the event cannot wait for: it waits for what comes behind them, where that has
+// passed. Returns the instances that the others may still hold.
+std::vector<int> OrderKeeper::HeldByOthers(EventId event, const Set& implied, Set* wanted) const {
+  const int place = PlaceOf(event);
+  const auto released = released_.find(place);
+  const auto ends = end_of_.find(place);
+  std::vector<int> held;
+  for (size_t i = 0; i < words_; ++i) {
+    uint64_t others = released_by_all_[i] & ~implied[i];
+    if (released != released_.end()) others &= ~released->second[i];
+    for (; others != 0; others &= others - 1) {
+      const size_t reader = i * 64 + static_cast<size_t>(__builtin_ctzll(others));
+      const EventId end = ends == end_of_.end() ? kNone : ends->second[reader];
+      if (end != kNone) {
+        (*wanted)[number_[end] / 64] |= uint64_t{1} << (number_[end] % 64);
+        continue;
+      }
+      pace_.Step(1 + static_cast<int64_t>(held.size()) / 8);
+      for (const int instance : read_[reader_[reader]]) {
+        if (instances_[instance].last < event) AddOnce(instance, &held);
+      }
+    }
+  }
+  return held;
+}
+
+// Takes readers out of `wanted`, the last first, as long as what they may still hold fits under the limit. `counted`:
+// instances that are held in any case.
+void OrderKeeper::DropWhatFits(EventId event, const Set& implied, std::vector<int> counted, Set* wanted) const {
   int64_t room = limit_bytes_ - BytesAt(event);
+  for (const int instance : counted) room -= instances_[instance].bytes;
   // What the op cannot take over has to be allocated beside it.
   if (shared_bytes_[event] <= room) {
     room -= shared_bytes_[event];
@@ -195,7 +272,6 @@ void OrderKeeper::DropWhatFits(EventId event, const Set& implied, Set* wanted) c
       if (number_[sharer] != kNone && !Has(implied, sharer)) return;
     }
   }
-  std::vector<int> counted;
   for (int i = static_cast<int>(reader_.size()) - 1; i >= 0; --i) {
     const uint64_t bit = uint64_t{1} << (i % 64);
     if (((*wanted)[i / 64] & ~implied[i / 64]) == 0) {
@@ -207,9 +283,7 @@ void OrderKeeper::DropWhatFits(EventId event, const Set& implied, Set* wanted) c
       pace_.Step(1 + static_cast<int64_t>(counted.size()) / 8);
       // What is done with later is live in the plan too.
       if (instances_[instance].last >= event) continue;
-      if (std::find(counted.begin(), counted.end(), instance) != counted.end()) continue;
-      counted.push_back(instance);
-      room -= instances_[instance].bytes;
+      if (AddOnce(instance, &counted)) room -= instances_[instance].bytes;
     }
     if (room < 0) return;
     (*wanted)[i / 64] &= ~bit;
@@ -226,12 +300,15 @@ std::vector<OrderKeeper::EventId> OrderKeeper::Waits(EventId event) {
   const auto released = released_.find(place);
   Set wanted = large && released != released_.end() ? released->second : Set(words_, 0);
   for (const EventId sharer : sharers_[event]) {
-    if (number_[sharer] != kNone && PlaceOf(sharer) == place)
+    if (number_[sharer] != kNone && MayBeWaitedForIn(place, sharer))
       wanted[number_[sharer] / 64] |= uint64_t{1} << (number_[sharer] % 64);
   }
   Set implied(words_, 0);
   for (const EventId dep : deps_[event]) AddImplied(dep, &implied);
-  if (limit_bytes_ > 0 && large) DropWhatFits(event, implied, &wanted);
+  if (large) {
+    std::vector<int> held = HeldByOthers(event, implied, &wanted);
+    if (limit_bytes_ > 0) DropWhatFits(event, implied, std::move(held), &wanted);
+  }
   if (serialized) wanted[number_[before->second] / 64] |= uint64_t{1} << (number_[before->second] % 64);
   // Later events imply earlier ones: take them first, so that what one of them implies is not named again.
   std::vector<EventId> waits;
@@ -254,11 +331,33 @@ void OrderKeeper::Passed(EventId event) {
   Set implied(words_, 0);
   for (const EventId dep : deps_[event]) AddImplied(dep, &implied);
   implied_[event] = std::move(implied);
+  if (ends_[event]) EndsReaders(event);
   if (Serialized(event) && MayBeWaitedFor(event)) serialized_[PlaceOf(event)] = event;
   for (const EventId reader : releases_[event]) {
+    const uint64_t bit = uint64_t{1} << (number_[reader] % 64);
+    released_by_all_[number_[reader] / 64] |= bit;
+    if (!MayBeWaitedFor(reader)) continue;
     Set& released = released_[PlaceOf(reader)];
     released.resize(words_, 0);
-    released[number_[reader] / 64] |= uint64_t{1} << (number_[reader] % 64);
+    released[number_[reader] / 64] |= bit;
+  }
+}
+
+// Whoever is to wait for those that the event waits for, and may not, waits for the event. Only then does it hold what
+// they hold.
+void OrderKeeper::EndsReaders(EventId event) {
+  const int place = PlaceOf(event);
+  std::vector<EventId>& ends = end_of_[place];
+  ends.resize(reader_.size(), kNone);
+  for (size_t i = 0; i < words_; ++i) {
+    for (uint64_t bits = implied_[event][i]; bits != 0; bits &= bits - 1) {
+      const size_t number = i * 64 + static_cast<size_t>(__builtin_ctzll(bits));
+      const EventId reader = reader_[number];
+      if (ends[number] != kNone || MayBeWaitedForIn(place, reader)) continue;
+      pace_.Step();
+      ends[number] = event;
+      read_[event].insert(read_[event].end(), read_[reader].begin(), read_[reader].end());
+    }
   }
 }
 

@@ -19,7 +19,9 @@
 //
 // Ops whose results have `serialize_bytes` or more wait for each other as well, one for the one before it.
 //
-// Events wait for events of their own place alone: a node of one loop or branch cannot wait for one of another.
+// Events wait for events of their own place alone: a node of one loop or branch cannot wait for one of another. Where a
+// reader is in another place, or may not be waited for, what comes behind it and may be is waited for in its stead;
+// before there is one, what the reader may hold counts as in use.
 //
 // One walk per object, O((events + dependencies) * readers / 64): each event has the set of the readers that it waits
 // for.
@@ -79,10 +81,15 @@ class OrderKeeper {
   const MemOp& OpOf(EventId event) const { return graph_.ops[OpAt(plan_, events_[event])]; }
   int PlaceOf(EventId event) const;
   bool MayBeWaitedFor(EventId event) const;
+  bool MayBeWaitedForIn(int place, EventId event) const;
   bool Serialized(EventId event) const;
   int64_t BytesAt(EventId event) const;
   void Release(BufferId buffer, std::vector<EventId>* readers);
-  void DropWhatFits(EventId event, const Set& implied, Set* wanted) const;
+  void AddScratch(EventId event);
+  std::vector<int> HeldByOthers(EventId event, const Set& implied, Set* wanted) const;
+  void DropWhatFits(EventId event, const Set& implied, std::vector<int> counted, Set* wanted) const;
+  void FindEnds();
+  void EndsReaders(EventId event);
   bool Large(BufferId buffer) const;
   // Are its readers waited for? Small ones that are swapped are many, and held until somebody waits for their copies.
   bool Tracked(BufferId buffer) const { return Large(buffer) || swapped_[buffer]; }
@@ -115,14 +122,17 @@ class OrderKeeper {
   std::vector<EventId> swapped_out_;           // likewise: its swap-out
   std::vector<bool> swapped_;                  // per buffer: by the plan
   std::vector<std::vector<EventId>> readers_;  // of that, where they are waited for
-  // Readers, and what is serialized, have numbers in the order of events.
-  std::vector<int> number_;      // of the event; kNone where it is neither
+  // Readers, what is serialized and what ends readers have numbers in the order of events.
+  std::vector<int> number_;      // of the event; kNone where it is none of them
   std::vector<EventId> reader_;  // by number
   std::vector<Set> implied_;     // per event passed: the readers that have ended before it starts
   std::vector<int> places_;
-  std::map<int, Set> released_;        // by place: readers whose buffers are done with
-  std::map<int, EventId> serialized_;  // by place: the last event passed that is
-  size_t words_ = 0;                   // of a set
+  std::vector<bool> ends_;                      // per event: it may be waited for where what it waits for may not
+  std::map<int, std::vector<EventId>> end_of_;  // by place, per reader that may not be: of those passed, the first end
+  std::map<int, Set> released_;                 // by place: readers whose buffers are done with
+  Set released_by_all_;                         // likewise of all places, and those that may not be waited for
+  std::map<int, EventId> serialized_;           // by place: the last event passed that is
+  size_t words_ = 0;                            // of a set
 };
 
 }  // namespace lms
