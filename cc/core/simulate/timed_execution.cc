@@ -26,7 +26,7 @@ TimedExecution::TimedExecution(const ExecutorNodes& nodes, uint32_t draw, int th
       dead_(dead),
       waiting_(nodes_.size()),
       workers_(threads),
-      lanes_(one_lane ? 1 : 2) {
+      lanes_(one_lane ? 2 : 3) {
   for (size_t i = 0; i < nodes_.size(); ++i) waiting_[i] += nodes_[i].waits_for;
   for (size_t i = 0; i < nodes_.size(); ++i) {
     if (!Dead(static_cast<int>(i))) continue;
@@ -92,7 +92,7 @@ void TimedExecution::Start(size_t w) {
 }
 
 double TimedExecution::Duration(int node) const {
-  return RunsInline(node) ? kCheapUs : std::max(microseconds_[node], kLeastUs);
+  return RunsInline(node) || nodes_[node].direction >= 0 ? kCheapUs : std::max(microseconds_[node], kLeastUs);
 }
 
 void TimedExecution::Note(int node, bool ends) {
@@ -105,8 +105,8 @@ void TimedExecution::Finish(size_t w) {
   const int node = worker.node;
   worker.node = -1;
   now_ = worker.ends;
-  if (nodes_[node].direction >= 0 && !Dead(node)) {  // it has been handed to the link
-    Lane& lane = lanes_[lanes_.size() == 1 ? 0 : nodes_[node].direction];
+  if (nodes_[node].direction >= 0 && !Dead(node)) {  // it has been handed over
+    Lane& lane = lanes_[LaneOf(nodes_[node].direction)];
     lane.waiting.insert({nodes_[node].deadline, transfers_++, node});
     return;
   }
@@ -132,6 +132,11 @@ void TimedExecution::Finish(size_t w) {
   } else {
     worker.pool.push_front(last);
   }
+}
+
+size_t TimedExecution::LaneOf(int direction) const {
+  if (direction == ExecutorNode::kAmongDevices) return lanes_.size() - 1;
+  return lanes_.size() == 2 ? 0 : direction;
 }
 
 void TimedExecution::StartTransfer(Lane* lane) {

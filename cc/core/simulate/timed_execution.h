@@ -23,7 +23,10 @@ struct ExecutorNode {
   std::vector<int> fused;           // nodes that run as a part of it
   int waits_for = 0;                // edges that must have fired
   bool runs_inline = false;
-  int direction = -1;    // of a swap: 0 out, 1 in; -1 for other nodes
+  // Of what goes on elsewhere, once it has been handed over: a swap out or in, over the link, or kAmongDevices, what is
+  // exchanged with other devices. -1 for other nodes.
+  static constexpr int kAmongDevices = 2;
+  int direction = -1;
   int64_t deadline = 0;  // of a swap
 };
 
@@ -58,7 +61,7 @@ class TimedExecution {
     int node = -1;          // runs
     double ends = 0;
   };
-  // Of the link.
+  // Of the link, or to other devices.
   struct Lane {
     std::set<std::tuple<int64_t, int, int>> waiting;  // (deadline, number in the order of their begin, node)
     int node = -1;
@@ -68,6 +71,7 @@ class TimedExecution {
   bool Dead(int node) const { return !dead_.empty() && dead_[node]; }
   bool RunsInline(int node) const { return nodes_[node].runs_inline || Dead(node); }
   double Duration(int node) const;
+  size_t LaneOf(int direction) const;
   void Note(int node, bool ends);
   void Hand(int node);
   void Start(size_t w);
@@ -83,7 +87,7 @@ class TimedExecution {
   const std::vector<bool>& dead_;
   std::vector<int> waiting_;
   std::vector<Worker> workers_;
-  std::vector<Lane> lanes_;  // one, or out and in
+  std::vector<Lane> lanes_;  // of the link one, or out and in; the last one to other devices
   int transfers_ = 0;        // begun
   double now_ = 0;
   std::vector<ExecutorEvent> events_;

@@ -4,6 +4,7 @@
 #include <deque>
 #include <utility>
 
+#include "cc/tf/graph/collectives.h"
 #include "cc/tf/graph/handed_copies.h"
 #include "cc/tf/graph/loops.h"
 #include "cc/tf/graph/node_types.h"
@@ -113,6 +114,7 @@ ExecutorModel::ExecutorModel(const tensorflow::GraphDef& graph, const GraphIndex
     const tensorflow::NodeDef& node = graph.node(i);
     // Kernels on other devices cost the executor's thread nothing but the launch.
     alone_[i].runs_inline = RunsInline(node.op()) || DeviceType(node.device()) != "CPU";
+    if (IsCollective(node.op())) alone_[i].direction = ExecutorNode::kAmongDevices;
     if (!IsSwap(node.op()) || IsHandedOver(graph, index, i)) continue;
     alone_[i].direction = node.op() == kSwapOutOp ? 0 : 1;
     const auto deadline = node.attr().find("deadline");

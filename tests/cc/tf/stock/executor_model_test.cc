@@ -360,5 +360,21 @@ TEST(ExecutorModelTest, WithoutAClockSwapsEndWhenNothingIsAtHand) {
   EXPECT_EQ(order.size(), 7U);
 }
 
+TEST(ExecutorModelTest, CollectiveOperationsTakeNoThreadAndFollowEachOther) {
+  GraphBuilder b;
+  b.Parse("x[8]; size{1}; n4 = Exp(x); n5 = Exp(n4)");
+  b.Float("n1", "CollectiveReduceV2", {"x", "size", "size", "size"}, {testing::Text("merge_op", "Add")});
+  b.Float("n2", "CollectiveReduceV2", {"x", "size", "size", "size", "^n1"}, {testing::Text("merge_op", "Add")});
+  b.Parse("n0 = AddN(n1, n2, n5); fetch n0");
+  const Model model(&b);
+  std::vector<double> durations(static_cast<size_t>(b.item().graph.node_size()), 1);
+  for (int i = 0; i < b.item().graph.node_size(); ++i) {
+    if (b.item().graph.node(i).op() == "CollectiveReduceV2") durations[i] = 100;
+  }
+  for (const bool one_lane : {true, false}) {
+    EXPECT_EQ(model.OnThreads('n', 1, durations, one_lane), "+1+4-4+5-5-1+2-2+0-0");
+  }
+}
+
 }  // namespace
 }  // namespace lms
