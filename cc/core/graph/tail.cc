@@ -3,8 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <numeric>
-
-#include "cc/core/base/sort_unique.h"
+#include <utility>
 
 namespace lms {
 
@@ -15,9 +14,10 @@ MemGraph TailOf(const MemGraph& graph, OpId first) {
   tail.ops[0].name = graph.ops[first - 1].name;
   for (size_t i = first; i < graph.ops.size(); ++i) {
     MemOp op = graph.ops[i];
-    for (OpId& dep : op.deps) dep = id(dep);
-    op.deps.push_back(0);
-    SortUnique(&op.deps);
+    op.deps = {0};
+    for (const OpId dep : graph.ops[i].deps) {
+      if (dep >= first) op.deps.push_back(id(dep));
+    }
     tail.ops.push_back(std::move(op));
   }
   std::vector<bool> wanted(graph.buffers.size(), false);
