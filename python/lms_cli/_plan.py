@@ -29,6 +29,7 @@ examples:
   lms plan ResNet50 --batch 64 --image 320 --device T4 --budget 12GiB --html plan.html
   lms plan EfficientNetB7 --device A100-40GB --max-batch --max-slowdown 0.2
   lms plan train.py:make_model --arg classes=10 --batch 128 --budget 60%
+  lms plan ResNet50 --batch 32 --workers 4 --replicas 8 --pack 32MiB --device A100-40GB
   lms plan my.module:train_step --arg 'float32[8,224,224,3]' --arg 'int32[8]'
   lms plan exported_model/ --budget 4GiB --option unknown_dim=64
 
@@ -55,6 +56,27 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
         metavar="B",
         help='memory_budget of lms.enable: "6GiB", "60%%", "min" (default auto: what the device '
         "has)",
+    )
+    parser.add_argument(
+        "--workers",
+        type=int,
+        default=1,
+        metavar="N",
+        help="what each device takes where so many worker processes train together; --batch is "
+        "that of one device",
+    )
+    parser.add_argument(
+        "--replicas",
+        type=int,
+        default=1,
+        metavar="M",
+        help="likewise, of devices of each worker",
+    )
+    parser.add_argument(
+        "--pack",
+        default=0,
+        metavar="B",
+        help='of gradients that they add up as one, such as "8MiB" (default: all of them)',
     )
     add_option_argument(parser)
     parser.add_argument(
@@ -96,6 +118,8 @@ def run(args: argparse.Namespace, out: Output) -> int:
     options = options_of(args)
     if args.max_slowdown is not None and not args.max_batch:
         raise UsageError("--max-slowdown belongs to --max-batch")
+    if args.max_batch and (args.workers, args.replicas) != (1, 1):
+        raise UsageError("--max-batch looks for the batch of one device that trains alone")
     with out.progress("loading TensorFlow") as move:
         lms = load_lms()
         options = grouped(options)
@@ -105,8 +129,11 @@ def run(args: argparse.Namespace, out: Output) -> int:
         if args.max_batch:
             return _max_batch(lms, target, args, options, out, move)
         planned = [target.thing, *_call_arguments(target, args)]
+        among = _among(args)
         report = _asked(
-            lambda: lms.plan(*planned, memory_budget=args.budget, device=args.device, **options)
+            lambda: lms.plan(
+                *planned, memory_budget=args.budget, device=args.device, **among, **options
+            )
         )
         done = time.perf_counter()
     written = write_forms(report, args, out)
@@ -135,6 +162,11 @@ def run(args: argparse.Namespace, out: Output) -> int:
         tell,
     )
     return DONE if met else PROBLEM
+
+
+def _among(args: argparse.Namespace) -> dict[str, Any]:
+    """The devices that train together."""
+    return {"workers": args.workers, "replicas": args.replicas, "bytes_per_pack": args.pack}
 
 
 def verdict(report: Any) -> str:

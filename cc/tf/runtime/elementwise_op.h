@@ -1,4 +1,4 @@
-// The op LmsElementwise: several element-wise ops in one pass over memory (elementwise.h, fuse_copies.h).
+// The op LmsElementwise: several element-wise ops in one pass over memory (elementwise.h, fuse_elementwise.h).
 //
 // The output is worked on in tiles of some thousand elements, which stay in the cache from step to step. An input that
 // is broadcast is spread out over a tile; one whose shape is the output's is read where it lies. The output takes the

@@ -195,6 +195,7 @@ void ShapeValues::Visit(int node) {
   }
   Infer(node);
   if (KernelDecides(def) >= 0) return VisitDecidedByKernel(node);
+  if (def.op() == "CollectiveGatherV2") return VisitGathered(node);
   if (!IsOpen(node) || !OpEvaluator::NeverLarger(def)) return;
   for (int port = 0; port < static_cast<int>(Facts(node).size()); ++port) {
     const Tensor* value = ValueOf({node, port});
@@ -211,6 +212,18 @@ void ShapeValues::VisitDecidedByKernel(int node) {
   if (DeviceType(def.device()) != "CPU" || input == nullptr) return;
   const std::optional<Shape> shape = ShapeByKernel(def, *input, CpuKernels::Here(/*threads=*/1));
   if (shape) Learn(node, KernelDecides(def), *shape);
+}
+
+// Each device of the group gives as many rows.
+void ShapeValues::VisitGathered(int node) {
+  const std::vector<TensorRef>& inputs = graph_[node].inputs;
+  const Shape* const input = inputs.size() < 2 ? nullptr : ShapeOf(inputs[0]);
+  const Tensor* const devices = inputs.size() < 2 ? nullptr : ValueOf(inputs[1]);
+  if (input == nullptr || input->dim_size() == 0 || input->dim(0).size() < 0) return;
+  if (devices == nullptr || devices->dtype() != tensorflow::DT_INT32 || devices->NumElements() != 1) return;
+  Shape shape = *input;
+  shape.mutable_dim(0)->set_size(input->dim(0).size() * devices->flat<int32_t>()(0));
+  Learn(node, 0, shape);
 }
 
 void ShapeValues::VisitMerge(int node) {

@@ -128,6 +128,7 @@ class ShapeValues {
   void Pass(Pace* pace);
   void Visit(int node);
   void VisitDecidedByKernel(int node);
+  void VisitGathered(int node);
   void VisitMerge(int node);
   void VisitLoopVariable(int merge, int back);
   void VisitLinked(int node);

@@ -11,12 +11,14 @@ from typing import Any
 
 import tensorflow as tf
 
+from lms._base.format import parse_bytes
 from lms._reports.report import Report, from_native
 from lms._settings import devices as _devices
 from lms._settings import options as _options
 from lms._tf import graphs as _tf_graphs
 from lms._tf import plan as _tf_plan
 from lms._tf import plan_keras as _tf_plan_keras
+from lms._tf import plan_replicas as _tf_plan_replicas
 
 _EXPECTED = (
     "expected a tf.function, a ConcreteFunction, a compiled Keras model, a function without "
@@ -35,6 +37,9 @@ def plan(
     signature: str | None = None,
     feeds: Sequence[str] | None = None,
     fetches: Sequence[str] | None = None,
+    workers: int = 1,
+    replicas: int = 1,
+    bytes_per_pack: str | int = 0,
     **options: Any,
 ) -> Report:
     """Plans a training step for a device without running it: no GPU, no data.
@@ -61,21 +66,44 @@ def plan(
         SavedModel, that is the training step; None: the only one that trains.
       feeds, fetches: of a graph, the names of what is given and what is asked for; by default what
         its signature or its collection "train_op" says, or else all that nobody reads.
+      workers, replicas: plans what each device runs where so many worker processes with so many
+        devices each train together (MultiWorkerMirroredStrategy, MirroredStrategy): gradients are
+        packed, added up over all devices and cut up again, as tf.distribute does it where an
+        optimizer of Keras, or the step itself, asks for it. The batch is that of one device.
+      bytes_per_pack: of tf.distribute.experimental.CommunicationOptions: gradients of so many bytes
+        ("8MiB") are added up as one; 0 is all of them.
       options: those of lms.enable(). unknown_dim gives the sizes of open dimensions.
     Returns:
       The report; `report.device` is the device's name.
     Raises:
       TypeError: where `step` or `device` is nothing that can be planned for.
       ValueError: where there is no training step in it, arguments are missing, the device, a
-        signature or a node is unknown, or TensorFlow cannot read the graph.
+        signature or a node is unknown, TensorFlow cannot read the graph, or several devices are
+        asked for and the step, as it is traced here, adds up nothing over devices.
       OptionError: with every bad option.
     """
     target = _devices.find(device)
     chosen = gathered(memory_budget, options)
     source = Source(step, optimizer, loss, signature, feeds, fetches)
+    devices = _number_of_devices(workers, replicas)
+    pack = parse_bytes(bytes_per_pack, "bytes_per_pack") if bytes_per_pack != 0 else 0
     with _tf_plan.uncollected():
-        traced, allocated = source.trace(args)
+        with _tf_plan_replicas.one_of(devices, pack) as group:
+            traced, allocated = source.trace(args)
+        if devices > 1 and group.sums == 0:
+            raise ValueError(
+                f"{traced.name!r} adds up nothing over {devices} devices: expected is a step that "
+                "is traced here for the first time, and in which an optimizer of Keras or "
+                "tf.distribute.get_replica_context().all_reduce adds up gradients"
+            )
         return planned(traced, target, chosen, allocated)
+
+
+def _number_of_devices(workers: int, replicas: int) -> int:
+    for name, value in (("workers", workers), ("replicas", replicas)):
+        if value < 1:
+            raise ValueError(f"{name}={value}: must be 1 at least")
+    return workers * replicas
 
 
 @dataclasses.dataclass(frozen=True)

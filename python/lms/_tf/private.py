@@ -72,6 +72,9 @@ LOST = {
     "tensorflow.python.grappler._pywrap_tf_cluster:TF_EstimatePerformance": (
         "the time of a device's step is not estimated"
     ),
+    "tensorflow.python.distribute.cross_device_ops:CollectiveAllReduce": (
+        "lms.plan does not plan for several workers or replicas"
+    ),
     "tensorflow.python.framework.func_graph:FuncGraph": "models of Keras 2 cannot be planned",
     "tensorflow.python.ops.resource_variable_ops:UninitializedVariable": (
         "models are planned with memory for their variables"

@@ -12,7 +12,7 @@
 #include "cc/core/report/report_store.h"
 #include "cc/tf/graph/graph_index.h"
 #include "cc/tf/pass/optimizer.h"
-#include "cc/tf/rewrite/fuse_copies.h"
+#include "cc/tf/rewrite/fuse_elementwise.h"
 #include "cc/tf/rewrite/split_swaps.h"
 #include "cc/tf/sizes/dimensions.h"
 #include "cc/tf/sizes/tensor_sizes.h"
@@ -132,7 +132,7 @@ std::string Sound(const FuzzCase& fuzz_case, const Report& report, bool several,
   tensorflow::grappler::GrapplerItem rewritten = original;
   rewritten.graph = output;
   JoinSwaps(&rewritten.graph);
-  PartCopies(&rewritten.graph);
+  PartElementwise(&rewritten.graph);
   MemoryProfile profile;
   status = VerifyRewrite(original, index, rewritten, sizes, fuzz_case.threads, SwapLink(), &profile, Deadline(),
                          report.device);

@@ -38,6 +38,28 @@ def test_steps_of_workers_are_rewritten_with_the_same_bits(own_loop):
         assert same[rank]["worker"] == f"worker {rank}"
 
 
+def test_lms_plan_foretells_it_on_one_machine(own_loop):
+    """The loop's step, without workers and a strategy."""
+    said, _ = own_loop
+    weights = [tf.Variable(tf.ones([64, 64])) for _ in range(8)]
+
+    @tf.function
+    def train_step(x):
+        with tf.GradientTape() as tape:
+            y = x
+            for weight in weights:
+                y = tf.tanh(tf.matmul(y, weight))
+            loss = tf.reduce_mean(y * y)
+        all_reduce = tf.distribute.get_replica_context().all_reduce
+        for weight, slope in zip(weights, all_reduce("SUM", tape.gradient(loss, weights))):
+            weight.assign_sub(0.1 * slope)
+        return loss
+
+    report = lms.plan(train_step, tf.TensorSpec([512, 64]), memory_budget="1TiB", workers=2)
+    foretold = report.peak_before_bytes - report.resident_bytes
+    assert foretold == pytest.approx(said[0][0]["rise"], rel=0.05)
+
+
 def test_workers_with_other_options_are_told(own_loop):
     said, _ = own_loop
     _, same, different, one_alone = zip(*said)

@@ -308,6 +308,21 @@ TEST(ShapeValues, AnOpWithoutACpuKernelDoesNoHarm) {
 }
 
 // A condition in whose branches sizes are computed: what comes out is as large as the larger.
+TEST(ShapeValues, EachDeviceOfAGroupGivesAsManyRows) {
+  GraphBuilder b;
+  b.Parse("x[3, 4]; key{1}");
+  Attr five{"value", {}};
+  five.second.mutable_tensor()->set_dtype(DT_INT32);
+  five.second.mutable_tensor()->mutable_tensor_shape();
+  five.second.mutable_tensor()->add_int_val(5);
+  b.Add("devices", "Const", {}, {Type("dtype", DT_INT32), five});
+  b.Float("gathered", "CollectiveGatherV2", {"x", "devices", "key", "key"}, {Int("Nordering_token", 0)});
+  b.Parse("next = Exp(gathered); fetch next");
+  const Shapes shapes(b.item());
+  EXPECT_EQ(shapes.Of("gathered"), (Dims{15, 4}));
+  EXPECT_EQ(shapes.Of("next"), (Dims{15, 4}));
+}
+
 TEST(ShapeValues, InBranches) {
   GraphBuilder b;
   b.Feed("x", {8, 5, 6});

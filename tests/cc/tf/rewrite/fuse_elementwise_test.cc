@@ -1,4 +1,4 @@
-#include "cc/tf/rewrite/fuse_copies.h"
+#include "cc/tf/rewrite/fuse_elementwise.h"
 
 #include <gtest/gtest.h>
 
@@ -41,9 +41,9 @@ const NodeDef* Find(const GraphDef& graph, const std::string& name) {
 std::vector<std::string> Inputs(const NodeDef& node) { return {node.input().begin(), node.input().end()}; }
 
 // What a rewritten step has of a batch norm's output: x * scale + offset, and a sum with y, computed again.
-class FuseCopiesTest : public ::testing::Test {
+class FuseElementwiseTest : public ::testing::Test {
  protected:
-  FuseCopiesTest() {
+  FuseElementwiseTest() {
     for (const char* const name : {"x", "y"}) builder_.Feed(name, {4, 8});
     for (const char* const name : {"scale", "offset"}) builder_.Feed(name, {8});
     builder_.Float("late", "Relu", {"y"});
@@ -55,7 +55,7 @@ class FuseCopiesTest : public ::testing::Test {
 
   GraphDef& graph() { return builder_.item().graph; }
   int Fuse() {
-    const int gone = FuseCopies(&graph());
+    const int gone = FuseElementwise(&graph()).gone;
     EXPECT_TRUE(CheckGraph(graph()).ok());
     return gone;
   }
@@ -66,7 +66,7 @@ class FuseCopiesTest : public ::testing::Test {
   GraphBuilder builder_;
 };
 
-TEST_F(FuseCopiesTest, ThreeCopiesAreOneNodeUnderTheLastName) {
+TEST_F(FuseElementwiseTest, ThreeCopiesAreOneNodeUnderTheLastName) {
   EXPECT_EQ(Fuse(), 2);
   EXPECT_EQ(Find(graph(), product_), nullptr);
   EXPECT_EQ(Find(graph(), sum_), nullptr);
@@ -77,37 +77,37 @@ TEST_F(FuseCopiesTest, ThreeCopiesAreOneNodeUnderTheLastName) {
   EXPECT_EQ(Inputs(*Find(graph(), "reader")), std::vector<std::string>{both_});
 }
 
-TEST_F(FuseCopiesTest, TheyAreTakenApartAgain) {
+TEST_F(FuseElementwiseTest, TheyAreTakenApartAgain) {
   std::map<std::string, std::string> before, after;
   for (const NodeDef& node : graph().node()) before[node.name()] = node.DebugString();
   EXPECT_EQ(Fuse(), 2);
-  PartCopies(&graph());
+  PartElementwise(&graph());
   for (const NodeDef& node : graph().node()) after[node.name()] = node.DebugString();
   EXPECT_EQ(after, before);
 }
 
-TEST_F(FuseCopiesTest, WhatIsReadByOthersStays) {
+TEST_F(FuseElementwiseTest, WhatIsReadByOthersStays) {
   builder_.Float("other", "Relu", {sum_ + ":0"});
   EXPECT_EQ(Fuse(), 1);  // the product
   EXPECT_EQ(Find(graph(), sum_)->op(), kElementwiseOp);
   EXPECT_EQ(Find(graph(), both_)->op(), "AddN");
 }
 
-TEST_F(FuseCopiesTest, WhoWaitsForACopyWaitsForTheNode) {
+TEST_F(FuseElementwiseTest, WhoWaitsForACopyWaitsForTheNode) {
   builder_.Float("update", "Relu", {"y", "^" + product_, "^" + sum_, "^late"});
   builder_.Float("end", "Relu", {"update"});
   EXPECT_EQ(Fuse(), 2);
   EXPECT_EQ(Inputs(*Find(graph(), "update")), (std::vector<std::string>{"y", "^" + both_, "^late"}));
 }
 
-TEST_F(FuseCopiesTest, WhatACopyComesBehindStays) {
+TEST_F(FuseElementwiseTest, WhatACopyComesBehindStays) {
   builder_.Float("update", "Relu", {"y", "^" + product_});
   const_cast<NodeDef*>(Find(graph(), sum_))->set_input(1, "update");
   EXPECT_EQ(Fuse(), 1);  // the two sums
   EXPECT_EQ(Find(graph(), product_)->op(), "Mul");
 }
 
-TEST_F(FuseCopiesTest, ToWaitForACopyIsNotToReadIt) {
+TEST_F(FuseElementwiseTest, ToWaitForACopyIsNotToReadIt) {
   const std::string waited_for = RecomputeName(40, "mul");
   builder_.Float(waited_for, "Mul", {"x", "scale"});
   builder_.Float(RecomputeName(41, "add"), "AddV2", {"x", "offset", "^" + waited_for});
@@ -115,7 +115,7 @@ TEST_F(FuseCopiesTest, ToWaitForACopyIsNotToReadIt) {
   EXPECT_NE(Find(graph(), waited_for), nullptr);
 }
 
-TEST_F(FuseCopiesTest, OnlyCopiesThatFollowEachOtherInThePlan) {
+TEST_F(FuseElementwiseTest, OnlyCopiesThatFollowEachOtherInThePlan) {
   NodeDef* const late = const_cast<NodeDef*>(Find(graph(), both_));
   late->set_name(RecomputeName(9, "sum"));
   const_cast<NodeDef*>(Find(graph(), "reader"))->set_input(0, late->name());
@@ -123,7 +123,7 @@ TEST_F(FuseCopiesTest, OnlyCopiesThatFollowEachOtherInThePlan) {
   EXPECT_EQ(late->op(), "AddN");
 }
 
-TEST_F(FuseCopiesTest, NeitherOriginalsNorOtherTypesNorOtherDevices) {
+TEST_F(FuseElementwiseTest, NeitherOriginalsNorOtherTypesNorOtherDevices) {
   builder_.Float("own_1", "Mul", {"x", "scale"});
   builder_.Float("own_2", "AddV2", {"own_1", "offset"});
   builder_.Add(RecomputeName(20, "half_1"), "Mul", {"h", "h"}, {testing::Type("T", tensorflow::DT_HALF)});
@@ -133,6 +133,96 @@ TEST_F(FuseCopiesTest, NeitherOriginalsNorOtherTypesNorOtherDevices) {
   builder_.Float(RecomputeName(30, "there_1"), "Mul", {"x", "scale"})->set_device(kOtherCpu);
   builder_.Float(RecomputeName(31, "there_2"), "AddV2", {RecomputeName(30, "there_1"), "offset"});
   EXPECT_EQ(Fuse(), 2);  // those of the fixture
+}
+
+// The same of the step's own ops: x * scale + offset, of which x is large.
+class FuseOwnTest : public ::testing::Test {
+ protected:
+  FuseOwnTest() {
+    builder_.Parse("x[64, 8]; y[64, 8]; scale[8]; offset[8]; product = Mul(x, scale); sum = AddV2(product, offset)");
+    builder_.Parse("reader = Relu(sum)");
+    own_.result_bytes = [](const std::string& node) { return node == "scale" || node == "offset" ? 32 : 2048; };
+    own_.cost_us = [](const std::string& node) { return node == "product" ? 6 : 1; };
+  }
+
+  int Fuse() {
+    fused_ = FuseElementwise(&builder_.item().graph, own_);
+    EXPECT_TRUE(CheckGraph(builder_.item().graph).ok());
+    return fused_.gone;
+  }
+  const NodeDef* Node(const std::string& name) { return Find(builder_.item().graph, name); }
+
+  GraphBuilder builder_;
+  OwnNodes own_;
+  Fused fused_;
+};
+
+TEST_F(FuseOwnTest, TheyAreOneNodeUnderTheLastName) {
+  EXPECT_EQ(Fuse(), 1);
+  EXPECT_EQ(Node("product"), nullptr);
+  EXPECT_EQ(Node("sum")->op(), kElementwiseOp);
+  EXPECT_EQ(Inputs(*Node("sum")), (std::vector<std::string>{"x", "scale", "offset"}));
+  EXPECT_EQ(fused_.saved_us, 6);  // reads one and writes one, as the next does
+  PartElementwise(&builder_.item().graph);
+  EXPECT_EQ(Inputs(*Node("sum")), (std::vector<std::string>{"product", "offset"}));
+}
+
+TEST_F(FuseOwnTest, WhatIsFetchedStays) {
+  own_.kept = {"product"};
+  EXPECT_EQ(Fuse(), 0);
+}
+
+TEST_F(FuseOwnTest, WhatOthersReadStays) {
+  builder_.Parse("other = Relu(product)");
+  EXPECT_EQ(Fuse(), 0);
+}
+
+TEST_F(FuseOwnTest, WhatWouldHoldMoreStays) {
+  builder_.Parse("two = Mul(x, y); third = AddV2(two, offset); wide = Mul(scale, offset); wider = Mul(wide, x)");
+  EXPECT_EQ(Fuse(), 1);  // the product of the fixture
+  EXPECT_NE(Node("two"), nullptr);
+  EXPECT_NE(Node("wide"), nullptr);
+}
+
+TEST_F(FuseOwnTest, TheLastMayReadMore) {
+  builder_.Parse("z = AddV2(sum, y)");
+  const_cast<NodeDef*>(Node("reader"))->set_input(0, "z");
+  EXPECT_EQ(Fuse(), 2);
+  EXPECT_EQ(Inputs(*Node("z")), (std::vector<std::string>{"x", "scale", "offset", "y"}));
+}
+
+TEST_F(FuseOwnTest, ABiasAndWhatLmsAddsStay) {
+  builder_.Parse("bias = BiasAdd(x, offset); next = Mul(bias, scale)");
+  builder_.Float(SwapInName(3, "mul"), "Mul", {"x", "scale"});
+  builder_.Float("own", "AddV2", {SwapInName(3, "mul"), "offset"});
+  builder_.Float(RecomputeName(3, "mul"), "Mul", {"x", "scale"});
+  builder_.Float("original", "AddV2", {RecomputeName(3, "mul"), "offset"});
+  EXPECT_EQ(Fuse(), 1);  // the product of the fixture
+}
+
+TEST_F(FuseOwnTest, WhoWaitsForAPartWaitsForTheNodeUnlessItLeadsThere) {
+  builder_.Float("waits", "Relu", {"y", "^product"});
+  EXPECT_EQ(Fuse(), 1);
+  EXPECT_EQ(Inputs(*Node("waits")), (std::vector<std::string>{"y", "^sum"}));
+}
+
+TEST_F(FuseOwnTest, WhatLeadsFromAPartToTheNodeKeepsItApart) {
+  builder_.Float("waits", "Relu", {"offset", "^product"});
+  const_cast<NodeDef*>(Node("sum"))->set_input(1, "waits");
+  EXPECT_EQ(Fuse(), 0);
+}
+
+TEST_F(FuseOwnTest, InLoopsAllStays) {
+  const auto enter = [this](const std::string& name, const std::string& input) {
+    builder_.Float(name, "Enter", {input}, {testing::Text("frame_name", "loop")});
+  };
+  enter("x_in", "x");
+  enter("scale_in", "scale");
+  builder_.Parse("inner = Mul(x_in, scale_in); last = AddV2(inner, scale_in); out = Exit(last)");
+  builder_.Parse("behind = Mul(out, scale); end = AddV2(behind, offset)");
+  EXPECT_EQ(Fuse(), 2);
+  EXPECT_NE(Node("inner"), nullptr);
+  EXPECT_EQ(Node("behind"), nullptr);
 }
 
 // ---- What is computed ----
@@ -205,7 +295,7 @@ TEST(FusedCopiesTest, RandomChainsHaveTheBitsOfTensorFlowsOps) {
     }
     const GraphDef& graph = builder.item().graph;
     GraphDef fused = graph;
-    ASSERT_EQ(FuseCopies(&fused), steps - 1);
+    ASSERT_EQ(FuseElementwise(&fused).gone, steps - 1);
     const Tensor expected = Computed(graph, feeds, last, 1), found = Computed(fused, feeds, last, 1 + round % 2);
     ASSERT_EQ(found.shape(), expected.shape()) << "round " << round;
     ASSERT_EQ(found.tensor_data().size(), expected.tensor_data().size());
@@ -224,7 +314,7 @@ TEST(FusedCopiesTest, ABiasIsAddedToTheLastDimension) {
   const Feeds feeds = {{"x", Random(tensorflow::DT_FLOAT, {2, 3, 5}, &random)},
                        {"bias", Random(tensorflow::DT_FLOAT, {5}, &random)}};
   GraphDef fused = builder.item().graph;
-  ASSERT_EQ(FuseCopies(&fused), 1);
+  ASSERT_EQ(FuseElementwise(&fused).gone, 1);
   const std::string last = RecomputeName(1, "square");
   const Tensor expected = Computed(builder.item().graph, feeds, last, 1), found = Computed(fused, feeds, last, 1);
   EXPECT_EQ(found.tensor_data(), expected.tensor_data());
@@ -233,7 +323,7 @@ TEST(FusedCopiesTest, ABiasIsAddedToTheLastDimension) {
   for (NodeDef& node : *builder.item().graph.mutable_node()) {
     if (node.op() == "BiasAdd") (*node.mutable_attr())["data_format"].set_s("NCHW");
   }
-  EXPECT_EQ(FuseCopies(&builder.item().graph), 0);
+  EXPECT_EQ(FuseElementwise(&builder.item().graph).gone, 0);
 }
 
 }  // namespace
