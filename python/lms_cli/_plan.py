@@ -165,7 +165,9 @@ def run(args: argparse.Namespace, out: Output) -> int:
 
 
 def _among(args: argparse.Namespace) -> dict[str, Any]:
-    """The devices that train together."""
+    """The devices that train together; nothing where it is one."""
+    if (args.workers, args.replicas) == (1, 1):
+        return {}
     return {"workers": args.workers, "replicas": args.replicas, "bytes_per_pack": args.pack}
 
 

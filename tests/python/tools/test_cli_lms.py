@@ -295,6 +295,15 @@ def test_plan_asks_for_what_was_said(models, asked, report, capfd):
     assert "fits with lms" in data["verdict"]
 
 
+def test_plan_of_one_of_many_devices(models, asked, capfd):
+    among = ("--workers", 4, "--replicas", 2, "--pack", "8MiB")
+    run(capfd, "plan", "MobileNetV2", *among)
+    options = asked[0][1]
+    assert (options["workers"], options["replicas"], options["bytes_per_pack"]) == (4, 2, "8MiB")
+    status, _, err = run(capfd, "plan", "MobileNetV2", "--max-batch", *among)
+    assert status == 2 and "trains alone" in err
+
+
 def test_plan_for_people(models, asked, report, capfd, tmp_path):
     picture = tmp_path / "p.png"
     status, out, err = run(capfd, "plan", "MobileNetV2", "--plot", picture)
