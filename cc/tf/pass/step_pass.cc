@@ -14,6 +14,7 @@
 #include "cc/tf/pass/loop_pass.h"
 #include "cc/tf/rewrite/fuse_elementwise.h"
 #include "cc/tf/rewrite/split_swaps.h"
+#include "cc/tf/sizes/row_slices.h"
 
 namespace lms {
 namespace {
@@ -85,6 +86,7 @@ void FuseOnCpu(const grappler::GrapplerItem& item, const TensorSizes& sizes, ten
     const std::vector<TensorSize>& outputs = sizes.Of(node).outputs;
     return outputs.empty() ? 0 : outputs[0].bytes;
   };
+  own.may_be_slice = MaySliceRows;
   own.cost_us = [&sizes](const std::string& node) { return sizes.Of(node).cost_us; };
   own.kept = item.NodesToPreserve();
   tensorflow::GraphDef fused = *output;

@@ -20,6 +20,8 @@ constexpr int kMostUntimed = 5;  // plans that cannot be applied as they are, be
 // A new graph takes more than its plan. The next plan is aimed as much lower as this one has taken, and by this share
 // more for each plan that has failed: plans for less take more above it.
 constexpr double kAimLower = 0.2;
+// So small a part of the activations' peak is not worth the edges that it takes, where the least is asked for.
+constexpr int64_t kLeastGain = 1000;
 
 // The limit for the next plan, after `over` whose graphs took more than is allowed: the last, planned to take `planned`
 // under `limit`, takes `found`.
@@ -167,7 +169,8 @@ BudgetResult TryPlans(const Planning& planning, Attempt attempt, Tried* tried) {
     if (least) {
       // Iterations that are kept apart are a gain of their own.
       const bool apart = !imported.holds.empty() && goal.step().worst > peak_before && peak <= peak_before;
-      if (!apart && peak >= peak_before) {
+      const int64_t least_gain = (peak_before - goal.step().resident) / kLeastGain;
+      if (!apart && peak >= peak_before - least_gain) {
         if (planned.order_limit > 0 && (options.recompute || candidates->swap.link.usable())) continue;  // without it
         if (!hinted) return End(BudgetOutcome::kNothingToGain, attempt);
       }

@@ -11,6 +11,7 @@
 #include "cc/core/graph/node_names.h"
 #include "cc/tf/graph/elementwise.h"
 #include "cc/tf/graph/loops.h"
+#include "cc/tf/graph/op_traits.h"
 #include "cc/tf/graph/own_ops.h"
 #include "cc/tf/stock/node_numbers.h"
 #include "tensorflow/core/framework/attr_value.pb.h"
@@ -165,19 +166,30 @@ class Fuser {
 
   int64_t ResultBytes(const std::string& node) const { return own_.result_bytes(OriginalName(node)); }
 
-  // The inputs, each once, that are no smaller than an eighth of the result; more than one where sizes are not known.
+  // The inputs, each once, that are as large as the result, where all others are small beside it; more than one where
+  // that is not so, or not known.
   std::set<std::string> LargeInputs(const NodeDef& node) const {
-    constexpr int kSmall = 8;
+    constexpr int kSmall = 64;
     const int64_t bytes = ResultBytes(node.name());
     std::set<std::string> large;
     for (const std::string& input : node.input()) {
       if (IsControl(input)) continue;
       const tensorflow::TensorId id = tensorflow::ParseTensorName(input);
       const int64_t read = id.index() == 0 ? ResultBytes(std::string(id.node())) : bytes;
-      if (bytes <= 0 || read <= 0 || read > bytes) return {"", input};
-      if (read * kSmall > bytes) large.insert(input);
+      const bool small = read > 0 && read * kSmall <= bytes;
+      if (!small && (read != bytes || bytes <= 0 || IsSlice(std::string(id.node())))) return {"", input};
+      if (!small) large.insert(input);
     }
     return large;
+  }
+
+  // May the node's result be a part of something larger, all of which is held as long?
+  bool IsSlice(const std::string& node) const {
+    auto found = by_name_.find(node);
+    while (found != by_name_.end() && IsViewOfInput(graph_.node(found->second), 0)) {
+      found = by_name_.find(NodeOf(graph_.node(found->second).input(0)));
+    }
+    return found == by_name_.end() || own_.may_be_slice(graph_.node(found->second));
   }
 
   // Of what such an op takes: its share of writing the result, and as much for the next one that reads it.

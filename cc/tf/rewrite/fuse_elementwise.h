@@ -22,12 +22,14 @@
 #include <unordered_set>
 
 #include "tensorflow/core/framework/graph.pb.h"
+#include "tensorflow/core/framework/node_def.pb.h"
 
 namespace lms {
 
 // What is known of the step's own nodes, by name. Without, these stay as they are.
 struct OwnNodes {
-  std::function<int64_t(const std::string&)> result_bytes;  // of the first result
+  std::function<int64_t(const std::string&)> result_bytes;       // of the first result
+  std::function<bool(const tensorflow::NodeDef&)> may_be_slice;  // are its results parts of what it reads?
   std::function<double(const std::string&)> cost_us;
   std::unordered_set<std::string> kept;  // fetched, say
 };

@@ -142,6 +142,7 @@ class FuseOwnTest : public ::testing::Test {
     builder_.Parse("x[64, 8]; y[64, 8]; scale[8]; offset[8]; product = Mul(x, scale); sum = AddV2(product, offset)");
     builder_.Parse("reader = Relu(sum)");
     own_.result_bytes = [](const std::string& node) { return node == "scale" || node == "offset" ? 32 : 2048; };
+    own_.may_be_slice = [](const NodeDef& node) { return node.op() == "Split"; };
     own_.cost_us = [](const std::string& node) { return node == "product" ? 6 : 1; };
   }
 
@@ -179,9 +180,11 @@ TEST_F(FuseOwnTest, WhatOthersReadStays) {
 
 TEST_F(FuseOwnTest, WhatWouldHoldMoreStays) {
   builder_.Parse("two = Mul(x, y); third = AddV2(two, offset); wide = Mul(scale, offset); wider = Mul(wide, x)");
+  builder_.Constant("axis", {}, tensorflow::DT_INT32);
+  builder_.Float("parts", "Split", {"axis", "x"}, {Int("num_split", 2)});
+  builder_.Parse("same = Identity(parts); part = Mul(same, scale); last = AddV2(part, offset)");
   EXPECT_EQ(Fuse(), 1);  // the product of the fixture
-  EXPECT_NE(Node("two"), nullptr);
-  EXPECT_NE(Node("wide"), nullptr);
+  for (const char* const name : {"two", "wide", "part"}) EXPECT_NE(Node(name), nullptr) << name;
 }
 
 TEST_F(FuseOwnTest, TheLastMayReadMore) {
