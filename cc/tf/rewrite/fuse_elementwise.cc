@@ -46,6 +46,8 @@ class Fuser {
   Fuser(GraphDef* graph, const OwnNodes& own)
       : graph_(*graph), own_(own), part_(graph->node_size(), false), reader_(graph->node_size(), kNobody) {
     for (int i = 0; i < graph_.node_size(); ++i) by_name_.emplace(graph_.node(i).name(), i);
+    const auto& nodes = graph_.node();
+    has_loops_ = std::any_of(nodes.begin(), nodes.end(), [](const NodeDef& node) { return IsEnter(node); });
     for (int i = 0; i < graph_.node_size(); ++i) part_[i] = MayBeAPart(graph_.node(i));
   }
 
@@ -89,8 +91,9 @@ class Fuser {
   bool MayBeAPart(const NodeDef& node) const {
     if (!ElementwiseKindOf(node) || !IsOnCpu(node)) return false;
     if (IsCopy(node)) return true;
-    // oneDNN makes biases a part of what they are added to.
-    return own_.result_bytes != nullptr && !IsOwnName(node.name()) && node.op() != "BiasAdd" &&
+    // What loops draw and add up may depend on the order in which all runs. oneDNN makes biases a part of what they are
+    // added to.
+    return own_.result_bytes != nullptr && !has_loops_ && !IsOwnName(node.name()) && node.op() != "BiasAdd" &&
            own_.kept.count(node.name()) == 0;
   }
 
@@ -114,7 +117,7 @@ class Fuser {
     }
   }
 
-  // One order in which all can run. What waits for parts comes as late in it as may be. And in how many loops each is.
+  // One order in which all can run. What waits for parts comes as late in it as may be.
   void FindPlaces() {
     std::vector<int> waits_for(graph_.node_size(), 0);
     for (const std::vector<int>& followers : followers_) {
@@ -130,17 +133,13 @@ class Fuser {
       if (waits_for[i] == 0) add(i);
     }
     place_.assign(graph_.node_size(), kNobody);
-    loops_.assign(graph_.node_size(), 0);
     while (!ready.empty() || !ready_late.empty()) {
       std::vector<int>& from = ready.empty() ? ready_late : ready;
       const int node = from.back();
       from.pop_back();
       place_[node] = static_cast<int>(in_order_.size());
       in_order_.push_back(node);
-      if (IsEnter(graph_.node(node))) ++loops_[node];
-      const int behind = loops_[node] - (IsExit(graph_.node(node)) ? 1 : 0);
       for (const int follower : followers_[node]) {
-        loops_[follower] = std::max(loops_[follower], behind);
         if (--waits_for[follower] == 0) add(follower);
       }
     }
@@ -155,7 +154,7 @@ class Fuser {
     if (IsCopy(one) || IsCopy(other)) {
       return IsCopy(one) && RecomputeNumber(other.name()) == RecomputeNumber(one.name()) + 1;  // in the plan
     }
-    return loops_[part] == 0 && loops_[reader] == 0 && LargeInputs(one).size() == 1;
+    return LargeInputs(one).size() == 1;
   }
 
   // Whoever waits for the part comes behind the node that it would become a part of.
@@ -277,11 +276,12 @@ class Fuser {
 
   GraphDef& graph_;
   const OwnNodes& own_;
+  bool has_loops_ = false;
   std::unordered_map<std::string, int> by_name_;
   std::vector<bool> part_;                             // per node: may it be a part of another, or have parts?
   std::vector<int> reader_;                            // per part
   std::vector<std::vector<int>> waiting_, followers_;  // per part; per node
-  std::vector<int> place_, loops_, in_order_;          // per node; nodes by place
+  std::vector<int> place_, in_order_;                  // per node; nodes by place
 };
 
 }  // namespace

@@ -39,7 +39,7 @@ struct Fused {
   double saved_us = 0;  // by what prices go by: that results in between are neither written nor read
 };
 
-// On CPUs, outside of loops. Linear in the graph.
+// On CPUs; a step's own nodes only where it has no loop. Linear in the graph.
 Fused FuseElementwise(tensorflow::GraphDef* graph, const OwnNodes& own = {});
 
 // Makes single nodes of them again, as they were: for whoever knows TensorFlow's ops and copies of them only. Who
