@@ -57,7 +57,8 @@ def test_lms_plan_foretells_it_on_one_machine(own_loop):
 
     report = lms.plan(train_step, tf.TensorSpec([512, 64]), memory_budget="1TiB", workers=2)
     foretold = report.peak_before_bytes - report.resident_bytes
-    assert foretold == pytest.approx(said[0][0]["rise"], rel=0.05)
+    # How long the other worker is waited for differs: to one activation.
+    assert foretold == pytest.approx(said[0][0]["rise"], abs=512 * 64 * 4)
 
 
 def test_workers_with_other_options_are_told(own_loop):
