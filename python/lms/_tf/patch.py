@@ -11,10 +11,11 @@ first configure() on, as its config may be used whenever; while lms is off, they
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from lms._tf.private import MissingNameError, say
@@ -33,6 +34,7 @@ class Patch:
     def __init__(self, owner: Any, name: str, wrap: Callable[[Any], Any], of: str = ""):
         self._given, self._name, self._wrap, self._of = owner, name, wrap, of
         self._kept = False
+        self._users = 0
         self._owner: Any = None
         self._original: Any = None
         self._replacement: Any = None
@@ -53,6 +55,20 @@ class Patch:
         """From now on, whether or not it has users that can be counted."""
         self._kept = True
         self.put()
+
+    @contextlib.contextmanager
+    def used(self) -> Iterator[None]:
+        """In place while anybody, in any thread, is within."""
+        with lock:
+            self._users += 1
+            self.put()
+        try:
+            yield
+        finally:
+            with lock:
+                self._users -= 1
+                if self._users == 0:
+                    self.take_away()
 
     def take_away(self) -> None:
         if self._kept or self._replacement is None:

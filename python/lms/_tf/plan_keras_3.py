@@ -51,8 +51,6 @@ class _Local(threading.local):
 
 
 _local = _Local()
-_open_lock = threading.Lock()
-_open_everywhere = 0
 
 
 def model_class() -> Any:
@@ -114,31 +112,21 @@ def _keras_2_patches() -> list[Patch]:
     return list(_choosing.values())
 
 
-def _count_open(change: int) -> None:
-    """The wrappers are there while any thread needs them, and act in those alone."""
-    global _open_everywhere
-    _local.open += change
-    with _open_lock:
-        _open_everywhere += change
-        for patch in (*_initializing, *_keras_2_patches()):
-            if _open_everywhere > 0:
-                patch.put()
-            else:
-                patch.take_away()
-
-
 @contextlib.contextmanager
 def unallocated() -> Iterator[None]:
     """Variables that are made here take no memory; random states are left as they were."""
     states = random.getstate(), np.random.get_state()
-    _count_open(+1)
-    try:
-        with tf.Graph().as_default():
-            yield
-    finally:
-        _count_open(-1)
-        random.setstate(states[0])
-        np.random.set_state(states[1])
+    with contextlib.ExitStack() as stack:
+        for patch in (*_initializing, *_keras_2_patches()):
+            stack.enter_context(patch.used())
+        _local.open += 1
+        try:
+            with tf.Graph().as_default():
+                yield
+        finally:
+            _local.open -= 1
+            random.setstate(states[0])
+            np.random.set_state(states[1])
 
 
 def compiled(model: Any) -> bool:

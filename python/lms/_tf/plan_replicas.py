@@ -20,7 +20,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from lms._tf.patch import Patch, lock
+from lms._tf.patch import Patch
 from lms._tf.private import private_module
 
 _ops = private_module("tensorflow.python.distribute.cross_device_ops")
@@ -52,8 +52,7 @@ class Group:
         if isinstance(how, str):
             how = tf.distribute.ReduceOp(how.upper())
         values = tf.nest.map_structure(_as_tensor, values)
-        with tf.device(None):
-            return self._collectives._all_reduce(how, values, 0, self._options)
+        return self._collectives._all_reduce(how, values, 0, self._options)
 
 
 class _Local(threading.local):
@@ -61,7 +60,6 @@ class _Local(threading.local):
 
 
 _local = _Local()
-_users = 0
 
 
 def _as_tensor(value: Any) -> Any:
@@ -86,23 +84,12 @@ _all_reduce = Patch(_owner, "all_reduce", _wrap_all_reduce)
 def one_of(devices: int, bytes_per_pack: int = 0) -> Iterator[Group]:
     """What is traced here, in this thread, is what one of so many devices runs."""
     group = Group(devices, bytes_per_pack)
-    if devices > 1:
-        _use(+1)
-    before, _local.group = _local.group, group if devices > 1 else None
-    try:
+    if devices == 1:
         yield group
-    finally:
-        _local.group = before
-        if devices > 1:
-            _use(-1)
-
-
-def _use(change: int) -> None:
-    """The wrapper is there while any thread needs it."""
-    global _users
-    with lock:
-        _users += change
-        if _users > 0:
-            _all_reduce.put()
-        else:
-            _all_reduce.take_away()
+        return
+    with _all_reduce.used():
+        before, _local.group = _local.group, group
+        try:
+            yield group
+        finally:
+            _local.group = before
