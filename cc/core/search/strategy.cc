@@ -105,10 +105,25 @@ Strategy WithBetterTail(const MemGraph& graph, Strategy found, const OrderOf& or
   return {std::move(planned), std::move(order)};
 }
 
-// A plan in the graph's own order.
-Strategy Given(PlannerResult planned, int64_t work) {
-  planned.work += work;
-  return {std::move(planned), {}};
+// Plans in the graph's own order and, where that is worth it, in the one with the lowest peak, and takes the better
+// one: `plan_of` plans a graph, with so much of the work, and `is_better` compares. `order_of` searches an order for
+// the tail's graph, where the plan is not `good` as it is.
+template <typename PlanOf, typename IsBetter, typename OrderOf, typename Good>
+Strategy InBothOrders(const MemGraph& graph, MemoryOrder order, int64_t work, const StrategyOptions& options,
+                      const PlanOf& plan_of, const IsBetter& is_better, const OrderOf& order_of, const Good& good) {
+  Strategy found;
+  if (WorthPlanning(graph, order)) {
+    PlannerResult given = plan_of(graph, Rest(options.planner));
+    PlannerResult other = plan_of(Reordered(graph, order.order), Most(options.planner));
+    const bool other_is_better = is_better(other, given);
+    found = Taken(std::move(given), std::move(other), std::move(order), other_is_better, work);
+  } else {
+    found.planned = plan_of(graph, options.planner);
+    found.planned.work += work;
+  }
+  if (good(found.planned)) return found;
+  const auto with_most = [&](const MemGraph& whole) { return plan_of(whole, Most(options.planner)); };
+  return WithBetterTail(graph, std::move(found), order_of, with_most);
 }
 
 }  // namespace
@@ -123,19 +138,11 @@ Strategy ChooseForLimit(const MemGraph& graph, int64_t limit_bytes, const Strate
   work += WorkOf(order);
   order.feasible = order.peak_bytes <= limit_bytes;
   if (OrderAlone(options.planner) || (order.feasible && options.order_alone)) return Alone(std::move(order), work);
-  const auto order_of = [&](const MemGraph& tail) {
-    return OrderForLimit(tail, limit_bytes, OrderWork(options.planner));
-  };
-  const auto plan_of = [&](const MemGraph& whole) { return PlanForLimit(whole, limit_bytes, Most(options.planner)); };
-  const auto finished = [&](Strategy found) {
-    if (found.planned.feasible) return found;
-    return WithBetterTail(graph, std::move(found), order_of, plan_of);
-  };
-  if (!WorthPlanning(graph, order)) return finished(Given(PlanForLimit(graph, limit_bytes, options.planner), work));
-  PlannerResult given = PlanForLimit(graph, limit_bytes, Rest(options.planner));
-  PlannerResult other = PlanForLimit(Reordered(graph, order.order), limit_bytes, Most(options.planner));
-  const bool is_better = Better(other, given);
-  return finished(Taken(std::move(given), std::move(other), std::move(order), is_better, work));
+  return InBothOrders(
+      graph, std::move(order), work, options,
+      [&](const MemGraph& whole, const PlannerOptions& planner) { return PlanForLimit(whole, limit_bytes, planner); },
+      Better, [&](const MemGraph& tail) { return OrderForLimit(tail, limit_bytes, OrderWork(options.planner)); },
+      [](const PlannerResult& planned) { return planned.feasible; });
 }
 
 Strategy ChooseForLeastPeak(const MemGraph& graph, const StrategyOptions& options) {
@@ -143,14 +150,12 @@ Strategy ChooseForLeastPeak(const MemGraph& graph, const StrategyOptions& option
   MemoryOrder order = OrderForLeastPeak(graph, OrderWork(options.planner));
   const int64_t work = WorkOf(order);
   if (OrderAlone(options.planner)) return Alone(std::move(order), work);
-  const auto order_of = [&](const MemGraph& tail) { return OrderForLeastPeak(tail, OrderWork(options.planner)); };
-  const auto plan_of = [&](const MemGraph& whole) { return PlanForLeastPeak(whole, Most(options.planner)); };
-  const auto finished = [&](Strategy found) { return WithBetterTail(graph, std::move(found), order_of, plan_of); };
-  if (!WorthPlanning(graph, order)) return finished(Given(PlanForLeastPeak(graph, options.planner), work));
-  PlannerResult given = PlanForLeastPeak(graph, Rest(options.planner));
-  PlannerResult other = PlanForLeastPeak(Reordered(graph, order.order), Most(options.planner));
-  const bool is_better = other.peak_bytes < given.peak_bytes;
-  return finished(Taken(std::move(given), std::move(other), std::move(order), is_better, work));
+  return InBothOrders(
+      graph, std::move(order), work, options,
+      [](const MemGraph& whole, const PlannerOptions& planner) { return PlanForLeastPeak(whole, planner); },
+      [](const PlannerResult& a, const PlannerResult& b) { return a.peak_bytes < b.peak_bytes; },
+      [&](const MemGraph& tail) { return OrderForLeastPeak(tail, OrderWork(options.planner)); },
+      [](const PlannerResult&) { return false; });
 }
 
 }  // namespace lms

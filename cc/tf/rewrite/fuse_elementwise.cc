@@ -28,8 +28,8 @@ using tensorflow::GraphDef;
 using tensorflow::NodeDef;
 
 constexpr int kNobody = -1;
-constexpr int kMostSteps = 16;         // of one node
-constexpr char kCopies[] = "_copies";  // an attribute: the nodes that were
+constexpr int kMostSteps = 16;       // of one node
+constexpr char kParts[] = "_parts";  // an attribute: the nodes that were
 
 bool IsOnCpu(const NodeDef& node) {
   DeviceNameUtils::ParsedName name;
@@ -38,7 +38,7 @@ bool IsOnCpu(const NodeDef& node) {
 
 bool IsControl(const std::string& input) { return !input.empty() && input[0] == '^'; }
 
-// Of the node that an input names; the copies have one output.
+// Of the node that an input names; parts have one output.
 std::string NodeOf(const std::string& input) { return std::string(tensorflow::ParseTensorName(input).node()); }
 
 class Fuser {
@@ -208,8 +208,8 @@ class Fuser {
     std::vector<std::string> inputs, controls;
     std::vector<ElementwiseStep> program;
     std::string result;  // the name of what the step before gives
-    for (const int copy : chain) {
-      const NodeDef& node = graph_.node(copy);
+    for (const int part : chain) {
+      const NodeDef& node = graph_.node(part);
       std::vector<int> operands;
       for (const std::string& input : node.input()) {
         if (IsControl(input)) {
@@ -230,7 +230,7 @@ class Fuser {
     attrs["T"] = last.attr().at("T");
     attrs["N"].set_i(static_cast<int>(inputs.size()));
     tensorflow::SetAttrValue(AsNumbers(program), &attrs["program"]);
-    for (const int copy : chain) attrs[kCopies].mutable_list()->add_s(graph_.node(copy).SerializeAsString());
+    for (const int part : chain) attrs[kParts].mutable_list()->add_s(graph_.node(part).SerializeAsString());
     return fused;
   }
 
@@ -291,10 +291,10 @@ Fused FuseElementwise(GraphDef* graph, const OwnNodes& own) { return Fuser(graph
 void PartElementwise(GraphDef* graph) {
   std::vector<NodeDef> more;
   for (NodeDef& node : *graph->mutable_node()) {
-    const auto copies = node.attr().find(kCopies);
-    if (node.op() != kElementwiseOp || copies == node.attr().end()) continue;
+    const auto found = node.attr().find(kParts);
+    if (node.op() != kElementwiseOp || found == node.attr().end()) continue;
     std::vector<NodeDef> parts;
-    for (const std::string& text : copies->second.list().s()) parts.emplace_back().ParseFromString(text);
+    for (const std::string& text : found->second.list().s()) parts.emplace_back().ParseFromString(text);
     if (parts.empty()) continue;
     node = std::move(parts.back());
     parts.pop_back();
