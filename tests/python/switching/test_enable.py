@@ -185,3 +185,26 @@ print(function(tf.zeros([2])).numpy(), [report.budget for report in lms.reports(
     status, output = run_forked(code)
     assert status == 0, output
     assert "[0. 0.] ['min'" in output
+
+
+@pytest.mark.parametrize(("size", "status"), [(256, "fits"), (1 << 18, "rewritten")])
+def test_the_least_is_left_alone_where_next_to_nothing_is_gained(size, status):
+    """One operation needs 24 MiB. What is held beside it, and could be computed again, is 6 KiB or
+    6 MiB."""
+    weight = tf.Variable(tf.ones([size]))
+
+    def step(x):
+        with tf.GradientTape() as tape:
+            y = weight
+            for _ in range(6):
+                y = tf.tanh(y)
+            large = tf.reduce_sum(tf.sort(tf.stop_gradient(x + y[0])))
+            loss = tf.reduce_sum(y) * large
+        weight.assign_sub(0.1 * tape.gradient(loss, weight))
+        return loss
+
+    function = tf.function(step)
+    with lms.enabled("min"):
+        function(tf.ones([2 << 20]))
+    report = lms.report()
+    assert report.status == status, report.reason
