@@ -41,6 +41,7 @@
 #include "cc/tf/runtime/change_marks.h"
 #include "cc/tf/runtime/host_bytes.h"
 #include "cc/tf/runtime/memory_counter.h"
+#include "cc/tf/runtime/placed_memory.h"
 #include "cc/tf/runtime/size_record.h"
 #include "cc/tf/stock/kept_state.h"
 
@@ -324,6 +325,16 @@ std::vector<std::string> UnknownDimProblems(const std::string& unknown_dim, cons
 }
 
 // What the swap ops of this process have moved and hold (lms._native.pyi tells the units).
+py::dict PlaceCounts() {
+  const lms::PlacedCounts counts = lms::CountsOfPlaces();
+  py::dict dict;
+  dict["placed"] = counts.placed;
+  dict["displaced"] = counts.displaced;
+  dict["overflowed"] = counts.overflowed;
+  dict["refused"] = counts.refused;
+  return dict;
+}
+
 py::dict SwapStatistics() {
   const lms::SpillStatistics disk = lms::SharedSpillStatistics();
   return py::dict("written_bytes"_a = disk.written_bytes, "read_bytes"_a = disk.read_bytes,
@@ -417,6 +428,7 @@ PYBIND11_MODULE(_native, m) {
         return lms::ReportStore::Global().SetMeasured(sequence, peak_bytes, steps, warning);
       },
       py::arg("sequence"), py::arg("peak_bytes"), py::arg("steps"), py::arg("warning"));
+  m.def("place_counts", &PlaceCounts);
   m.def("swap_statistics", &SwapStatistics);
   m.def("reset_swap_statistics", [] {
     lms::ResetSharedSpillStatistics();

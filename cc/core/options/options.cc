@@ -226,6 +226,7 @@ std::vector<OptionSpec> AllSpecs() {
        "'auto', 'none', or the path of a file that lms.calibrate() wrote ('~' is not expanded)"},
       {"recompute", "bool", "True", "True or False"},
       {"reorder", "bool", "True", "True or False"},
+      {"place", "bool", "True", "True or False"},
       {"replan", "bool", "True", "True or False"},
       {"safety_margin", "float", "0.05", "a share from 0 to below 1, for example 0.05"},
       {"strict", "bool", "False", "True or False"},
@@ -320,6 +321,8 @@ std::vector<std::string> ParseOptions(const OptionMap& map, Options* options, bo
       good = AsBool(value, &parsed.recompute);
     } else if (name == "reorder") {
       good = AsBool(value, &parsed.reorder);
+    } else if (name == "place") {
+      good = AsBool(value, &parsed.place);
     } else if (name == "dump_graphs") {
       good = AsDirectory(value, &parsed.dump_graphs);
     } else if (name == "profile") {

@@ -48,6 +48,7 @@ struct Options {
   std::vector<DeviceBudget> device_budgets;  // each device is named once
   bool recompute = true;                     // rematerialization allowed
   bool reorder = true;                       // order of execution may be enforced where the budget needs it
+  bool place = true;                         // tensors may be given places in the device's memory beforehand
   bool swap = true;                          // copying to another tier allowed, where there is one
   std::string swap_to =
       "host";                   // "host": a GPU's tensors to the host's memory; "disk", or a directory: to a file there

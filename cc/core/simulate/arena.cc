@@ -73,6 +73,14 @@ void Arena::Free(ChunkId chunk) {
   free_.insert(Key(chunk));
 }
 
+std::vector<int64_t> Arena::FreePieces() const {
+  std::vector<int64_t> pieces;
+  for (const auto& [bytes, offset, chunk] : free_) pieces.push_back(bytes);
+  const int64_t left = LeftBytes() / kArenaUnit * kArenaUnit;
+  if (left > 0) pieces.push_back(left);
+  return pieces;
+}
+
 int64_t Arena::LargestFree() const {
   const int64_t free = free_.empty() ? 0 : std::get<0>(*free_.rbegin());
   int64_t left = LeftBytes();

@@ -55,6 +55,8 @@ class Arena {
   int64_t OffsetOf(ChunkId chunk) const { return chunks_[chunk].offset; }
   int64_t bytes_in_use() const { return in_use_; }
   int64_t LargestFree() const;
+  // The bytes of each free piece; of what is in no region yet as of one.
+  std::vector<int64_t> FreePieces() const;
 
  private:
   struct Chunk {

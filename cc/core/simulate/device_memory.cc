@@ -4,9 +4,18 @@
 #include <utility>
 
 namespace lms {
+namespace {
 
-DeviceMemory::DeviceMemory(const ArenaSettings& settings, const MemGraph& graph, std::vector<bool> becomes_variable)
-    : arena_(settings), least_bytes_(settings.least_bytes), becomes_variable_(std::move(becomes_variable)) {
+int64_t RoundedUp(int64_t bytes) { return (bytes + kArenaUnit - 1) / kArenaUnit * kArenaUnit; }
+
+}  // namespace
+
+DeviceMemory::DeviceMemory(const ArenaSettings& settings, const MemGraph& graph, std::vector<bool> becomes_variable,
+                           const Places* places)
+    : arena_(settings),
+      least_bytes_(settings.least_bytes),
+      becomes_variable_(std::move(becomes_variable)),
+      places_(places) {
   std::map<int64_t, int> there;  // by the bytes that were asked for
   for (size_t i = 0; i < settings.pieces.size(); ++i) {
     const ArenaSettings::Piece& piece = settings.pieces[i];
@@ -16,16 +25,65 @@ DeviceMemory::DeviceMemory(const ArenaSettings& settings, const MemGraph& graph,
   }
   for (const MemBuffer& buffer : graph.buffers) {
     if (!buffer.resident || buffer.bytes == 0 || there[buffer.bytes]-- > 0) continue;
-    const Arena::ChunkId chunk = Take(buffer.bytes);
+    const Arena::ChunkId chunk = Take(Allocated(), buffer.bytes).chunk;
     if (chunk != Arena::kNoRoom) kept_[buffer.bytes].push_back(chunk);
   }
 }
 
-Arena::ChunkId DeviceMemory::Take(int64_t bytes) {
-  if (Outside(bytes)) return Arena::kNoRoom;
-  const Arena::ChunkId chunk = arena_.Allocate(bytes);
-  if (chunk == Arena::kNoRoom) lacking_ = std::max(lacking_, bytes - arena_.LargestFree());
-  return chunk;
+DeviceMemory::Space DeviceMemory::Take(const Allocated& what, int64_t bytes) {
+  Space space = {Arena::kNoRoom, std::nullopt, bytes};
+  if (Outside(bytes)) return space;
+  space.place = TakePlace(what, bytes);
+  if (!space.place) space.chunk = arena_.Allocate(bytes);
+  if (!space.place && space.chunk == Arena::kNoRoom) space.place = space_.TakeAnywhere(RoundedUp(bytes));
+  if (space.place) {
+    space.bytes = 0;
+  } else if (space.chunk != Arena::kNoRoom) {
+    space.bytes = arena_.BytesOf(space.chunk);
+  } else {
+    lacking_ = std::max(lacking_, bytes - std::max(arena_.LargestFree(), space_.LargestFree()));
+  }
+  return space;
+}
+
+void DeviceMemory::Give(const Space& space) {
+  if (space.chunk != Arena::kNoRoom) arena_.Free(space.chunk);
+  if (!space.place) return;
+  space_.Give(*space.place);
+  if (space_.empty()) GiveBlocks();
+}
+
+int64_t DeviceMemory::block_bytes() const {
+  int64_t bytes = 0;
+  for (const Arena::ChunkId block : blocks_) bytes += block == Arena::kNoRoom ? 0 : arena_.BytesOf(block);
+  return bytes;
+}
+
+std::optional<Place> DeviceMemory::TakePlace(const Allocated& what, int64_t bytes) {
+  if (places_ == nullptr || what.part < 0) return std::nullopt;
+  const Place* const place = places_->Find(what, RoundedUp(bytes));
+  if (place == nullptr) return std::nullopt;
+  if (blocks_.empty()) TakeBlocks();
+  if (blocks_[place->block] != Arena::kNoRoom && space_.Take(*place, RoundedUp(bytes))) return *place;
+  if (space_.empty()) GiveBlocks();
+  return std::nullopt;
+}
+
+void DeviceMemory::TakeBlocks() {
+  std::vector<int64_t> sizes;
+  for (const int64_t bytes : places_->blocks) {
+    blocks_.push_back(arena_.Allocate(bytes));
+    sizes.push_back(blocks_.back() == Arena::kNoRoom ? 0 : bytes);
+  }
+  space_ = BlockSpace(std::move(sizes));
+}
+
+void DeviceMemory::GiveBlocks() {
+  for (const Arena::ChunkId block : blocks_) {
+    if (block != Arena::kNoRoom) arena_.Free(block);
+  }
+  blocks_.clear();
+  space_ = BlockSpace();
 }
 
 Arena::ChunkId DeviceMemory::Keep(int64_t bytes, Arena::ChunkId chunk) {

@@ -11,11 +11,12 @@ namespace {
 class RunSimulator {
  public:
   RunSimulator(const MemGraph& graph, const std::vector<HeldRead>& held_reads, RunRecord* record,
-               const std::vector<bool>& dead, DeviceMemory* memory)
+               const std::vector<bool>& dead, DeviceMemory* memory, std::vector<Lifetime>* lifetimes)
       : graph_(graph),
         memory_(memory),
         record_(record),
         dead_(dead),
+        lifetimes_(lifetimes),
         readers_left_(graph.buffers.size(), 0),
         gone_(graph.buffers.size(), false),
         buffer_space_(graph.buffers.size()),
@@ -53,6 +54,7 @@ class RunSimulator {
     profile.op_bytes.resize(graph_.ops.size());
     profile.peak_bytes = live_ = profile.resident_bytes;
     for (const RunEvent& event : run) {
+      ++now_;
       if (event.ends) {
         End(event.op);
         continue;
@@ -75,10 +77,8 @@ class RunSimulator {
   }
 
  private:
-  // Where something is, and the bytes that count: of its chunk, or as asked for where it has none.
-  struct Space {
-    Arena::ChunkId chunk = Arena::kNoRoom;
-    int64_t bytes = 0;
+  struct Space : DeviceMemory::Space {
+    int lifetime = kNone;  // of lifetimes_
   };
 
   // What a variable holds between two updates.
@@ -92,17 +92,20 @@ class RunSimulator {
   };
 
   bool IsOutside(const Space& space) const {
-    return memory_ != nullptr && space.chunk == Arena::kNoRoom && memory_->Outside(space.bytes);
+    return memory_ != nullptr && space.chunk == Arena::kNoRoom && !space.place && memory_->Outside(space.bytes);
   }
 
   // Counts it as in use, and remembers where it is.
-  void Allocate(int64_t bytes, Space* space) {
-    *space = {Arena::kNoRoom, bytes};
-    if (memory_ != nullptr && bytes > 0) {
-      space->chunk = memory_->Take(bytes);
-      if (space->chunk != Arena::kNoRoom) space->bytes = memory_->BytesOf(space->chunk);
-    }
+  void Allocate(const Allocated& what, int64_t bytes, Space* space) {
+    *space = Space();
+    space->bytes = bytes;
+    if (memory_ != nullptr && bytes > 0) static_cast<DeviceMemory::Space&>(*space) = memory_->Take(what, bytes);
     live_ += space->bytes;
+    CountBlocks();
+    if (lifetimes_ != nullptr && bytes > 0) {
+      space->lifetime = static_cast<int>(lifetimes_->size());
+      lifetimes_->push_back({what, bytes, now_});
+    }
     if (!IsOutside(*space)) return;
     outside_ += space->bytes;
     most_outside_ = std::max(most_outside_, outside_);
@@ -111,8 +114,23 @@ class RunSimulator {
   void Give(Space* space) {
     live_ -= space->bytes;
     if (IsOutside(*space)) outside_ -= space->bytes;
-    if (space->chunk != Arena::kNoRoom) memory_->Give(space->chunk);
+    if (memory_ != nullptr) memory_->Give(*space);
+    CountBlocks();
+    if (space->lifetime != kNone) (*lifetimes_)[space->lifetime].to = now_;
     *space = Space();
+  }
+
+  void CountBlocks() {
+    if (memory_ == nullptr) return;
+    live_ += memory_->block_bytes() - block_bytes_;
+    block_bytes_ = memory_->block_bytes();
+  }
+
+  // Somebody has it after the step, or may.
+  void NoteStays(BufferId b) {
+    const Space& space = buffer_space_[b];
+    if (space.lifetime == kNone) return;
+    if (Stays(b) || (memory_ != nullptr && memory_->BecomesVariable(b))) (*lifetimes_)[space.lifetime].stays = true;
   }
 
   // What a variable takes over stays where it is: what goes is what the variable had.
@@ -120,7 +138,10 @@ class RunSimulator {
     Space& space = buffer_space_[b];
     if (space.chunk != Arena::kNoRoom && memory_->BecomesVariable(b)) {
       const Arena::ChunkId old = memory_->Keep(graph_.buffers[b].bytes, space.chunk);
-      if (old != Arena::kNoRoom) space = {old, memory_->BytesOf(old)};
+      if (old != Arena::kNoRoom) {
+        space.chunk = old;
+        space.bytes = memory_->BytesOf(old);
+      }
     }
     Give(&space);
   }
@@ -170,22 +191,25 @@ class RunSimulator {
     for (const BufferId b : op.forwardable) {
       if (readers_left_[b] == 1 && !Stays(b) && !gone_[b]) dying.push_back(b);
     }
-    for (const BufferId out : op.outputs) {
+    for (size_t part = 0; part < op.outputs.size(); ++part) {
+      const BufferId out = op.outputs[part];
       const MemBuffer& buffer = graph_.buffers[out];
       if (buffer.resident) continue;
       if (record_ != nullptr) buffer_since_[out] = position_;
       const auto same =
           std::find_if(dying.begin(), dying.end(), [&](BufferId b) { return graph_.buffers[b].bytes == buffer.bytes; });
       if (same == dying.end()) {
-        Allocate(buffer.bytes, &buffer_space_[out]);
+        Allocate({id, static_cast<int>(part)}, buffer.bytes, &buffer_space_[out]);
+        NoteStays(out);
         continue;
       }
       gone_[*same] = true;
       NoteBuffer(*same, position_ - 1);
       buffer_space_[out] = std::exchange(buffer_space_[*same], Space());
+      NoteStays(out);
       dying.erase(same);
     }
-    Allocate(op.workspace_bytes, &workspace_[id]);
+    Allocate({id, Allocated::kWorkspace}, op.workspace_bytes, &workspace_[id]);
     if (!written_by_.empty()) {
       for (const BufferId variable : written_by_[id]) Write(variable);
     }
@@ -244,14 +268,16 @@ class RunSimulator {
     if (values_[value].holders == 0) return;
     values_[value].old = true;
     values_[value].since = position_;
-    Allocate(values_[value].bytes, &values_[value].space);
+    Allocate(Allocated(), values_[value].bytes, &values_[value].space);
   }
 
   const MemGraph& graph_;
   DeviceMemory* const memory_;
   RunRecord* const record_;
   const std::vector<bool>& dead_;
+  std::vector<Lifetime>* const lifetimes_;
   int32_t position_ = -1;  // of the op that has begun last
+  int32_t now_ = -1;       // of the event
   std::vector<int32_t> buffer_since_;
   std::vector<int32_t> op_since_;
   std::vector<int> readers_left_;
@@ -259,7 +285,8 @@ class RunSimulator {
   std::vector<Space> buffer_space_;
   std::vector<Space> workspace_;  // per op
   int64_t live_ = 0;
-  int64_t outside_ = 0;  // of live_: what is not of the arena
+  int64_t block_bytes_ = 0;  // of live_: the device's blocks
+  int64_t outside_ = 0;      // of live_: what is not of the arena
   int64_t most_outside_ = 0;
 
   std::vector<std::vector<BufferId>> begun_by_;  // per op: variables that it reads, once per holder
@@ -273,16 +300,17 @@ class RunSimulator {
 }  // namespace
 
 MemoryProfile SimulateRun(const MemGraph& graph, const std::vector<RunEvent>& run,
-                          const std::vector<HeldRead>& held_reads, const std::vector<bool>& dead,
-                          DeviceMemory* memory) {
-  return RunSimulator(graph, held_reads, nullptr, dead, memory).Run(run);
+                          const std::vector<HeldRead>& held_reads, const std::vector<bool>& dead, DeviceMemory* memory,
+                          std::vector<Lifetime>* lifetimes) {
+  if (lifetimes != nullptr) lifetimes->clear();
+  return RunSimulator(graph, held_reads, nullptr, dead, memory, lifetimes).Run(run);
 }
 
 MemoryProfile RecordRun(const MemGraph& graph, const std::vector<RunEvent>& run,
                         const std::vector<HeldRead>& held_reads, RunRecord* record, const std::vector<bool>& dead,
                         DeviceMemory* memory) {
   record->holdings.clear();
-  return RunSimulator(graph, held_reads, record, dead, memory).Run(run);
+  return RunSimulator(graph, held_reads, record, dead, memory, nullptr).Run(run);
 }
 
 }  // namespace lms

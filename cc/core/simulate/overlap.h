@@ -24,6 +24,7 @@
 #include "cc/core/graph/mem_graph.h"
 #include "cc/core/simulate/device_memory.h"
 #include "cc/core/simulate/liveness.h"
+#include "cc/core/simulate/places.h"
 
 namespace lms {
 
@@ -40,10 +41,11 @@ struct HeldRead {
 };
 
 // Each op of the graph begins and ends once, after those it depends on. The profile's op_bytes are per op, bytes in use
-// when it has begun; its order is that in which they begin. `dead`: per op; none: all of them run.
+// when it has begun; its order is that in which they begin. `dead`: per op; none: all of them run. `lifetimes`, unless
+// it is null, gets all that is allocated; its times are numbers of events.
 MemoryProfile SimulateRun(const MemGraph& graph, const std::vector<RunEvent>& run,
                           const std::vector<HeldRead>& held_reads, const std::vector<bool>& dead = {},
-                          DeviceMemory* memory = nullptr);
+                          DeviceMemory* memory = nullptr, std::vector<Lifetime>* lifetimes = nullptr);
 
 }  // namespace lms
 

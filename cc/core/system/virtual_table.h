@@ -61,6 +61,13 @@ void** TableOf(const void* object);
 // Makes `object` use `table`.
 void SetTable(void* object, void** table);
 
+// Puts `replacement` into an entry of the copy; *saved is what the original has there.
+template <typename Function>
+void ReplaceEntry(void** original, VirtualTableCopy* copy, int entry, Function replacement, Function* saved) {
+  *saved = reinterpret_cast<Function>(original[entry]);
+  copy->table()[entry] = reinterpret_cast<void*>(replacement);
+}
+
 // Copies the table that `object` uses. Returns "" or why it does not look like one: it must lie in a loaded library,
 // belong to a complete object and have code in each of `entries`.
 std::string CopyTable(const void* object, const int* entries, size_t entry_count, VirtualTableCopy* copy);

@@ -18,6 +18,7 @@
 #include "cc/core/simulate/run_record.h"
 #include "cc/tf/graph/graph_bounds.h"
 #include "cc/tf/import/import.h"
+#include "cc/tf/runtime/placed_memory.h"
 #include "cc/tf/sizes/dimensions.h"
 #include "cc/tf/sizes/tensor_sizes.h"
 #include "tensorflow/core/grappler/clusters/cluster.h"
@@ -34,6 +35,12 @@ struct Model {
   int64_t peak = 0;         // above what is resident
 };
 
+// Places in one device's memory (place_stage.h).
+struct DevicePlaces {
+  std::string device;
+  PlacedStep step;
+};
+
 // What the devices of one step share: sizes and costs are those of the graph as it came.
 struct StepFacts {
   StepFacts(const tensorflow::grappler::GrapplerItem& item, const Options& options)
@@ -44,7 +51,8 @@ struct StepFacts {
   bool inferred = false;
   WorkMeter work;                      // of all planning
   std::vector<std::string> in_pieces;  // devices of which what their allocator hands out counts
-  std::vector<Model> models;           // one for each plan that is not like another device's
+  std::vector<DevicePlaces> places;
+  std::vector<Model> models;  // one for each plan that is not like another device's
 };
 
 // Counts what is planned, and how long that takes, in the step's meter and in the report.

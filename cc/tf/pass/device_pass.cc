@@ -13,6 +13,7 @@
 #include "cc/tf/pass/hint_notes.h"
 #include "cc/tf/pass/measure_stage.h"
 #include "cc/tf/pass/meet_budget.h"
+#include "cc/tf/pass/place_stage.h"
 #include "cc/tf/pass/read_stage.h"
 #include "cc/tf/pass/shortfall.h"
 #include "cc/tf/pass/strict.h"
@@ -72,6 +73,7 @@ bool RunDevicePass(const DeviceContext& context, tensorflow::GraphDef* output, R
   measured.record = RunRecord();  // large, and of no more use
   const AskedFor asked = ResolveGoal(context, read, measured);
   const BudgetGoal& goal = asked.goal;
+  read.may_place = goal.automatic() && !read.arenas.empty() && MayPlace(context, read.imported.device);
   tell.NoteGoal(asked);
   if (goal.relative() && !read.marks.any() && !variant && measured.Activations() < LeastActivationBytes()) {
     return tell.Skipped("too small for a relative budget: its activations peak at " +
@@ -123,6 +125,8 @@ bool RunDevicePass(const DeviceContext& context, tensorflow::GraphDef* output, R
                      hints(goal.least() || result.short_of ? peak : goal.LimitForPlan()));
       if (result.like.empty()) KeepForOthers(context, goal, result.planned.GraphOf(candidates), result.planned, peak);
       if (!read.arenas.empty()) context.facts.in_pieces.push_back(candidates.imported.device);
+      PlacedStep placed = PlacesOf(result.rewritten);
+      if (!placed.tensors.empty()) context.facts.places.push_back({candidates.imported.device, std::move(placed)});
       output->Swap(&result.rewritten.item.graph);
       changed = true;
     }

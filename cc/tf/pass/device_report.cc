@@ -215,6 +215,9 @@ void DeviceReport::Rewritten(const ReadStep& read, const BudgetGoal& goal, const
                      FormatBytes(report_.peak_before_bytes) + " to " + FormatBytes(report_.peak_after_bytes) +
                      ", within the budget of " + FormatBytes(report_.budget_bytes) + hidden_;
   }
+  if (const size_t placed = rewritten.verified.places.entries.size(); placed > 0) {
+    report_.reason += "; " + std::to_string(placed) + " tensors have their places in memory beforehand";
+  }
   if (!result.like.empty()) report_.reason += "; the same plan as for " + result.like;
   if (!result.unlike.device.empty()) {
     const int64_t peak = result.unlike.peak_bytes;

@@ -21,6 +21,7 @@ struct ReadStep {
   GraphIndex index;
   ImportedGraph imported;             // without costs, until PriceOps()
   std::vector<ArenaSettings> arenas;  // of the device (device_arena.h); of a CPU none where bytes are what counts
+  bool may_place = false;             // may tensors be given places in these, where a plan needs that?
   HintMarks marks;
   std::vector<std::string> sizes;  // of dimensions that the function leaves unknown, in words
   std::string hidden;              // words on what no figure includes; "": nothing

@@ -26,6 +26,7 @@ absl::Status Verify(const DeviceContext& context, const ReadStep& read, const Ca
   context.Enter("verify");
   const ImportedGraph& imported = candidates.imported;
   rewritten->verified.iterations_apart = context.options.reorder;
+  rewritten->verified.may_place = read.may_place;
   const std::string device = imported.other_devices.empty() ? "" : imported.device;
   return VerifyRewrite(context.item, read.index, rewritten->item, context.facts.sizes, context.threads,
                        candidates.swap.link, &rewritten->profile, context.deadline(), device, &rewritten->verified,

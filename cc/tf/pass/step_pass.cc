@@ -12,6 +12,7 @@
 #include "cc/tf/graph/own_ops.h"
 #include "cc/tf/graph/variable_assigns.h"
 #include "cc/tf/pass/loop_pass.h"
+#include "cc/tf/pass/place_stage.h"
 #include "cc/tf/rewrite/fuse_elementwise.h"
 #include "cc/tf/rewrite/split_swaps.h"
 #include "cc/tf/sizes/row_slices.h"
@@ -76,7 +77,7 @@ void SplitHostSwaps(const grappler::GrapplerItem& item, const Deadline& deadline
 // The graph is the same again where TensorFlow would drop what comes of that. What it saves is taken off the time that
 // the plan for a CPU adds.
 void FuseOnCpu(const grappler::GrapplerItem& item, const TensorSizes& sizes, tensorflow::GraphDef* output,
-               std::deque<Report>* reports) {
+               std::vector<DevicePlaces>* places, std::deque<Report>* reports) {
   const auto report = std::find_if(reports->begin(), reports->end(), [](const Report& one) {
     return one.status == ReportStatus::kRewritten && DeviceType(one.device) == "CPU";
   });
@@ -91,8 +92,9 @@ void FuseOnCpu(const grappler::GrapplerItem& item, const TensorSizes& sizes, ten
   own.kept = item.NodesToPreserve();
   tensorflow::GraphDef fused = *output;
   const Fused done = FuseElementwise(&fused, own);
-  if (done.gone == 0 || !CheckGraph(fused).ok()) return;
+  if (done.gone() == 0 || !CheckGraph(fused).ok()) return;
   output->Swap(&fused);
+  for (DevicePlaces& of_device : *places) AskAsPartOf(done.within, &of_device.step);
   if (report->step_time_us <= 0) return;
   const double saved = done.saved_us / report->step_time_us;
   report->predicted_time_overhead = std::max(0.0, report->predicted_time_overhead - saved);
@@ -142,9 +144,10 @@ bool RunStepPass(const Options& options, grappler::Cluster* cluster, const grapp
   const bool changed = RunDevices(options, cluster, item, threads, &facts, output, stages, reports);
   if (!changed) return false;
   SplitHostSwaps(item, stages->deadline(), output);
-  FuseOnCpu(item, facts.sizes, output, reports);
+  FuseOnCpu(item, facts.sizes, output, &facts.places, reports);
   // After all else, which knows TensorFlow's own op.
   for (const std::string& device : facts.in_pieces) AssignInPlace(device, output);
+  PlaceSteps(facts.places, cluster);
   return true;
 }
 

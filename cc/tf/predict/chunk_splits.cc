@@ -10,10 +10,10 @@ namespace {
 using ::tensorflow::BFCAllocator;
 
 // A private member, and nothing else tells or changes it. An explicit instantiation may name it.
-const BFCAllocator::Options& SplitOptions(const BFCAllocator& allocator);
+const BFCAllocator::Options& OptionsOf(const BFCAllocator& allocator);
 template <const BFCAllocator::Options BFCAllocator::* kMember>
 struct OptionsMember {
-  friend const BFCAllocator::Options& SplitOptions(const BFCAllocator& allocator) { return allocator.*kMember; }
+  friend const BFCAllocator::Options& OptionsOf(const BFCAllocator& allocator) { return allocator.*kMember; }
 };
 template struct OptionsMember<&BFCAllocator::opts_>;
 
@@ -25,7 +25,7 @@ double LimitOf(BFCAllocator* allocator) {
 
 double FractionOf(const BFCAllocator& allocator) {
   double fraction = 0;
-  __atomic_load(&SplitOptions(allocator).fragmentation_fraction, &fraction, __ATOMIC_RELAXED);
+  __atomic_load(&OptionsOf(allocator).fragmentation_fraction, &fraction, __ATOMIC_RELAXED);
   return fraction;
 }
 
@@ -43,7 +43,9 @@ void SplitExactly(BFCAllocator* allocator) {
   // Half a byte more, as TensorFlow rounds the product down. Its allocations read the figure each time, under a lock
   // of theirs; it is one word, so they see the one or the other.
   double fraction = (static_cast<double>(kArenaUnit) + 0.5) / limit;
-  __atomic_store(const_cast<double*>(&SplitOptions(*allocator).fragmentation_fraction), &fraction, __ATOMIC_RELAXED);
+  __atomic_store(const_cast<double*>(&OptionsOf(*allocator).fragmentation_fraction), &fraction, __ATOMIC_RELAXED);
 }
+
+bool WaitsForMemory(const BFCAllocator& allocator) { return OptionsOf(allocator).allow_retry_on_failure; }
 
 }  // namespace lms

@@ -81,14 +81,16 @@ tensorflow::Allocator* AllocatorOf(const std::string& device, const tensorflow::
   return DeviceType(device) == "CPU" ? tensorflow::cpu_allocator() : nullptr;
 }
 
-void HandOutExactly(const std::string& device, const tensorflow::grappler::Cluster* cluster) {
+tensorflow::BFCAllocator* ChunksOf(const std::string& device, const tensorflow::grappler::Cluster* cluster) {
   tensorflow::Allocator* const allocator = AllocatorOf(device, cluster);
-  if (DeviceType(device) == "CPU") {
-    const std::optional<CpuPool> pool = CpuPoolOf(allocator);
-    if (pool && pool->limited) SplitExactly(pool->allocator);
-  } else if (auto* const chunks = dynamic_cast<tensorflow::BFCAllocator*>(allocator); IsGpu(device) && chunks) {
-    SplitExactly(chunks);
-  }
+  if (IsGpu(device)) return dynamic_cast<tensorflow::BFCAllocator*>(allocator);
+  if (DeviceType(device) != "CPU") return nullptr;
+  const std::optional<CpuPool> pool = CpuPoolOf(allocator);
+  return pool && pool->limited ? pool->allocator : nullptr;
+}
+
+void HandOutExactly(const std::string& device, const tensorflow::grappler::Cluster* cluster) {
+  if (tensorflow::BFCAllocator* const chunks = ChunksOf(device, cluster)) SplitExactly(chunks);
 }
 
 std::vector<ArenaSettings::Piece> PiecesOf(tensorflow::BFCAllocator* allocator) {

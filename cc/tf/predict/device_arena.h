@@ -18,6 +18,9 @@ namespace lms {
 // process, another's null.
 tensorflow::Allocator* AllocatorOf(const std::string& device, const tensorflow::grappler::Cluster* cluster);
 
+// The allocator whose chunks count on the device: a GPU's, or the limited pool of a CPU; null where it has neither.
+tensorflow::BFCAllocator* ChunksOf(const std::string& device, const tensorflow::grappler::Cluster* cluster);
+
 // Has the allocator of a GPU, or the limited pool of a CPU, hand out chunks no larger than what is asked for
 // (chunk_splits.h), from now on. Does nothing where the device has neither.
 void HandOutExactly(const std::string& device, const tensorflow::grappler::Cluster* cluster);

@@ -1,6 +1,7 @@
 #include "cc/tf/predict/execution.h"
 
 #include <algorithm>
+#include <numeric>
 #include <optional>
 #include <random>
 #include <string>
@@ -27,6 +28,7 @@ constexpr uint32_t kNodesDrawn = 200000;
 constexpr double kLate = 10;
 constexpr double kLongCallUs = 50000;
 constexpr double kLateCopyUs = 1e6;
+constexpr int64_t kSmallPart = 2000;
 
 std::vector<RunEvent> OneByOne(const MemGraph& graph) {
   std::vector<RunEvent> run;
@@ -63,9 +65,11 @@ std::vector<OpId> Begun(const std::vector<RunEvent>& run) {
   return order;
 }
 
+// `places`: of the arenas; may be null. `lifetimes`, unless it is null, gets what each run allocates.
 MemoryProfile Highest(const tensorflow::GraphDef& graph, const GraphIndex& index, const ImportedGraph& imported,
                       const MemGraph& memory, int threads, const std::vector<ArenaSettings>& arenas,
-                      const Deadline& deadline, Assigned assigned, RunRecord* record = nullptr) {
+                      const Deadline& deadline, Assigned assigned, const Places* places, RunRecord* record = nullptr,
+                      std::vector<std::vector<Lifetime>>* lifetimes = nullptr) {
   // What is outside of a loop may run beside its first iteration, and what enters it is there in all others: half of
   // the orders are of each.
   using Iteration = ExecutorModel::Iteration;
@@ -105,7 +109,7 @@ MemoryProfile Highest(const tensorflow::GraphDef& graph, const GraphIndex& index
   // Draws are steps one after the other there.
   std::vector<std::optional<DeviceMemory>> devices;
   for (const ArenaSettings& arena : arenas) {
-    devices.emplace_back(std::in_place, arena, memory, BecomeVariables(graph, imported, assigned));
+    devices.emplace_back(std::in_place, arena, memory, BecomeVariables(graph, imported, assigned), places);
   }
   if (devices.empty()) devices.emplace_back();
   std::optional<DeviceMemory> highest_device;
@@ -134,10 +138,12 @@ MemoryProfile Highest(const tensorflow::GraphDef& graph, const GraphIndex& index
         return Simulate(memory, Plan());
       }
       if (moving) ApplyTakeovers(imported.takeovers, Begun(run), &of_run);
+      if (lifetimes != nullptr) lifetimes->emplace_back();
       for (std::optional<DeviceMemory>& device : devices) {
         const std::optional<DeviceMemory> before = record == nullptr ? std::nullopt : device;
-        MemoryProfile profile = SimulateRun(moving ? of_run : memory, run, imported.held_reads, outcome.makes_nothing,
-                                            device ? &*device : nullptr);
+        MemoryProfile profile =
+            SimulateRun(moving ? of_run : memory, run, imported.held_reads, outcome.makes_nothing,
+                        device ? &*device : nullptr, lifetimes == nullptr ? nullptr : &lifetimes->back());
         lacking = std::max(lacking, profile.lacking_bytes);
         if (&device == &devices.front()) lacking_as_is = std::max(lacking_as_is, profile.lacking_bytes);
         outside = std::max(outside, profile.outside_bytes);
@@ -164,6 +170,23 @@ MemoryProfile Highest(const tensorflow::GraphDef& graph, const GraphIndex& index
   return highest;
 }
 
+// Places in what is free when a step begins: in all arenas, so in the one that has least of that.
+Places PlacesIn(const std::vector<ArenaSettings>& arenas, const MemGraph& memory,
+                const std::vector<std::vector<Lifetime>>& lifetimes) {
+  std::vector<int64_t> fewest;
+  int64_t fewest_bytes = 0;
+  for (const ArenaSettings& arena : arenas) {
+    std::vector<int64_t> free = DeviceMemory(arena, memory).FreePieces();
+    const int64_t bytes = std::accumulate(free.begin(), free.end(), int64_t{0});
+    if (!fewest.empty() && bytes >= fewest_bytes) continue;
+    fewest = std::move(free);
+    fewest_bytes = bytes;
+  }
+  // What is so small a part of the whole fits in between.
+  const int64_t least = std::max(arenas.front().least_bytes, fewest_bytes / kSmallPart);
+  return FindPlaces(lifetimes, std::move(fewest), least, kArenaUnit);
+}
+
 // Is what iterations hold together there in every run? On other devices than the CPU it does not depend on threads.
 bool OverlapsCount(const ImportedGraph& imported, int threads) {
   return threads == 1 || imported.overlaps.empty() || DeviceType(imported.device) != "CPU";
@@ -183,23 +206,39 @@ int InterOpThreads(const tensorflow::ConfigProto& config) {
 
 MemoryProfile PredictMemory(const tensorflow::GraphDef& graph, const GraphIndex& index, const ImportedGraph& imported,
                             int threads, const std::vector<ArenaSettings>& arenas, const Deadline& deadline,
-                            RunRecord* record, Assigned assigned) {
-  if (OverlapsCount(imported, threads)) {
-    return Highest(graph, index, imported, imported.graph, threads, arenas, deadline, assigned, record);
+                            RunRecord* record, Assigned assigned, Places* places) {
+  MemGraph usual;
+  if (!OverlapsCount(imported, threads)) {
+    usual = imported.graph;
+    for (const BufferId b : imported.overlaps) usual.buffers[b].bytes = 0;
   }
-  MemGraph usual = imported.graph;
-  for (const BufferId b : imported.overlaps) usual.buffers[b].bytes = 0;
-  return Highest(graph, index, imported, usual, threads, arenas, deadline, assigned, record);
+  const MemGraph& memory = usual.ops.empty() ? imported.graph : usual;
+  if (places == nullptr || arenas.empty()) {
+    return Highest(graph, index, imported, memory, threads, arenas, deadline, assigned, nullptr, record);
+  }
+  *places = Places();
+  std::vector<std::vector<Lifetime>> lifetimes;
+  RunRecord of_requests;
+  MemoryProfile requests = Highest(graph, index, imported, memory, threads, arenas, deadline, assigned, nullptr,
+                                   record == nullptr ? nullptr : &of_requests, &lifetimes);
+  if (requests.lacking_bytes > 0) *places = PlacesIn(arenas, memory, lifetimes);
+  if (!places->empty()) {
+    MemoryProfile placed = Highest(graph, index, imported, memory, threads, arenas, deadline, assigned, places, record);
+    if (placed.lacking_bytes == 0) return placed;
+  }
+  *places = Places();
+  if (record != nullptr) *record = std::move(of_requests);
+  return requests;
 }
 
 int64_t PeakAtWorst(const tensorflow::GraphDef& graph, const GraphIndex& index, const ImportedGraph& imported,
                     int threads, const std::vector<ArenaSettings>& arenas, const MemoryProfile& usual,
-                    const Deadline& deadline, Assigned assigned) {
+                    const Deadline& deadline, Assigned assigned, const Places* places) {
   if (imported.ahead.empty() && OverlapsCount(imported, threads)) return usual.peak_bytes;
   MemGraph worst = imported.graph;
   for (const WorstBytes& ahead : imported.ahead) worst.buffers[ahead.buffer].bytes = ahead.bytes;
   return std::max(usual.peak_bytes,
-                  Highest(graph, index, imported, worst, threads, arenas, deadline, assigned).peak_bytes);
+                  Highest(graph, index, imported, worst, threads, arenas, deadline, assigned, places).peak_bytes);
 }
 
 }  // namespace lms

@@ -16,6 +16,7 @@
 #include "cc/core/base/deadline.h"
 #include "cc/core/simulate/arena.h"
 #include "cc/core/simulate/liveness.h"
+#include "cc/core/simulate/places.h"
 #include "cc/core/simulate/run_record.h"
 #include "cc/tf/graph/graph_index.h"
 #include "cc/tf/import/import.h"
@@ -34,17 +35,20 @@ int InterOpThreads(const tensorflow::ConfigProto& config);
 // `index` and `imported` belong to the graph; the ops' costs are known. Falls back on the import's own order where the
 // model does not get to the end of the graph. Throws TooMuch where the deadline passes. `arenas`: of the device, where
 // what its allocator hands out counts (device_arena.h), with the draws as steps one after the other, in each of them.
-// `record`, unless it is null, is the run whose profile is returned. `assigned` counts in arenas alone.
+// `record`, unless it is null, is the run whose profile is returned. `assigned` counts in arenas alone. `places`,
+// unless it is null, gets places for what the step allocates, and the profile is with these, where there is less room
+// in one piece without them than is wanted.
 MemoryProfile PredictMemory(const tensorflow::GraphDef& graph, const GraphIndex& index, const ImportedGraph& imported,
                             int threads, const std::vector<ArenaSettings>& arenas = {},
                             const Deadline& deadline = Deadline(), RunRecord* record = nullptr,
-                            Assigned assigned = Assigned::kMoves);
+                            Assigned assigned = Assigned::kMoves, Places* places = nullptr);
 
 // The peak in bytes with all that iterations may hold, for those who must be sure: not below that of `usual`, which is
 // what PredictMemory() gave.
 int64_t PeakAtWorst(const tensorflow::GraphDef& graph, const GraphIndex& index, const ImportedGraph& imported,
                     int threads, const std::vector<ArenaSettings>& arenas, const MemoryProfile& usual,
-                    const Deadline& deadline = Deadline(), Assigned assigned = Assigned::kMoves);
+                    const Deadline& deadline = Deadline(), Assigned assigned = Assigned::kMoves,
+                    const Places* places = nullptr);
 
 }  // namespace lms
 

@@ -61,7 +61,6 @@ class Fuser {
       if (reader >= 0 && before[reader] == kNobody && MayPrecede(i, reader)) before[reader] = i;
     }
     Fused fused;
-    std::unordered_map<std::string, std::string> within;  // by the name of a node that goes: the node that it is in now
     std::vector<bool> taken(graph_.node_size(), false);
     for (auto last = in_order_.rbegin(); last != in_order_.rend(); ++last) {
       if (taken[*last]) continue;
@@ -71,15 +70,15 @@ class Fuser {
         if (!IsWaitedForBehind(next, *last)) break;
         chain.push_back(next);
         taken[next] = true;
-        within.emplace(graph_.node(next).name(), graph_.node(*last).name());
+        fused.within.emplace(graph_.node(next).name(), graph_.node(*last).name());
         fused.saved_us += Saved(graph_.node(next));
       }
       if (chain.size() < 2) continue;
       std::reverse(chain.begin(), chain.end());
       *graph_.mutable_node(*last) = Made(chain);
     }
-    WaitFor(within);
-    fused.gone = Remove(within);
+    WaitFor(fused.within);
+    Remove(fused.within);
     return fused;
   }
 
@@ -262,16 +261,14 @@ class Fuser {
     }
   }
 
-  int Remove(const std::unordered_map<std::string, std::string>& within) {
+  void Remove(const std::unordered_map<std::string, std::string>& within) {
     int kept = 0;
     for (int i = 0; i < graph_.node_size(); ++i) {
       if (within.count(graph_.node(i).name()) != 0) continue;
       if (kept != i) graph_.mutable_node()->SwapElements(kept, i);
       ++kept;
     }
-    const int gone = graph_.node_size() - kept;
-    graph_.mutable_node()->DeleteSubrange(kept, gone);
-    return gone;
+    graph_.mutable_node()->DeleteSubrange(kept, graph_.node_size() - kept);
   }
 
   GraphDef& graph_;

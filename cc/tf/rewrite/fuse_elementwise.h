@@ -19,6 +19,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <unordered_map>
 #include <unordered_set>
 
 #include "tensorflow/core/framework/graph.pb.h"
@@ -35,7 +36,10 @@ struct OwnNodes {
 };
 
 struct Fused {
-  int gone = 0;         // nodes that are a part of another now
+  int gone() const { return static_cast<int>(within.size()); }
+
+  std::unordered_map<std::string, std::string>
+      within;           // by the name of a node that is gone: the one that it is part of
   double saved_us = 0;  // by what prices go by: that results in between are neither written nor read
 };
 

@@ -196,12 +196,6 @@ Entries FindEntries() {
   return entries;
 }
 
-template <typename Function>
-void Replace(void** original, void** table, int entry, Function replacement, Function* saved) {
-  *saved = reinterpret_cast<Function>(original[entry]);
-  table[entry] = reinterpret_cast<void*>(replacement);
-}
-
 // Are a call that allocates and one that frees now seen?
 bool Works(Allocator* allocator) {
   const ThreadCalls before = thread_calls;
@@ -223,17 +217,17 @@ std::string Track(Counter& counter, Allocator* allocator) {
   if (!reason.empty()) return reason;
 
   void** const original = TableOf(allocator);
-  void** const table = tracked.table.table();
-  Replace(original, table, entries.allocate, &CountedAllocate, &tracked.allocate);
-  Replace(original, table, entries.allocate_with_attributes, &CountedAllocateWithAttributes,
-          &tracked.allocate_with_attributes);
-  Replace(original, table, entries.deallocate, &CountedDeallocate, &tracked.deallocate);
+  VirtualTableCopy* const table = &tracked.table;
+  ReplaceEntry(original, table, entries.allocate, &CountedAllocate, &tracked.allocate);
+  ReplaceEntry(original, table, entries.allocate_with_attributes, &CountedAllocateWithAttributes,
+               &tracked.allocate_with_attributes);
+  ReplaceEntry(original, table, entries.deallocate, &CountedDeallocate, &tracked.deallocate);
   if (SizedDeallocation<Allocator>::kExists) {
-    Replace(original, table, entries.deallocate_sized, &CountedDeallocateSized, &tracked.deallocate_sized);
+    ReplaceEntry(original, table, entries.deallocate_sized, &CountedDeallocateSized, &tracked.deallocate_sized);
   }
   tracked.allocator = allocator;
   counter.tracked_count.store(index + 1, std::memory_order_release);
-  SetTable(allocator, table);
+  SetTable(allocator, table->table());
   if (!Works(allocator)) {
     SetTable(allocator, original);  // The entry stays: a call on another thread may still be using it.
     return "the allocator did not call through its virtual table";

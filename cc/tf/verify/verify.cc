@@ -293,7 +293,8 @@ absl::Status VerifyRewrite(const tensorflow::grappler::GrapplerItem& original, c
   if (!status.ok()) return status;
   ImportCosts(rewritten, sizes, link, &imported);
   *profile = PredictMemory(rewritten.graph, index, imported, threads, arenas, deadline,
-                           run == nullptr ? nullptr : &run->record, Assigned::kStays);
+                           run == nullptr ? nullptr : &run->record, Assigned::kStays,
+                           run == nullptr || !run->may_place ? nullptr : &run->places);
   if (run != nullptr) {
     std::vector<WorstBytes>& ahead = imported.ahead;
     if (run->iterations_apart) {
@@ -302,8 +303,8 @@ absl::Status VerifyRewrite(const tensorflow::grappler::GrapplerItem& original, c
     }
     run->worst_bytes = profile->peak_bytes;
     if (!ahead.empty()) {
-      run->worst_bytes =
-          PeakAtWorst(rewritten.graph, index, imported, threads, arenas, *profile, deadline, Assigned::kStays);
+      run->worst_bytes = PeakAtWorst(rewritten.graph, index, imported, threads, arenas, *profile, deadline,
+                                     Assigned::kStays, run->places.empty() ? nullptr : &run->places);
     }
     run->imported = std::move(imported);
   }

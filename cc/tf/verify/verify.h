@@ -27,8 +27,10 @@ namespace lms {
 // What the memory of a rewritten graph was predicted with.
 struct VerifiedRun {
   bool iterations_apart = true;  // set by the caller: edges keep them so, save where the bits depend on their overlap
+  bool may_place = false;        // set by the caller: tensors can be given places in the device's memory
   ImportedGraph imported;        // the new graph
   RunRecord record;              // of the run with that profile
+  Places places;                 // that the profile is with; none: there is room without
   int64_t worst_bytes = 0;  // peak, or more where iterations run ahead of one another and nothing keeps them from it
 };
 

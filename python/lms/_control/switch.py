@@ -46,6 +46,7 @@ def enable(
     *,
     recompute: bool | None = None,
     reorder: bool | None = None,
+    place: bool | None = None,
     swap: bool | SwapOptions | None = None,
     swap_to: str | os.PathLike[str] | None = None,
     unknown_dim: int | str | Mapping[str, int] | None = None,
@@ -82,6 +83,9 @@ def enable(
       reorder: whether the order of execution may be enforced where the budget needs it
         (default True). Without it iterations of a loop may run ahead of one another, and hold
         more than the budget.
+      place: whether large tensors may be given places in the device's memory before the step
+        runs, where its limit counts and what is free would otherwise be in pieces that are too
+        small (default True).
       swap: whether tensors may be copied to another memory and back, where that is cheaper
         than computing them again (default True); or lms.SwapOptions, which say how.
       swap_to: where to. "host" (default): a GPU's tensors to pinned memory of the host; on a
@@ -152,6 +156,7 @@ def enabled(
     *,
     recompute: bool | None = None,
     reorder: bool | None = None,
+    place: bool | None = None,
     swap: bool | SwapOptions | None = None,
     swap_to: str | os.PathLike[str] | None = None,
     unknown_dim: int | str | Mapping[str, int] | None = None,
@@ -187,6 +192,7 @@ def rewriter_config(
     *,
     recompute: bool | None = None,
     reorder: bool | None = None,
+    place: bool | None = None,
     swap: bool | SwapOptions | None = None,
     swap_to: str | os.PathLike[str] | None = None,
     unknown_dim: int | str | Mapping[str, int] | None = None,
@@ -215,6 +221,7 @@ def configure(
     *,
     recompute: bool | None = None,
     reorder: bool | None = None,
+    place: bool | None = None,
     swap: bool | SwapOptions | None = None,
     swap_to: str | os.PathLike[str] | None = None,
     unknown_dim: int | str | Mapping[str, int] | None = None,

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "cc/core/simulate/overlap.h"
+#include "cc/core/simulate/places.h"
 #include "cc/core/simulate/run_record.h"
 #include "gtest/gtest.h"
 
@@ -127,6 +128,69 @@ TEST(DeviceMemoryTest, WhatIsSmallIsNotOfTheArena) {
     EXPECT_EQ(profile.outside_bytes, 2 * kKiB);
     EXPECT_EQ(profile.peak_bytes, 11 * kKiB);  // all that the step takes
   }
+}
+
+// a and b are made, a goes, c needs what a had and more: by requests b lies in the way.
+MemGraph InTheWay() {
+  MemGraph graph;
+  const auto op = [&](int64_t bytes, std::vector<BufferId> inputs, std::vector<OpId> deps) {
+    MemBuffer made;
+    made.bytes = bytes;
+    made.producer = static_cast<OpId>(graph.ops.size());
+    MemOp added;
+    if (bytes > 0) {
+      added.outputs = {static_cast<BufferId>(graph.buffers.size())};
+      graph.buffers.push_back(made);
+    }
+    added.inputs = std::move(inputs);
+    added.deps = std::move(deps);
+    graph.ops.push_back(added);
+  };
+  op(2 * kKiB, {}, {});    // a
+  op(kKiB, {0}, {0});      // b
+  op(0, {0}, {1});         // a's last reader
+  op(3 * kKiB, {1}, {2});  // c
+  op(0, {1, 2}, {3});
+  return graph;
+}
+
+TEST(DeviceMemoryTest, WhatHasAPlaceIsNotInTheWay) {
+  const MemGraph graph = InTheWay();
+  ArenaSettings settings;
+  settings.limit_bytes = 4 * kKiB;
+  settings.least_split_off = kArenaUnit;
+  std::vector<RunEvent> run;
+  for (OpId op = 0; op < 5; ++op) run.insert(run.end(), {{op, false}, {op, true}});
+  DeviceMemory by_requests(settings, graph);
+  std::vector<Lifetime> lifetimes;
+  EXPECT_EQ(SimulateRun(graph, run, {}, {}, &by_requests, &lifetimes).lacking_bytes, kKiB);
+  ASSERT_EQ(lifetimes.size(), 3u);
+  EXPECT_EQ(lifetimes[0].to, 5);
+
+  const Places places = FindPlaces({lifetimes}, by_requests.FreePieces(), 1, kArenaUnit);
+  EXPECT_EQ(places.blocks, std::vector<int64_t>{4 * kKiB});
+  DeviceMemory placed(settings, graph, {}, &places);
+  for (int step = 0; step < 3; ++step) {
+    const MemoryProfile profile = SimulateRun(graph, run, {}, {}, &placed);
+    EXPECT_EQ(profile.lacking_bytes, 0);
+    EXPECT_EQ(profile.peak_bytes, 4 * kKiB);  // the block
+    EXPECT_EQ(placed.block_bytes(), 0);       // it has gone back
+  }
+}
+
+TEST(DeviceMemoryTest, WhatHasNoPlaceComesFromABlockWhereThereIsNoOtherRoom) {
+  const MemGraph graph = InTheWay();
+  Places places;
+  places.blocks = {4 * kKiB};
+  places.entries = {{{0, 0}, 2 * kKiB, {0, 0}}};  // a's alone, so that the block goes back when a and b are gone
+  ArenaSettings settings;
+  settings.limit_bytes = 4 * kKiB;
+  settings.least_split_off = kArenaUnit;
+  DeviceMemory memory(settings, graph, {}, &places);
+  std::vector<RunEvent> run;
+  for (OpId op = 0; op < 5; ++op) run.insert(run.end(), {{op, false}, {op, true}});
+  // b is behind a in the block, as it would be without one.
+  EXPECT_EQ(SimulateRun(graph, run, {}, {}, &memory).lacking_bytes, kKiB);
 }
 
 }  // namespace

@@ -55,7 +55,7 @@ class FuseElementwiseTest : public ::testing::Test {
 
   GraphDef& graph() { return builder_.item().graph; }
   int Fuse() {
-    const int gone = FuseElementwise(&graph()).gone;
+    const int gone = FuseElementwise(&graph()).gone();
     EXPECT_TRUE(CheckGraph(graph()).ok());
     return gone;
   }
@@ -149,7 +149,7 @@ class FuseOwnTest : public ::testing::Test {
   int Fuse() {
     fused_ = FuseElementwise(&builder_.item().graph, own_);
     EXPECT_TRUE(CheckGraph(builder_.item().graph).ok());
-    return fused_.gone;
+    return fused_.gone();
   }
   const NodeDef* Node(const std::string& name) { return Find(builder_.item().graph, name); }
 
@@ -291,7 +291,7 @@ TEST(FusedCopiesTest, RandomChainsHaveTheBitsOfTensorFlowsOps) {
     }
     const GraphDef& graph = builder.item().graph;
     GraphDef fused = graph;
-    ASSERT_EQ(FuseElementwise(&fused).gone, steps - 1);
+    ASSERT_EQ(FuseElementwise(&fused).gone(), steps - 1);
     const Tensor expected = Computed(graph, feeds, last, 1), found = Computed(fused, feeds, last, 1 + round % 2);
     ASSERT_EQ(found.shape(), expected.shape()) << "round " << round;
     ASSERT_EQ(found.tensor_data().size(), expected.tensor_data().size());
@@ -310,7 +310,7 @@ TEST(FusedCopiesTest, ABiasIsAddedToTheLastDimension) {
   const Feeds feeds = {{"x", Random(tensorflow::DT_FLOAT, {2, 3, 5}, &random)},
                        {"bias", Random(tensorflow::DT_FLOAT, {5}, &random)}};
   GraphDef fused = builder.item().graph;
-  ASSERT_EQ(FuseElementwise(&fused).gone, 1);
+  ASSERT_EQ(FuseElementwise(&fused).gone(), 1);
   const std::string last = RecomputeName(1, "square");
   const Tensor expected = Computed(builder.item().graph, feeds, last, 1), found = Computed(fused, feeds, last, 1);
   EXPECT_EQ(found.tensor_data(), expected.tensor_data());
@@ -319,7 +319,7 @@ TEST(FusedCopiesTest, ABiasIsAddedToTheLastDimension) {
   for (NodeDef& node : *builder.item().graph.mutable_node()) {
     if (node.op() == "BiasAdd") (*node.mutable_attr())["data_format"].set_s("NCHW");
   }
-  EXPECT_EQ(FuseElementwise(&builder.item().graph).gone, 0);
+  EXPECT_EQ(FuseElementwise(&builder.item().graph).gone(), 0);
 }
 
 }  // namespace

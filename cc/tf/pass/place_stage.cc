@@ -1,0 +1,41 @@
+#include "cc/tf/pass/place_stage.h"
+
+#include "cc/tf/pass/budget.h"
+#include "cc/tf/predict/chunk_splits.h"
+#include "cc/tf/predict/device_arena.h"
+
+namespace lms {
+
+bool MayPlace(const DeviceContext& context, const std::string& device) {
+  if (!context.options.place) return false;
+  // A pool that is to be made is taken for one that is as here.
+  if (PoolToBe(context.options, device)) return context.options.pool_exact;
+  tensorflow::BFCAllocator* const chunks = ChunksOf(device, context.cluster);
+  return chunks != nullptr && WhyNoPlaces(chunks, WaitsForMemory(*chunks)).empty();
+}
+
+PlacedStep PlacesOf(const RewrittenStep& rewritten) {
+  const Places& places = rewritten.verified.places;
+  PlacedStep step;
+  step.blocks = places.blocks;
+  for (const Places::Entry& entry : places.entries) {
+    const int node = rewritten.verified.imported.node_of_op[entry.what.op];
+    step.tensors.push_back({rewritten.item.graph.node(node).name(), entry.bytes, entry.place});
+  }
+  return step;
+}
+
+void AskAsPartOf(const std::unordered_map<std::string, std::string>& within, PlacedStep* step) {
+  for (PlacedStep::Tensor& tensor : step->tensors) {
+    const auto found = within.find(tensor.op);
+    if (found != within.end()) tensor.op = found->second;
+  }
+}
+
+void PlaceSteps(const std::vector<DevicePlaces>& places, const tensorflow::grappler::Cluster* cluster) {
+  for (const DevicePlaces& of_device : places) {
+    if (tensorflow::BFCAllocator* const chunks = ChunksOf(of_device.device, cluster)) PlaceStep(chunks, of_device.step);
+  }
+}
+
+}  // namespace lms

@@ -1,0 +1,31 @@
+// Places in a device's memory for what a rewritten step allocates, where a plan holds with them alone.
+
+#ifndef LMS_CC_TF_PASS_PLACE_STAGE_H_
+#define LMS_CC_TF_PASS_PLACE_STAGE_H_
+
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "cc/tf/pass/device_context.h"
+#include "cc/tf/pass/rewrite_stage.h"
+#include "cc/tf/runtime/placed_memory.h"
+#include "tensorflow/core/grappler/clusters/cluster.h"
+
+namespace lms {
+
+// Can tensors be given places on this device? Its allocator's requests are seen to from then on (placed_memory.h).
+bool MayPlace(const DeviceContext& context, const std::string& device);
+
+// The places that the step was verified with; without tensors where it needs none.
+PlacedStep PlacesOf(const RewrittenStep& rewritten);
+
+// Ops have become parts of others, which ask for their memory now. `within`: by the name of the part.
+void AskAsPartOf(const std::unordered_map<std::string, std::string>& within, PlacedStep* step);
+
+// Gives them to the devices' allocators.
+void PlaceSteps(const std::vector<DevicePlaces>& places, const tensorflow::grappler::Cluster* cluster);
+
+}  // namespace lms
+
+#endif  // LMS_CC_TF_PASS_PLACE_STAGE_H_
