@@ -23,9 +23,12 @@ struct Tenant {
   std::vector<std::pair<int32_t, int32_t>> life;  // per run; {0, 0} where it is not there
   bool stays = false;
 
-  bool Meets(const Tenant& other) const {
+  // In more than so many runs.
+  bool Meets(const Tenant& other, size_t runs) const {
+    size_t met = 0;
     for (size_t run = 0; run < life.size(); ++run) {
-      if (life[run].first < other.life[run].second && other.life[run].first < life[run].second) return true;
+      const bool meet = life[run].first < other.life[run].second && other.life[run].first < life[run].second;
+      if (meet && ++met > runs) return true;
     }
     return false;
   }
@@ -136,21 +139,32 @@ class Packing {
   Packed packed_;
 };
 
-// The bytes that find no place, then the bytes of all blocks.
-std::pair<int64_t, int64_t> CostOf(const Packed& packed, const std::vector<Tenant>& tenants) {
-  int64_t homeless = 0;
-  for (size_t i = 0; i < tenants.size(); ++i) {
-    if (!packed.places[i]) homeless += tenants[i].bytes;
-  }
-  return {homeless, packed.Extent()};
-}
-
 template <typename Key>
 std::vector<int> OrderBy(size_t count, const Key& key) {
   std::vector<int> order(count);
   std::iota(order.begin(), order.end(), 0);
   std::stable_sort(order.begin(), order.end(), [&](int one, int other) { return key(one) > key(other); });
   return order;
+}
+
+Places PlacesOf(const Packed& packed, const std::vector<Tenant>& tenants) {
+  Places places;
+  std::vector<int> number(packed.extents.size(), -1);
+  for (const int piece : OrderBy(packed.extents.size(), [&](int i) { return packed.extents[i]; })) {
+    if (packed.extents[piece] == 0) continue;
+    number[piece] = static_cast<int>(places.blocks.size());
+    places.blocks.push_back(packed.extents[piece]);
+  }
+  for (size_t i = 0; i < tenants.size(); ++i) {
+    // Room is left for workspace, but nobody knows by how many requests it is asked for.
+    if (tenants[i].what.part == Allocated::kWorkspace) continue;
+    Place place = *packed.places[i];
+    place.block = number[place.block];
+    places.entries.push_back({tenants[i].what, tenants[i].bytes, place});
+  }
+  std::sort(places.entries.begin(), places.entries.end(),
+            [](const Places::Entry& one, const Places::Entry& other) { return one.what < other.what; });
+  return places;
 }
 
 }  // namespace
@@ -164,8 +178,8 @@ const Place* Places::Find(const Allocated& what, int64_t bytes) const {
   return nullptr;
 }
 
-Places FindPlaces(const std::vector<std::vector<Lifetime>>& runs, std::vector<int64_t> free, int64_t least_bytes,
-                  int64_t unit) {
+std::vector<Places> FindPlaces(const std::vector<std::vector<Lifetime>>& runs, std::vector<int64_t> free,
+                               int64_t least_bytes, int64_t unit, double rare) {
   std::vector<Tenant> all = TenantsOf(runs, unit);
   std::vector<int64_t> sizes;
   for (const Tenant& tenant : all) sizes.push_back(tenant.bytes);
@@ -194,49 +208,42 @@ Places FindPlaces(const std::vector<std::vector<Lifetime>>& runs, std::vector<in
   const std::vector<bool> every(tenants.size(), true);
   if (MostBytes(tenants, every, runs.size()) > std::accumulate(free.begin(), free.end(), int64_t{0})) return {};
 
+  const auto rare_runs = static_cast<size_t>(rare * static_cast<double>(runs.size()));
   std::vector<std::vector<int>> meets(tenants.size());
   for (size_t i = 0; i < tenants.size(); ++i) {
     for (size_t j = 0; j < i; ++j) {
-      if (!tenants[i].Meets(tenants[j])) continue;
+      if (!tenants[i].Meets(tenants[j], rare_runs)) continue;
       meets[i].push_back(static_cast<int>(j));
       meets[j].push_back(static_cast<int>(i));
     }
   }
   const auto bytes = [&](int i) { return std::pair(tenants[i].bytes, tenants[i].length); };
   const auto length = [&](int i) { return std::pair(tenants[i].length, tenants[i].bytes); };
+  std::vector<int64_t> crowd(tenants.size(), 0);  // bytes that are there at some time of its life, itself included
+  for (size_t i = 0; i < tenants.size(); ++i) {
+    for (const int other : meets[i]) crowd[i] += tenants[other].bytes;
+  }
+  const auto crowded = [&](int i) { return std::pair(crowd[i], tenants[i].bytes); };
   const auto area = [&](int i) {
     return static_cast<double>(tenants[i].bytes) * static_cast<double>(tenants[i].length);
   };
-  std::optional<Packed> best;
-  for (std::vector<int> order :
-       {OrderBy(tenants.size(), bytes), OrderBy(tenants.size(), length), OrderBy(tenants.size(), area)}) {
+  std::vector<Packed> packings;
+  for (std::vector<int> order : {OrderBy(tenants.size(), bytes), OrderBy(tenants.size(), crowded),
+                                 OrderBy(tenants.size(), length), OrderBy(tenants.size(), area)}) {
     for (int round = 0; round < kMostRounds; ++round) {
       Packed packed = Packing(tenants, meets, free).Run(order);
-      const bool all_placed = CostOf(packed, tenants).first == 0;
       // Those that found no gap are the first to choose in the next round.
-      std::stable_partition(order.begin(), order.end(), [&](int i) { return !packed.places[i]; });
-      if (!best || CostOf(packed, tenants) < CostOf(*best, tenants)) best = std::move(packed);
-      if (all_placed) break;
+      const auto found = std::stable_partition(order.begin(), order.end(), [&](int i) { return !packed.places[i]; });
+      if (found != order.begin()) continue;
+      packings.push_back(std::move(packed));
+      break;
     }
-    if (CostOf(*best, tenants).first == 0) break;
   }
-  Places places;
-  std::vector<int> number(free.size(), -1);
-  for (const int piece : OrderBy(free.size(), [&](int i) { return best->extents[i]; })) {
-    if (best->extents[piece] == 0) continue;
-    number[piece] = static_cast<int>(places.blocks.size());
-    places.blocks.push_back(best->extents[piece]);
-  }
-  for (size_t i = 0; i < tenants.size(); ++i) {
-    // Room is left for workspace, but nobody knows by how many requests it is asked for.
-    if (!best->places[i] || tenants[i].what.part == Allocated::kWorkspace) continue;
-    Place place = *best->places[i];
-    place.block = number[place.block];
-    places.entries.push_back({tenants[i].what, tenants[i].bytes, place});
-  }
-  std::sort(places.entries.begin(), places.entries.end(),
-            [](const Places::Entry& one, const Places::Entry& other) { return one.what < other.what; });
-  return places;
+  std::stable_sort(packings.begin(), packings.end(),
+                   [](const Packed& one, const Packed& other) { return one.Extent() < other.Extent(); });
+  std::vector<Places> all_places;
+  for (const Packed& packed : packings) all_places.push_back(PlacesOf(packed, tenants));
+  return all_places;
 }
 
 }  // namespace lms

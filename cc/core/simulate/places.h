@@ -3,7 +3,8 @@
 // An allocator that sees one request after the other leaves holes: what is kept for long comes to lie between what is
 // gone soon. A step is known beforehand, so all its larger tensors can be given places in blocks of memory such that no
 // two that are there at the same time overlap, in whichever of the foreseen orders the ops run. Greedy: the largest
-// first, or the longest-lived first, each to the smallest gap that is left for it. After the interval packing of
+// first, or those that most others meet, or the longest-lived, each to the smallest gap that is left for it; those that
+// found none are the first in the next round. After the interval packing of
 // Sekiyama et al., "Profile-guided memory optimization for deep neural networks" (2018), and STAlloc (Huang et al.,
 // 2025).
 
@@ -46,6 +47,10 @@ struct Places {
     Allocated what;
     int64_t bytes = 0;
     Place place;
+
+    bool operator==(const Entry& other) const {
+      return what == other.what && bytes == other.bytes && place == other.place;
+    }
   };
   std::vector<int64_t> blocks;  // bytes, the largest first
   std::vector<Entry> entries;   // in the order of `what`
@@ -55,10 +60,12 @@ struct Places {
 };
 
 // `runs`: all allocations of one run after the other. `free`: the pieces of memory that there are when the step begins.
-// `unit`: sizes are rounded up to multiples. What has less than `least_bytes`, stays after the step, or finds no gap
-// gets no place, and room is left for it outside of the blocks. O(n^2 r) in those that get one and in the runs.
-Places FindPlaces(const std::vector<std::vector<Lifetime>>& runs, std::vector<int64_t> free, int64_t least_bytes,
-                  int64_t unit);
+// `unit`: sizes are rounded up to multiples. What has less than `least_bytes`, or stays after the step, gets no place,
+// and room is left for it outside of the blocks. Up to four ways, that with the smallest blocks first, each of which
+// has gaps for all others. Two may share a place that are there together in no more than this share of the runs
+// (`rare`): in these one of them will have to be somewhere else. O(n^2 r) in those that get places and in the runs.
+std::vector<Places> FindPlaces(const std::vector<std::vector<Lifetime>>& runs, std::vector<int64_t> free,
+                               int64_t least_bytes, int64_t unit, double rare = 0);
 
 }  // namespace lms
 

@@ -29,6 +29,9 @@ constexpr double kLate = 10;
 constexpr double kLongCallUs = 50000;
 constexpr double kLateCopyUs = 1e6;
 constexpr int64_t kSmallPart = 2000;
+// Places are looked for that fit all orders, then such that are taken already in some of them.
+constexpr double kRareMeetings[] = {0, 0.1, 0.3};
+constexpr size_t kMostTried = 6;
 
 std::vector<RunEvent> OneByOne(const MemGraph& graph) {
   std::vector<RunEvent> run;
@@ -171,8 +174,8 @@ MemoryProfile Highest(const tensorflow::GraphDef& graph, const GraphIndex& index
 }
 
 // Places in what is free when a step begins: in all arenas, so in the one that has least of that.
-Places PlacesIn(const std::vector<ArenaSettings>& arenas, const MemGraph& memory,
-                const std::vector<std::vector<Lifetime>>& lifetimes) {
+std::vector<Places> PlacesIn(const std::vector<ArenaSettings>& arenas, const MemGraph& memory,
+                             const std::vector<std::vector<Lifetime>>& lifetimes, double rare) {
   std::vector<int64_t> fewest;
   int64_t fewest_bytes = 0;
   for (const ArenaSettings& arena : arenas) {
@@ -184,7 +187,7 @@ Places PlacesIn(const std::vector<ArenaSettings>& arenas, const MemGraph& memory
   }
   // What is so small a part of the whole fits in between.
   const int64_t least = std::max(arenas.front().least_bytes, fewest_bytes / kSmallPart);
-  return FindPlaces(lifetimes, std::move(fewest), least, kArenaUnit);
+  return FindPlaces(lifetimes, std::move(fewest), least, kArenaUnit, rare);
 }
 
 // Is what iterations hold together there in every run? On other devices than the CPU it does not depend on threads.
@@ -221,10 +224,17 @@ MemoryProfile PredictMemory(const tensorflow::GraphDef& graph, const GraphIndex&
   RunRecord of_requests;
   MemoryProfile requests = Highest(graph, index, imported, memory, threads, arenas, deadline, assigned, nullptr,
                                    record == nullptr ? nullptr : &of_requests, &lifetimes);
-  if (requests.lacking_bytes > 0) *places = PlacesIn(arenas, memory, lifetimes);
-  if (!places->empty()) {
-    MemoryProfile placed = Highest(graph, index, imported, memory, threads, arenas, deadline, assigned, places, record);
-    if (placed.lacking_bytes == 0) return placed;
+  std::vector<std::vector<Places::Entry>> tried;
+  for (const double rare : kRareMeetings) {
+    if (requests.lacking_bytes == 0) break;
+    for (Places& found : PlacesIn(arenas, memory, lifetimes, rare)) {
+      if (tried.size() == kMostTried || std::find(tried.begin(), tried.end(), found.entries) != tried.end()) continue;
+      tried.push_back(found.entries);
+      *places = std::move(found);
+      MemoryProfile placed =
+          Highest(graph, index, imported, memory, threads, arenas, deadline, assigned, places, record);
+      if (placed.lacking_bytes == 0) return placed;
+    }
   }
   *places = Places();
   if (record != nullptr) *record = std::move(of_requests);
