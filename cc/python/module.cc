@@ -142,6 +142,7 @@ py::dict ToDict(const lms::Report& report) {
       "device"_a = report.device, "other_devices"_a = report.other_devices, "budget"_a = report.budget,
       "budget_bytes"_a = report.budget_bytes, "resident_bytes"_a = report.resident_bytes,
       "peak_before_bytes"_a = report.peak_before_bytes, "peak_after_bytes"_a = report.peak_after_bytes,
+      "lost_before_bytes"_a = report.lost_before_bytes, "lost_after_bytes"_a = report.lost_after_bytes,
       "measured_peak_bytes"_a = report.measured_peak_bytes, "measured_steps"_a = report.measured_steps,
       "min_budget_bytes"_a = report.min_budget_bytes, "predicted_time_overhead"_a = report.predicted_time_overhead,
       "time_overhead_bound"_a = report.time_overhead_bound, "step_time_us"_a = report.step_time_us,

@@ -99,6 +99,8 @@ struct Report {
   int64_t constant_bytes = 0;  // of these: the plan's own constants (earlier_plans.h)
   int64_t peak_before_bytes = 0;
   int64_t peak_after_bytes = 0;
+  int64_t lost_before_bytes = 0;  // of the peaks, where what the allocator hands out counts: in chunks that are larger
+  int64_t lost_after_bytes = 0;   // than their tensors, and in holes between these
   int64_t measured_peak_bytes = 0;  // of a later call: the rise over what was in use before it, on top of
                                     // resident_bytes; 0: not measured
   int measured_steps = 0;           // calls that were measured

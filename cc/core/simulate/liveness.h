@@ -25,6 +25,7 @@ struct MemoryProfile {
   OpId peak_op = kNone;                // the op at which (or before which) it occurs
   int64_t lacking_bytes = 0;           // with an arena (overlap.h): by how much room was short, at the worst
   int64_t lacking_as_is = 0;           // and in the first arena, without what is set aside of the others
+  int64_t lost_bytes = 0;              // with an arena: what peak_bytes is above the most that is asked for at once
   int64_t outside_bytes = 0;           // with an arena: what is too small for it, at its most; resident not included
   std::vector<int64_t> op_bytes;       // per op: bytes in use while it runs, resident included
   std::vector<int64_t> step_bytes;     // per plan step, likewise

@@ -52,7 +52,8 @@ class RunSimulator {
     MemoryProfile profile;
     profile.resident_bytes = graph_.ResidentBytes();
     profile.op_bytes.resize(graph_.ops.size());
-    profile.peak_bytes = live_ = profile.resident_bytes;
+    profile.peak_bytes = live_ = asked_ = profile.resident_bytes;
+    int64_t most_asked = asked_;
     for (const RunEvent& event : run) {
       ++now_;
       if (event.ends) {
@@ -62,6 +63,7 @@ class RunSimulator {
       ++position_;
       Begin(event.op);
       profile.op_bytes[event.op] = live_;
+      most_asked = std::max(most_asked, asked_);
       profile.order.push_back(event.op);
       if (live_ > profile.peak_bytes) {
         profile.peak_bytes = live_;
@@ -72,12 +74,14 @@ class RunSimulator {
     if (memory_ == nullptr) return profile;
     profile.lacking_bytes = memory_->lacking_bytes();
     profile.outside_bytes = most_outside_;
+    profile.lost_bytes = std::max<int64_t>(0, profile.peak_bytes - most_asked);
     EndStep();
     return profile;
   }
 
  private:
   struct Space : DeviceMemory::Space {
+    int64_t asked = 0;     // bytes
     int lifetime = kNone;  // of lifetimes_
   };
 
@@ -100,7 +104,9 @@ class RunSimulator {
     *space = Space();
     space->bytes = bytes;
     if (memory_ != nullptr && bytes > 0) static_cast<DeviceMemory::Space&>(*space) = memory_->Take(what, bytes);
+    space->asked = bytes;
     live_ += space->bytes;
+    asked_ += bytes;
     CountBlocks();
     if (lifetimes_ != nullptr && bytes > 0) {
       space->lifetime = static_cast<int>(lifetimes_->size());
@@ -113,6 +119,7 @@ class RunSimulator {
 
   void Give(Space* space) {
     live_ -= space->bytes;
+    asked_ -= space->asked;
     if (IsOutside(*space)) outside_ -= space->bytes;
     if (memory_ != nullptr) memory_->Give(*space);
     CountBlocks();
@@ -285,6 +292,7 @@ class RunSimulator {
   std::vector<Space> buffer_space_;
   std::vector<Space> workspace_;  // per op
   int64_t live_ = 0;
+  int64_t asked_ = 0;        // the same, as asked for
   int64_t block_bytes_ = 0;  // of live_: the device's blocks
   int64_t outside_ = 0;      // of live_: what is not of the arena
   int64_t most_outside_ = 0;

@@ -54,6 +54,7 @@ void DeviceReport::NoteMeasured(const ReadStep& read, const MeasuredStep& measur
   report_.resident_bytes = measured.profile.resident_bytes;
   report_.constant_bytes = measured.constant_bytes;
   report_.peak_before_bytes = report_.peak_after_bytes = profile.peak_bytes;
+  report_.lost_before_bytes = report_.lost_after_bytes = profile.lost_bytes;
   report_.timeline_before = profile.Timeline();
   report_.order_peaks_before = profile.order_peaks;
   report_.assumption = measured.assumption;
@@ -184,6 +185,7 @@ void DeviceReport::Rewritten(const ReadStep& read, const BudgetGoal& goal, const
   const ImportedGraph& imported = result.planned.GraphOf(candidates);
   report_.status = ReportStatus::kRewritten;
   report_.peak_after_bytes = rewritten.profile.peak_bytes;
+  report_.lost_after_bytes = rewritten.profile.lost_bytes;
   report_.timeline_after = rewritten.profile.Timeline();
   report_.order_peaks_after = rewritten.profile.order_peaks;
   report_.nodes_after = rewritten.item.graph.node_size();

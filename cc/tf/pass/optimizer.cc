@@ -371,6 +371,7 @@ bool LmsOptimizer::Act(grappler::Cluster* cluster, const grappler::GrapplerItem&
     if (report.status != ReportStatus::kRewritten && report.status != ReportStatus::kInfeasible) {
       // What was found out before is of no plan.
       report.peak_after_bytes = report.peak_before_bytes;
+      report.lost_after_bytes = report.lost_before_bytes;
       report.order_peaks_after = report.order_peaks_before;
       report.nodes_after = report.nodes_before;
     }

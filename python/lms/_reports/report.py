@@ -91,6 +91,9 @@ class Report(Tables):
       instance of a function to the next. A budget is kept in all of them.
     usual_peak_before_bytes, usual_peak_after_bytes: what half of these orders do not exceed, below
       the former where only some orders take that much.
+    lost_before_bytes, lost_after_bytes: of these peaks, where what TensorFlow's allocator hands
+      out is what counts (a GPU, or "auto" in a CPU's limited pool): bytes in chunks that are
+      larger than their tensors, and in holes between them.
     measured_peak_bytes: what a later call took: by how much the bytes in use rose over those
       before the call, with resident_bytes on top, to be compared with peak_after_bytes; 0 where
       none was measured (no second call yet, another call at the same time, a GPU, v1 sessions).
@@ -170,6 +173,8 @@ class Report(Tables):
     stage_seconds: Mapping[str, float] = dataclasses.field(default_factory=dict)
     hints: tuple[Mapping[str, Any], ...] = ()
     assumption: str = ""
+    lost_before_bytes: int = 0
+    lost_after_bytes: int = 0
     order_peaks: Mapping[str, list[int]] = dataclasses.field(default_factory=dict)
     _details: _Details = dataclasses.field(default=_Details(None), repr=False, compare=False)
 

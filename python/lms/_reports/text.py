@@ -230,6 +230,10 @@ def _measured(report: Report) -> str:
     return f" Measured: {format_bytes(report.measured_peak_bytes)}."
 
 
+def _lost(lost_bytes: int) -> str:
+    return f", {format_bytes(lost_bytes)} of it in chunks and holes" if lost_bytes else ""
+
+
 def _bound(report: Report) -> str:
     if report.time_overhead_bound <= 0:
         return ""
@@ -247,8 +251,8 @@ def _summary(report: Report) -> list[tuple[str, str]]:
         ("other devices of the step", ", ".join(report.other_devices)),
         ("budget", _budget(report)),
         ("resident before the step", format_bytes(report.resident_bytes)),
-        ("predicted peak, before", peak_before(report)),
-        ("predicted peak, after", peak_after(report)),
+        ("predicted peak, before", peak_before(report) + _lost(report.lost_before_bytes)),
+        ("predicted peak, after", peak_after(report) + _lost(report.lost_after_bytes)),
         ("measured peak", format_bytes(report.measured_peak_bytes)),
         ("least feasible budget", format_bytes(report.min_budget_bytes)),
         ("predicted time", f"{report.predicted_time_overhead:+.1%}{_bound(report)}"),

@@ -57,6 +57,7 @@ def _facts(lms: Any, tf: Any, **more: Any) -> dict[str, Any]:
         "reason": report.reason,
         "added": report.predicted_time_overhead,
         "predicted": report.peak_after_bytes,
+        "lost": report.lost_after_bytes,
         "places": _native.place_counts(),
         "in_use": int(tf.config.experimental.get_memory_info(GPU)["current"]),
     }

@@ -53,6 +53,7 @@ def test_more_of_the_device_is_used_and_less_time_is_added(found):
     assert by_requests["status"] == "rewritten" and by_requests["places"]["placed"] == 0
     assert placed["added"] < by_requests["added"]
     assert placed["predicted"] > by_requests["predicted"]
+    assert placed["lost"] < 0.1 * placed["predicted"]
     # The device has 30 MiB; the arena's own account of it.
     for peak in placed["peaks"]:
         assert 0.92 * MB * 2**20 <= peak <= MB * 2**20

@@ -26,6 +26,8 @@ RAW = {
     "resident_bytes": 100 * MIB,
     "peak_before_bytes": 1100 * MIB,
     "peak_after_bytes": 690 * MIB,
+    "lost_before_bytes": 0,
+    "lost_after_bytes": 20 * MIB,
     "measured_peak_bytes": 0,
     "measured_steps": 0,
     "sizes": [],
@@ -121,6 +123,15 @@ def test_what_reference_variables_cost_is_said():
     assert "enable_resource_variables() before the graph" in lms.explain(make(kept=[kept]))
     little = {**kept, "bytes": MIB}
     assert "enable_resource_variables" not in lms.explain(make(kept=[little]))
+
+
+def test_what_chunks_and_holes_take_is_said():
+    rows = [line.split("  ") for line in make().table().splitlines() if "predicted peak" in line]
+    assert [any("of it in chunks and holes" in part for part in row) for row in rows] == [
+        False,
+        True,
+    ]
+    assert "690 MiB, 20 MiB of it in chunks and holes" in make().table()
 
 
 def test_what_is_usual_is_what_half_of_the_orders_do_not_exceed():

@@ -55,6 +55,7 @@ TEST(DeviceMemoryTest, APieceThatIsNotTwiceAsLargeIsTakenAsAWhole) {
   const MemoryProfile profile = RecordRun(graph, OneByOne(), {}, &record, {}, &memory);
   EXPECT_EQ(profile.peak_bytes, 16 * kKiB);
   EXPECT_EQ(profile.lacking_bytes, 0);
+  EXPECT_EQ(profile.lost_bytes, 4 * kKiB);
   EXPECT_EQ(record.holdings[0].bytes, 12 * kKiB);
   // All of it is given back.
   EXPECT_EQ(SimulateRun(graph, OneByOne(), {}, {}, &memory).peak_bytes, 16 * kKiB);

@@ -55,8 +55,7 @@ TEST(PlacesTest, WhatRarelyMeetsMayShareAPlace) {
   EXPECT_EQ(Found({usual, usual, other, other}, {4096}, 1, 0.25).blocks, std::vector<int64_t>{2048});
 }
 
-// By requests, best fit: a and b take the first 1024 bytes, b stays, and c of 1024 finds two halves of 512 and 2 of
-// 768.
+// By requests the first lies at 0 and the second, which stays, behind it: the third finds 512 and 1024 bytes, not 1536.
 TEST(PlacesTest, WhatStaysLongDoesNotCutUpWhatOthersNeed) {
   const std::vector<Lifetime> run = {Of(0, 512, 0, 2), Of(1, 512, 1, 9), Of(2, 1536, 3, 5)};
   const Places places = Found({run}, {2048}, 1);
