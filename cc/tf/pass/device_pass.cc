@@ -73,9 +73,7 @@ bool RunDevicePass(const DeviceContext& context, tensorflow::GraphDef* output, R
   measured.record = RunRecord();  // large, and of no more use
   const AskedFor asked = ResolveGoal(context, read, measured);
   const BudgetGoal& goal = asked.goal;
-  // What no figure includes needs what is left beside the plan: it is not planned to the last piece.
-  read.may_place =
-      goal.automatic() && !read.arenas.empty() && read.hidden.empty() && MayPlace(context, read.imported.device);
+  read.may_place = MayPlace(context, read, goal);
   tell.NoteGoal(asked);
   if (goal.relative() && !read.marks.any() && !variant && measured.Activations() < LeastActivationBytes()) {
     return tell.Skipped("too small for a relative budget: its activations peak at " +

@@ -1,13 +1,13 @@
 #include "cc/tf/pass/place_stage.h"
 
-#include "cc/tf/pass/budget.h"
 #include "cc/tf/predict/chunk_splits.h"
 #include "cc/tf/predict/device_arena.h"
 
 namespace lms {
 
-bool MayPlace(const DeviceContext& context, const std::string& device) {
-  if (!context.options.place) return false;
+bool MayPlace(const DeviceContext& context, const ReadStep& read, const BudgetGoal& goal) {
+  const std::string& device = read.imported.device;
+  if (!context.options.place || !goal.automatic() || read.arenas.empty() || !read.hidden.empty()) return false;
   // A pool that is to be made is taken for one that is as here.
   if (PoolToBe(context.options, device)) return context.options.pool_exact;
   tensorflow::BFCAllocator* const chunks = ChunksOf(device, context.cluster);

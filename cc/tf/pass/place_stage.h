@@ -7,15 +7,19 @@
 #include <unordered_map>
 #include <vector>
 
+#include "cc/tf/pass/budget.h"
 #include "cc/tf/pass/device_context.h"
+#include "cc/tf/pass/read_stage.h"
 #include "cc/tf/pass/rewrite_stage.h"
 #include "cc/tf/runtime/placed_memory.h"
 #include "tensorflow/core/grappler/clusters/cluster.h"
 
 namespace lms {
 
-// Can tensors be given places on this device? Its allocator's requests are seen to from then on (placed_memory.h).
-bool MayPlace(const DeviceContext& context, const std::string& device);
+// May tensors of the step be given places on its device? Where what the device has is the budget, and nothing is hidden
+// that no figure includes: that needs what a plan leaves. The allocator's requests are seen to from then on
+// (placed_memory.h).
+bool MayPlace(const DeviceContext& context, const ReadStep& read, const BudgetGoal& goal);
 
 // The places that the step was verified with; without tensors where it needs none.
 PlacedStep PlacesOf(const RewrittenStep& rewritten);

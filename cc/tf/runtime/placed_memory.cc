@@ -316,7 +316,11 @@ int64_t PlacedAllocationId(const Allocator* allocator, const void* pointer) {
 std::string WhyNoPlaces(tsl::BFCAllocator* allocator, bool waits) {
   Placers& all = GetPlacers();
   const std::lock_guard<std::mutex> lock(all.mutex);
-  if (Find(allocator) != nullptr) return "";
+  if (Placer* const placer = Find(allocator)) {
+    // Another may have come to be where one was.
+    if (TableOf(allocator) != placer->table.table()) SetTable(allocator, placer->table.table());
+    return "";
+  }
   const size_t index = all.count.load(std::memory_order_relaxed);
   if (index == Placers::kMost) return "there are more allocators than expected";
   auto placer = std::make_unique<Placer>(allocator, waits);

@@ -13,6 +13,7 @@
 #include "cc/tf/pass/device_pass.h"
 #include "cc/tf/pass/measure_stage.h"
 #include "cc/tf/pass/meet_budget.h"
+#include "cc/tf/pass/place_stage.h"
 #include "cc/tf/pass/plan_stage.h"
 #include "cc/tf/pass/read_stage.h"
 #include "cc/tf/pass/rewrite_stage.h"
@@ -173,6 +174,26 @@ TEST_F(StagesTest, WhereThePoolHasLessThanWasAskedForItsLimitIsTheBudget) {
       EXPECT_TRUE(asked.goal.Over());
     }
   }
+}
+
+TEST_F(StagesTest, PlacesAreForWhatADeviceHasAndForStepsThatAreSeenAsAWhole) {
+  // Never freed: its requests are seen to as long as the process lives.
+  const auto& cpu = *new testing::PooledCpu(kBudget);
+  options_.memory_budget.kind = Budget::Kind::kAuto;
+  const DeviceContext& context = ContextOn(cpu.cluster());
+  ReadStep read = ReadGraph(context);
+  PriceOps(context, &read.imported);
+  const BudgetGoal goal = ResolveGoal(context, read, MeasureStep(context, read)).goal;
+  EXPECT_TRUE(MayPlace(context, read, goal));
+  EXPECT_FALSE(MayPlace(context, read, goal.AsLeast()));
+  read.hidden = ", not counting what a call holds";
+  EXPECT_FALSE(MayPlace(context, read, goal));
+  read.hidden.clear();
+  const std::vector<ArenaSettings> arenas = std::exchange(read.arenas, {});
+  EXPECT_FALSE(MayPlace(context, read, goal));
+  read.arenas = arenas;
+  options_.place = false;
+  EXPECT_FALSE(MayPlace(context, read, goal));
 }
 
 TEST_F(StagesTest, CandidatesAreWhatWasReadWhereThereAreNoLoops) {
