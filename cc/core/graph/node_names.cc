@@ -11,6 +11,7 @@ const char kRecompute[] = "lms/recompute/";
 const char kLoop[] = "lms/loop/";
 const char kSwapOut[] = "lms/swap_out/";
 const char kSwapIn[] = "lms/swap_in/";
+const char kPlaces[] = "lms/places/";
 const char kStrict[] = "lms/strict/";
 
 bool StartsWith(const std::string& text, const std::string& prefix) {
@@ -20,7 +21,7 @@ bool StartsWith(const std::string& text, const std::string& prefix) {
 // Where the number stands in a name of one of these kinds; npos for other names. A user's model may be called "lms"
 // too: the whole prefix counts.
 size_t NumberIn(const std::string& name) {
-  for (const std::string prefix : {kRecompute, kLoop, kSwapOut, kSwapIn}) {
+  for (const std::string prefix : {kRecompute, kLoop, kSwapOut, kSwapIn, kPlaces}) {
     if (StartsWith(name, prefix)) return prefix.size();
   }
   return std::string::npos;
@@ -47,6 +48,10 @@ std::string SwapOutName(int index, const std::string& original) {
 
 std::string SwapInName(int index, const std::string& original) {
   return kSwapIn + std::to_string(index) + "/" + original;
+}
+
+std::string PlacesName(int64_t number, const std::string& original) {
+  return kPlaces + std::to_string(number) + "/" + original;
 }
 
 std::string StrictName(const std::string& part) { return kStrict + part; }

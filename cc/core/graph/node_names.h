@@ -5,11 +5,13 @@
 //                                  need, of the size of what <original> makes
 //   lms/swap_out/<k>/<original>    the k-th swap-out (likewise), of a tensor of node <original>
 //   lms/swap_in/<k>/<original>     the k-th swap-in of one, or a copy of the view <original> on what it brings back
+//   lms/places/<k>/<original>      tells whose places those of a step's tensors are, of which <original> is one
 //   lms/strict/...                 nodes that fail a step on purpose (option strict)
 
 #ifndef LMS_CC_CORE_GRAPH_NODE_NAMES_H_
 #define LMS_CC_CORE_GRAPH_NODE_NAMES_H_
 
+#include <cstdint>
 #include <string>
 
 namespace lms {
@@ -18,6 +20,7 @@ std::string RecomputeName(int index, const std::string& original);
 std::string LoopName(int index, const std::string& original);
 std::string SwapOutName(int index, const std::string& original);
 std::string SwapInName(int index, const std::string& original);
+std::string PlacesName(int64_t number, const std::string& original);
 std::string StrictName(const std::string& part);
 
 // Was the node added by lms?

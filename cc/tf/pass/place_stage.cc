@@ -1,7 +1,10 @@
 #include "cc/tf/pass/place_stage.h"
 
+#include <unordered_set>
+
 #include "cc/tf/predict/chunk_splits.h"
 #include "cc/tf/predict/device_arena.h"
+#include "cc/tf/rewrite/places_node.h"
 
 namespace lms {
 
@@ -32,9 +35,14 @@ void AskAsPartOf(const std::unordered_map<std::string, std::string>& within, Pla
   }
 }
 
-void PlaceSteps(const std::vector<DevicePlaces>& places, const tensorflow::grappler::Cluster* cluster) {
+void PlaceSteps(const std::vector<DevicePlaces>& places, const tensorflow::grappler::Cluster* cluster,
+                tensorflow::GraphDef* graph) {
   for (const DevicePlaces& of_device : places) {
-    if (tensorflow::BFCAllocator* const chunks = ChunksOf(of_device.device, cluster)) PlaceStep(chunks, of_device.step);
+    tensorflow::BFCAllocator* const chunks = ChunksOf(of_device.device, cluster);
+    if (chunks == nullptr) continue;
+    std::unordered_set<std::string> ops;
+    for (const PlacedStep::Tensor& tensor : of_device.step.tensors) ops.insert(tensor.op);
+    AddPlacesNode(PlaceStep(chunks, of_device.step), of_device.device, ops, graph);
   }
 }
 

@@ -12,6 +12,7 @@
 #include "cc/tf/pass/read_stage.h"
 #include "cc/tf/pass/rewrite_stage.h"
 #include "cc/tf/runtime/placed_memory.h"
+#include "tensorflow/core/framework/graph.pb.h"
 #include "tensorflow/core/grappler/clusters/cluster.h"
 
 namespace lms {
@@ -27,8 +28,9 @@ PlacedStep PlacesOf(const RewrittenStep& rewritten);
 // Ops have become parts of others, which ask for their memory now. `within`: by the name of the part.
 void AskAsPartOf(const std::unordered_map<std::string, std::string>& within, PlacedStep* step);
 
-// Gives them to the devices' allocators.
-void PlaceSteps(const std::vector<DevicePlaces>& places, const tensorflow::grappler::Cluster* cluster);
+// Gives them to the devices' allocators, and has the step tell whose they are.
+void PlaceSteps(const std::vector<DevicePlaces>& places, const tensorflow::grappler::Cluster* cluster,
+                tensorflow::GraphDef* graph);
 
 }  // namespace lms
 

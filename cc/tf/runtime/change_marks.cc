@@ -160,6 +160,7 @@ bool LeavesAllAsItWas(const NodeDef& node, const tensorflow::OpDef& definition) 
                                                                        kSwapFetchOp,
                                                                        kSwapFetchedOp,
                                                                        kSizeRecordOp,
+                                                                       kPlacesOp,
                                                                        kChangeMarkOp};
   if (these->count(node.op()) != 0 || IsControlFlow(node.op())) return true;
   if (IsVariableRead(node.op()) || IsVariableQuery(node.op())) return true;

@@ -51,16 +51,6 @@ std::string AskingOp() {
   return TextOf(tsl::profiler::ScopedMemoryDebugAnnotation::CurrentAnnotation().pending_op_name);
 }
 
-struct Wish {
-  uint64_t step;
-  Place place;
-};
-
-struct Step {
-  uint64_t number = 0;
-  PlacedStep places;
-};
-
 // A tensor in a block.
 struct Tenant {
   Place place;
@@ -79,6 +69,12 @@ struct KeyHash {
   }
 };
 
+struct Step {
+  int64_t number = 0;
+  std::vector<int64_t> blocks;
+  std::unordered_map<Key, std::vector<Place>, KeyHash> wishes;
+};
+
 // One allocator that was given a table. Never freed: it outlives static destructors.
 class Placer {
  public:
@@ -93,15 +89,23 @@ class Placer {
 
   BFCAllocator* allocator() const { return allocator_; }
 
-  void Add(PlacedStep step) {
+  void Add(int64_t number, PlacedStep step) {
     const std::lock_guard<std::mutex> lock(mutex_);
-    steps_.push_back({++last_step_, std::move(step)});
-    for (const PlacedStep::Tensor& tensor : steps_.back().places.tensors) {
-      wishes_[{tensor.op, tensor.bytes}].push_back({last_step_, tensor.place});
+    steps_.push_back({number, std::move(step.blocks), {}});
+    for (const PlacedStep::Tensor& tensor : step.tensors) {
+      steps_.back().wishes[{tensor.op, tensor.bytes}].push_back(tensor.place);
     }
-    if (steps_.size() > kMostPlacedSteps) Forget();
-    least_bytes_ = INT64_MAX;
-    for (const auto& [key, wishes] : wishes_) least_bytes_ = std::min<int64_t>(least_bytes_, key.bytes);
+    if (steps_.size() > kMostPlacedSteps) steps_.pop_front();
+  }
+
+  // False: they are not of this allocator, or kept no longer.
+  bool NoteRun(int64_t run, int64_t number) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (StepOf(number) == nullptr) return false;
+    runs_.emplace_back(run, number);
+    if (runs_.size() > kMostPlacedRuns) runs_.pop_front();
+    noted_.store(true, std::memory_order_release);
+    return true;
   }
 
   void* Allocate(size_t alignment, size_t bytes, const AllocationAttributes& attributes) {
@@ -117,6 +121,10 @@ class Placer {
       if (from_allocator != nullptr) return from_allocator;
       std::unique_lock<std::mutex> lock(mutex_);
       if (void* const in_block = Anywhere(bytes)) return in_block;
+      if (blocks_.empty()) {
+        lock.unlock();
+        return allocate(allocator_, alignment, bytes, attributes);
+      }
       const uint64_t seen = released_;
       const auto more = [&] { return released_ != seen; };
       if (!waits_ || !attributes.retry_on_failure || !changed_.wait_until(lock, end, more)) break;
@@ -146,17 +154,10 @@ class Placer {
   }
 
  private:
-  void Forget() {
-    const Step& oldest = steps_.front();
-    for (const PlacedStep::Tensor& tensor : oldest.places.tensors) {
-      const auto found = wishes_.find({tensor.op, tensor.bytes});
-      if (found == wishes_.end()) continue;
-      std::vector<Wish>& wishes = found->second;
-      const auto of_oldest = [&](const Wish& wish) { return wish.step == oldest.number; };
-      wishes.erase(std::remove_if(wishes.begin(), wishes.end(), of_oldest), wishes.end());
-      if (wishes.empty()) wishes_.erase(found);
-    }
-    steps_.pop_front();
+  const Step* StepOf(int64_t number) const {
+    const auto found =
+        std::find_if(steps_.begin(), steps_.end(), [number](const Step& one) { return one.number == number; });
+    return found == steps_.end() ? nullptr : &*found;
   }
 
   // Perhaps not in one piece.
@@ -179,18 +180,23 @@ class Placer {
   }
 
   void* AtItsPlace(size_t bytes) {
-    if (static_cast<int64_t>(bytes) + kUnit <= least_bytes_.load(std::memory_order_relaxed)) return nullptr;
+    if (!noted_.load(std::memory_order_acquire)) return nullptr;
+    const int64_t run = tsl::profiler::ScopedMemoryDebugAnnotation::CurrentAnnotation().pending_step_id;
     const std::string op = AskingOp();
     if (op.empty()) return nullptr;
     const std::lock_guard<std::mutex> lock(mutex_);
-    const auto found = wishes_.find({op, RoundedUp(bytes)});
-    if (found == wishes_.end()) return nullptr;
-    if (blocks_.empty() && !TakeBlocks(found->second.back().step)) return nullptr;
-    for (const Wish& wish : found->second) {
-      if (wish.step != step_ || blocks_[wish.place.block] == nullptr) continue;
-      if (!space_.Take(wish.place, RoundedUp(bytes))) continue;
-      ++counts.placed;
-      return HandOut(wish.place, bytes);
+    const auto noted = std::find_if(runs_.rbegin(), runs_.rend(), [run](const auto& one) { return one.first == run; });
+    const Step* const step = noted == runs_.rend() ? nullptr : StepOf(noted->second);
+    if (step == nullptr) return nullptr;
+    const auto found = step->wishes.find({op, RoundedUp(bytes)});
+    if (found == step->wishes.end()) return nullptr;
+    if (blocks_.empty() && !TakeBlocks(*step)) return nullptr;
+    if (owner_ == step->number) {
+      for (const Place& place : found->second) {
+        if (blocks_[place.block] == nullptr || !space_.Take(place, RoundedUp(bytes))) continue;
+        ++counts.placed;
+        return HandOut(place, bytes);
+      }
     }
     ++counts.displaced;
     if (space_.empty()) GiveBlocks();
@@ -211,12 +217,11 @@ class Placer {
   }
 
   // False: of none of them there is room.
-  bool TakeBlocks(uint64_t number) {
-    const auto step = std::find_if(steps_.begin(), steps_.end(), [&](const Step& one) { return one.number == number; });
+  bool TakeBlocks(const Step& step) {
     const AllocationAttributes once(false, true, nullptr);
     std::vector<int64_t> sizes;
     bool any = false;
-    for (const int64_t bytes : step->places.blocks) {
+    for (const int64_t bytes : step.blocks) {
       auto* const block =
           static_cast<char*>(allocate(allocator_, Allocator::kAllocatorAlignment, static_cast<size_t>(bytes), once));
       if (block == nullptr) ++counts.refused;
@@ -228,7 +233,7 @@ class Placer {
       blocks_.clear();
       return false;
     }
-    step_ = number;
+    owner_ = step.number;
     space_ = BlockSpace(std::move(sizes));
     active_.store(true, std::memory_order_release);
     return true;
@@ -254,12 +259,11 @@ class Placer {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<Step> steps_;  // this and all that follows is guarded by mutex_, but for what is atomic
-  uint64_t last_step_ = 0;
-  std::unordered_map<Key, std::vector<Wish>, KeyHash> wishes_;
-  std::atomic<int64_t> least_bytes_{INT64_MAX};
-  std::atomic<bool> active_{false};  // there are blocks
-  uint64_t step_ = 0;                // whose they are
-  std::vector<char*> blocks_;        // null: not to be had
+  std::deque<std::pair<int64_t, int64_t>> runs_;  // of graphs, and the numbers of their places
+  std::atomic<bool> noted_{false};                // there has been one
+  std::atomic<bool> active_{false};               // there are blocks
+  int64_t owner_ = 0;                             // the number of the step whose they are
+  std::vector<char*> blocks_;                     // null: not to be had
   BlockSpace space_;
   std::unordered_map<const void*, Tenant> tenants_;
   int64_t last_id_ = int64_t{1} << 48;  // far from those of chunks
@@ -346,8 +350,18 @@ std::string WhyNoPlaces(tsl::BFCAllocator* allocator, bool waits) {
   return "";
 }
 
-void PlaceStep(tsl::BFCAllocator* allocator, PlacedStep step) {
-  if (Placer* const placer = Find(allocator)) placer->Add(std::move(step));
+int64_t PlaceStep(tsl::BFCAllocator* allocator, PlacedStep step) {
+  static std::atomic<int64_t> last{0};
+  const int64_t number = ++last;
+  if (Placer* const placer = Find(allocator)) placer->Add(number, std::move(step));
+  return number;
+}
+
+void NotePlacedRun(int64_t run, int64_t number) {
+  Placers& all = GetPlacers();
+  for (size_t i = 0; i < all.count.load(std::memory_order_acquire); ++i) {
+    if (all.placers[i]->NoteRun(run, number)) return;
+  }
 }
 
 PlacedCounts CountsOfPlaces() {

@@ -2,10 +2,11 @@
 //
 // A BFC allocator is given a virtual table of its own (core/system/virtual_table.h). When a step with places asks for
 // the first tensor that has one, the allocator's own code is asked for the step's blocks, and tensors are handed out
-// from them: which op asks TensorFlow notes for every request. When the last of them is released, the blocks go back.
-// What has no place, or whose place is not free, since ops ran in another order or two steps run at once, comes from
-// the allocator as ever, or, where that has no room, from what is free of the blocks. So a step gets all memory that it
-// would have got without, in one way or another, and no two tensors ever overlap: places are wishes.
+// from them: which op of which run of a graph asks TensorFlow notes for every request. When the last of them is
+// released, the blocks go back. What has no place, or whose place is not free, since ops ran in another order or two
+// steps run at once, comes from the allocator as ever, or, where that has no room, from what is free of the blocks. So
+// a step gets all memory that it would have got without, in one way or another, and no two tensors ever overlap: places
+// are wishes.
 //
 // To TensorFlow a block is one chunk in use: its statistics count all of it.
 //
@@ -40,10 +41,15 @@ struct PlacedStep {
 // memory before it says that there is none (chunk_splits.h)?
 std::string WhyNoPlaces(tsl::BFCAllocator* allocator, bool waits);
 
-// From now on steps with these ops get these places. Of the last kMostPlacedSteps of an allocator that were given so:
-// where several have a place for a request, the newest counts. Requires that there is no reason against it.
-void PlaceStep(tsl::BFCAllocator* allocator, PlacedStep step);
+// Keeps these places, and returns a number for them that no others have. Of an allocator the last kMostPlacedSteps are
+// kept. Requires that there is no reason against it.
+int64_t PlaceStep(tsl::BFCAllocator* allocator, PlacedStep step);
 inline constexpr size_t kMostPlacedSteps = 16;
+
+// What this run of a graph asks for from now on has the places of that number (places_op.h). Of an allocator the last
+// kMostPlacedRuns are known.
+void NotePlacedRun(int64_t run, int64_t number);
+inline constexpr size_t kMostPlacedRuns = 64;
 
 // Of all allocators, since the process began.
 struct PlacedCounts {

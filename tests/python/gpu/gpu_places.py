@@ -80,6 +80,28 @@ def train(steps: int = 4, place: bool = True, budget: str = "auto") -> dict[str,
     return _facts(lms, tf, losses=losses, peaks=peaks, state=_state(weights))
 
 
+def predict_after_training() -> dict[str, Any]:
+    """By a function whose operations have the names and sizes that the step's have."""
+    import lms
+    import tensorflow as tf
+    from lms import _native
+
+    step, weights, x = _make(tf)
+
+    @tf.function
+    def predict(scale: Any) -> Any:
+        y = x * scale
+        for weight in weights:
+            y = tf.tanh(tf.matmul(y, weight))
+        return tf.reduce_sum(y * y)
+
+    with lms.enabled(memory_budget="auto"):
+        step(tf.constant(1.0))
+        trained = _native.place_counts()
+        predict(tf.constant(1.0))
+    return {"trained": trained, "predicted": _native.place_counts()}
+
+
 def train_by_requests() -> dict[str, Any]:
     return train(place=False)
 

@@ -16,6 +16,7 @@ RUNS: dict[str, tuple[str, int, dict[str, Any]]] = {
     "stock": ("train", 400, {}),
     "placed": ("train", MB, {}),
     "by requests": ("train_by_requests", MB, {}),
+    "predicting": ("predict_after_training", MB, {}),
     "at once": ("at_once", 4 * MB, {}),
     "after failure": ("after_failure", MB, {}),
     "without failures": ("without_failures", MB, {}),
@@ -63,6 +64,12 @@ def test_more_of_the_device_is_used_and_less_time_is_added(found):
 def test_nothing_is_kept_between_steps(found):
     # But for constants of some bytes, which differ from plan to plan.
     assert abs(found["placed"]["in_use"] - found["by requests"]["in_use"]) < 4096
+
+
+def test_other_functions_have_no_places(found):
+    counts = found["predicting"]
+    assert counts["trained"]["placed"] > 100
+    assert counts["predicted"] == counts["trained"]
 
 
 def test_two_steps_at_once_get_other_memory_and_the_same_results(found):

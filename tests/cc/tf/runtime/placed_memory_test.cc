@@ -36,8 +36,8 @@ tensorflow::BFCAllocator* NewPool(int64_t bytes, bool retry = false) {
   return pool;
 }
 
-char* Ask(tensorflow::BFCAllocator* pool, const char* op, int64_t bytes) {
-  const tsl::profiler::ScopedMemoryDebugAnnotation named(op, 1);
+char* Ask(tensorflow::BFCAllocator* pool, const char* op, int64_t bytes, int64_t run = 1) {
+  const tsl::profiler::ScopedMemoryDebugAnnotation named(op, run);
   return static_cast<char*>(pool->AllocateRaw(64, bytes));
 }
 
@@ -56,7 +56,7 @@ TEST(PlacedMemoryTest, TensorsLieAtTheirPlaces) {
   ASSERT_EQ(WhyNoPlaces(pool, WaitsForMemory(*pool)), "");
   ASSERT_EQ(WhyNoPlaces(pool, WaitsForMemory(*pool)), "");  // once is enough
   const int64_t before = CountsOfPlaces().placed;
-  PlaceStep(pool, Step());
+  NotePlacedRun(1, PlaceStep(pool, Step()));
   char* const b = Ask(pool, "b", kMiB);
   char* const a = Ask(pool, "a", kMiB - 10);  // in units of 256 bytes
   EXPECT_EQ(b - a, kMiB);
@@ -77,7 +77,7 @@ TEST(PlacedMemoryTest, TensorsLieAtTheirPlaces) {
 TEST(PlacedMemoryTest, OthersComeFromTheAllocator) {
   auto* const pool = NewPool(4 * kMiB);
   ASSERT_EQ(WhyNoPlaces(pool, WaitsForMemory(*pool)), "");
-  PlaceStep(pool, Step());
+  NotePlacedRun(1, PlaceStep(pool, Step()));
   char* const a = Ask(pool, "a", kMiB);
   const std::vector<std::pair<const char*, int64_t>> others = {{"x", kMiB}, {"a", kMiB / 2}, {"", kMiB / 4}};
   std::vector<char*> got;
@@ -96,7 +96,7 @@ TEST(PlacedMemoryTest, OthersComeFromTheAllocator) {
 TEST(PlacedMemoryTest, WhosePlaceIsNotFreeComesFromTheAllocator) {
   auto* const pool = NewPool(4 * kMiB);
   ASSERT_EQ(WhyNoPlaces(pool, WaitsForMemory(*pool)), "");
-  PlaceStep(pool, Step());
+  NotePlacedRun(1, PlaceStep(pool, Step()));
   const int64_t before = CountsOfPlaces().displaced;
   char* const a = Ask(pool, "a", kMiB);
   char* const c = Ask(pool, "c", kMiB);  // another order: a is still there
@@ -111,7 +111,7 @@ TEST(PlacedMemoryTest, WhosePlaceIsNotFreeComesFromTheAllocator) {
 TEST(PlacedMemoryTest, WhatIsFreeOfABlockIsThereForAllBeforeMemoryRunsOut) {
   auto* const pool = NewPool(2 * kMiB);
   ASSERT_EQ(WhyNoPlaces(pool, WaitsForMemory(*pool)), "");
-  PlaceStep(pool, Step());
+  NotePlacedRun(1, PlaceStep(pool, Step()));
   char* const a = Ask(pool, "a", kMiB);
   char* const x = Ask(pool, "x", kMiB / 2);
   ASSERT_NE(x, nullptr);
@@ -127,7 +127,7 @@ TEST(PlacedMemoryTest, WhatIsFreeOfABlockIsThereForAllBeforeMemoryRunsOut) {
 TEST(PlacedMemoryTest, WhereTheAllocatorHasNoRoomForABlockThereAreNoPlaces) {
   auto* const pool = NewPool(2 * kMiB);
   ASSERT_EQ(WhyNoPlaces(pool, WaitsForMemory(*pool)), "");
-  PlaceStep(pool, Step());
+  NotePlacedRun(1, PlaceStep(pool, Step()));
   char* const x = Ask(pool, "x", kMiB / 2);
   char* const a = Ask(pool, "a", kMiB);
   ASSERT_NE(a, nullptr);
@@ -143,7 +143,7 @@ TEST(PlacedMemoryTest, WhereTheAllocatorHasNoRoomForABlockThereAreNoPlaces) {
 TEST(PlacedMemoryTest, WhoeverMayWaitGetsWhatIsReleasedMeanwhile) {
   auto* const pool = NewPool(2 * kMiB, /*retry=*/true);
   ASSERT_EQ(WhyNoPlaces(pool, WaitsForMemory(*pool)), "");
-  PlaceStep(pool, Step());
+  NotePlacedRun(1, PlaceStep(pool, Step()));
   char* const a = Ask(pool, "a", kMiB);
   char* const b = Ask(pool, "b", kMiB);
   std::thread releases([&] {
@@ -158,26 +158,39 @@ TEST(PlacedMemoryTest, WhoeverMayWaitGetsWhatIsReleasedMeanwhile) {
   EXPECT_EQ(InUse(pool), 0);
 }
 
-TEST(PlacedMemoryTest, TheNewestStepCountsAndOldOnesAreForgotten) {
+TEST(PlacedMemoryTest, EachRunHasThePlacesThatItHasNamed) {
   auto* const pool = NewPool(8 * kMiB);
   ASSERT_EQ(WhyNoPlaces(pool, WaitsForMemory(*pool)), "");
-  PlacedStep old;
-  old.blocks = {kMiB};
-  old.tensors = {{"old", kMiB, {0, 0}}};
-  PlaceStep(pool, old);
-  for (size_t i = 0; i < kMostPlacedSteps; ++i) PlaceStep(pool, Step());
-  PlacedStep newest = Step();
-  newest.blocks = {3 * kMiB};
-  newest.tensors[0].place.offset = 2 * kMiB;
-  PlaceStep(pool, newest);
-  char* const b = Ask(pool, "b", kMiB);
-  char* const a = Ask(pool, "a", kMiB);
-  EXPECT_EQ(a - b, kMiB);
-  EXPECT_EQ(InUse(pool), 3 * kMiB);
-  pool->DeallocateRaw(a);
-  pool->DeallocateRaw(b);
+  PlacedStep other = Step();
+  other.blocks = {3 * kMiB};
+  other.tensors[0].place.offset = 2 * kMiB;
+  NotePlacedRun(1, PlaceStep(pool, Step()));
+  NotePlacedRun(2, PlaceStep(pool, other));
   const int64_t before = CountsOfPlaces().placed;
-  pool->DeallocateRaw(Ask(pool, "old", kMiB));
+  // One that has named none: a prediction by the same model, say.
+  pool->DeallocateRaw(Ask(pool, "a", kMiB, /*run=*/3));
+  EXPECT_EQ(CountsOfPlaces().placed, before);
+  for (const int64_t run : {1, 2}) {
+    char* const b = Ask(pool, "b", kMiB, run);
+    char* const a = Ask(pool, "a", kMiB, run);
+    EXPECT_EQ(a - b, run == 1 ? -kMiB : kMiB);
+    EXPECT_EQ(InUse(pool), (run + 1) * kMiB);
+    // The blocks are the first one's as long as something is in them.
+    char* const of_the_other = Ask(pool, "b", kMiB, 3 - run);
+    EXPECT_EQ(InUse(pool), (run + 2) * kMiB);
+    for (char* const pointer : {a, b, of_the_other}) pool->DeallocateRaw(pointer);
+  }
+  EXPECT_EQ(CountsOfPlaces().placed, before + 4);
+}
+
+TEST(PlacedMemoryTest, OldOnesAreForgotten) {
+  auto* const pool = NewPool(8 * kMiB);
+  ASSERT_EQ(WhyNoPlaces(pool, WaitsForMemory(*pool)), "");
+  const int64_t old = PlaceStep(pool, Step());
+  for (size_t i = 0; i < kMostPlacedSteps; ++i) PlaceStep(pool, Step());
+  NotePlacedRun(1, old);
+  const int64_t before = CountsOfPlaces().placed;
+  pool->DeallocateRaw(Ask(pool, "a", kMiB));
   EXPECT_EQ(CountsOfPlaces().placed, before);
 }
 
@@ -196,14 +209,15 @@ TEST(PlacedMemoryTest, NoTwoTensorsEverOverlap) {
     const auto room = static_cast<uint64_t>((step.blocks[block] - bytes) / 256);
     step.tensors.push_back({names.back(), bytes, {block, static_cast<int64_t>(places() % room) * 256}});
   }
-  PlaceStep(pool, step);
+  const int64_t number = PlaceStep(pool, step);
   const auto work = [&](int seed) {
     std::mt19937 random(seed);
+    NotePlacedRun(seed, number);
     std::vector<std::pair<char*, int>> mine;
     for (int i = 0; i < 4000; ++i) {
       if (mine.size() < 12 && random() % 2 == 0) {
         const PlacedStep::Tensor& tensor = step.tensors[random() % step.tensors.size()];
-        const tsl::profiler::ScopedMemoryDebugAnnotation named(tensor.op.c_str(), seed);
+        const tsl::profiler::ScopedMemoryDebugAnnotation named(tensor.op.data(), seed);
         const tensorflow::AllocationAttributes once(false, true, nullptr);
         auto* const pointer = static_cast<char*>(pool->AllocateRaw(64, tensor.bytes, once));
         if (pointer == nullptr) continue;

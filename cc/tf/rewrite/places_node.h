@@ -1,0 +1,21 @@
+// The node that tells whose places those of a step's tensors are (tf/runtime/places_op.h).
+
+#ifndef LMS_CC_TF_REWRITE_PLACES_NODE_H_
+#define LMS_CC_TF_REWRITE_PLACES_NODE_H_
+
+#include <cstdint>
+#include <string>
+#include <unordered_set>
+
+#include "tensorflow/core/framework/graph.pb.h"
+
+namespace lms {
+
+// Adds the node, for which all of `ops` wait that are outside of loops. Those within run when others of them have run,
+// or without places. It waits for nothing, so the graph stays acyclic. Linear in the graph.
+void AddPlacesNode(int64_t number, const std::string& device, const std::unordered_set<std::string>& ops,
+                   tensorflow::GraphDef* graph);
+
+}  // namespace lms
+
+#endif  // LMS_CC_TF_REWRITE_PLACES_NODE_H_
