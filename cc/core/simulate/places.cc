@@ -59,7 +59,7 @@ std::vector<Tenant> TenantsOf(const std::vector<std::vector<Lifetime>>& runs, in
   return tenants;
 }
 
-// The most bytes at any time of those that have no place.
+// The most bytes at any time of those that count.
 int64_t MostBytes(const std::vector<Tenant>& tenants, const std::vector<bool>& counts, size_t runs) {
   int64_t most = 0;
   for (size_t run = 0; run < runs; ++run) {
