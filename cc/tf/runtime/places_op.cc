@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "absl/status/status.h"
+#include "cc/tf/graph/op_traits.h"
 #include "cc/tf/graph/own_ops.h"
 #include "cc/tf/runtime/placed_memory.h"
 #include "tensorflow/core/framework/op.h"
