@@ -217,7 +217,8 @@ TEST(PlacedMemoryTest, NoTwoTensorsEverOverlap) {
     for (int i = 0; i < 4000; ++i) {
       if (mine.size() < 12 && random() % 2 == 0) {
         const PlacedStep::Tensor& tensor = step.tensors[random() % step.tensors.size()];
-        const tsl::profiler::ScopedMemoryDebugAnnotation named(tensor.op.data(), seed);
+        const char* const op = tensor.op.c_str();  // a view in some versions of TensorFlow
+        const tsl::profiler::ScopedMemoryDebugAnnotation named(op, seed);
         const tensorflow::AllocationAttributes once(false, true, nullptr);
         auto* const pointer = static_cast<char*>(pool->AllocateRaw(64, tensor.bytes, once));
         if (pointer == nullptr) continue;
