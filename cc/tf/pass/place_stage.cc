@@ -11,8 +11,8 @@ namespace lms {
 bool MayPlace(const DeviceContext& context, const ReadStep& read, const BudgetGoal& goal) {
   const std::string& device = read.imported.device;
   if (!context.options.place || !goal.automatic() || read.arenas.empty() || !read.hidden.empty()) return false;
-  // A pool that is to be made is taken for one that is as here.
-  if (PoolToBe(context.options, device)) return context.options.pool_exact;
+  // Of a pool that is to be made nobody knows what will lie where when the step begins.
+  if (PoolToBe(context.options, device)) return false;
   tensorflow::BFCAllocator* const chunks = ChunksOf(device, context.cluster);
   return chunks != nullptr && WhyNoPlaces(chunks, WaitsForMemory(*chunks)).empty();
 }

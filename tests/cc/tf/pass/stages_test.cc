@@ -192,6 +192,10 @@ TEST_F(StagesTest, PlacesAreForWhatADeviceHasAndForStepsThatAreSeenAsAWhole) {
   const std::vector<ArenaSettings> arenas = std::exchange(read.arenas, {});
   EXPECT_FALSE(MayPlace(context, read, goal));
   read.arenas = arenas;
+  options_.pool_bytes = 1 << 20;
+  EXPECT_FALSE(MayPlace(context, read, goal));
+  options_.pool_bytes = 0;
+  EXPECT_TRUE(MayPlace(context, read, goal));
   options_.place = false;
   EXPECT_FALSE(MayPlace(context, read, goal));
 }
