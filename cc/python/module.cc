@@ -325,17 +325,14 @@ std::vector<std::string> UnknownDimProblems(const std::string& unknown_dim, cons
   return lms::SizeArguments(plain, parsed, {}, 1).problems;
 }
 
-// What the swap ops of this process have moved and hold (lms._native.pyi tells the units).
+// Of the tensors that have places beforehand (lms._native.pyi).
 py::dict PlaceCounts() {
   const lms::PlacedCounts counts = lms::CountsOfPlaces();
-  py::dict dict;
-  dict["placed"] = counts.placed;
-  dict["displaced"] = counts.displaced;
-  dict["overflowed"] = counts.overflowed;
-  dict["refused"] = counts.refused;
-  return dict;
+  return py::dict("placed"_a = counts.placed, "displaced"_a = counts.displaced, "overflowed"_a = counts.overflowed,
+                  "refused"_a = counts.refused);
 }
 
+// What the swap ops of this process have moved and hold (lms._native.pyi tells the units).
 py::dict SwapStatistics() {
   const lms::SpillStatistics disk = lms::SharedSpillStatistics();
   return py::dict("written_bytes"_a = disk.written_bytes, "read_bytes"_a = disk.read_bytes,

@@ -85,6 +85,11 @@ def undo_changes(function: str) -> tuple[str, bool]:
     whether an element of an iterator is lost."""
 
 def set_measured(sequence: int, peak_bytes: int, steps: int, warning: str) -> bool: ...
+def place_counts() -> dict[str, int]:
+    """Of tensors that have places beforehand, since the process began: "placed" there, "displaced"
+    (the place was taken), "overflowed" (others, for which there was no room but in a block), and
+    "refused": blocks that the allocator had no room for."""
+
 def swap_statistics() -> dict[str, Any]:
     """What the swap ops of this process have moved since the last reset, and what they hold.
 

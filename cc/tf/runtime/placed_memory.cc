@@ -94,6 +94,7 @@ class Placer {
     steps_.push_back({number, std::move(step.blocks), {}});
     for (const PlacedStep::Tensor& tensor : step.tensors) {
       steps_.back().wishes[{tensor.op, tensor.bytes}].push_back(tensor.place);
+      least_bytes_.store(std::min(least_bytes_.load(), tensor.bytes));
     }
     if (steps_.size() > kMostPlacedSteps) steps_.pop_front();
   }
@@ -180,7 +181,7 @@ class Placer {
   }
 
   void* AtItsPlace(size_t bytes) {
-    if (!noted_.load(std::memory_order_acquire)) return nullptr;
+    if (!noted_.load(std::memory_order_acquire) || RoundedUp(bytes) < least_bytes_.load()) return nullptr;
     const int64_t run = tsl::profiler::ScopedMemoryDebugAnnotation::CurrentAnnotation().pending_step_id;
     const std::string op = AskingOp();
     if (op.empty()) return nullptr;
@@ -261,6 +262,7 @@ class Placer {
   std::deque<Step> steps_;  // this and all that follows is guarded by mutex_, but for what is atomic
   std::deque<std::pair<int64_t, int64_t>> runs_;  // of graphs, and the numbers of their places
   std::atomic<bool> noted_{false};                // there has been one
+  std::atomic<int64_t> least_bytes_{INT64_MAX};   // that ever had a place
   std::atomic<bool> active_{false};               // there are blocks
   int64_t owner_ = 0;                             // the number of the step whose they are
   std::vector<char*> blocks_;                     // null: not to be had

@@ -44,7 +44,7 @@ std::string WhyNoPlaces(tsl::BFCAllocator* allocator, bool waits);
 // Keeps these places, and returns a number for them that no others have. Of an allocator the last kMostPlacedSteps are
 // kept. Requires that there is no reason against it.
 int64_t PlaceStep(tsl::BFCAllocator* allocator, PlacedStep step);
-inline constexpr size_t kMostPlacedSteps = 16;
+inline constexpr size_t kMostPlacedSteps = 256;
 
 // What this run of a graph asks for from now on has the places of that number (places_op.h). Of an allocator the last
 // kMostPlacedRuns are known.
