@@ -7,15 +7,13 @@ namespace {
 
 constexpr int64_t kFirstRegion = int64_t{2} << 20;  // where memory grows
 
-int64_t Rounded(int64_t bytes) { return (bytes + kArenaUnit - 1) / kArenaUnit * kArenaUnit; }
-
 }  // namespace
 
 Arena::Arena(const ArenaSettings& settings)
     : limit_bytes_(settings.limit_bytes),
       least_split_off_(settings.least_split_off),
       collects_(settings.collects),
-      next_region_(Rounded(settings.grows ? std::min(settings.limit_bytes, kFirstRegion) : settings.limit_bytes)) {
+      next_region_(InArenaUnits(settings.grows ? std::min(settings.limit_bytes, kFirstRegion) : settings.limit_bytes)) {
   ChunkId last = kNoRoom;
   int64_t region = 0;
   for (const ArenaSettings::Piece& piece : settings.pieces) {
@@ -40,7 +38,7 @@ Arena::Arena(const ArenaSettings& settings)
 }
 
 Arena::ChunkId Arena::Allocate(int64_t bytes) {
-  const int64_t rounded = Rounded(bytes);
+  const int64_t rounded = InArenaUnits(bytes);
   auto found = free_.lower_bound({rounded, -1, kNoRoom});
   if (found == free_.end()) {
     if (!Extend(rounded) && !(Collect(rounded) && Extend(rounded))) return kNoRoom;

@@ -18,9 +18,9 @@
 #include <tuple>
 #include <vector>
 
-namespace lms {
+#include "cc/core/base/arena_unit.h"
 
-inline constexpr int64_t kArenaUnit = 256;  // bytes: sizes and addresses are multiples
+namespace lms {
 
 struct ArenaSettings {
   struct Piece {

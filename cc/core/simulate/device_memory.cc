@@ -3,12 +3,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "cc/core/base/arena_unit.h"
+
 namespace lms {
-namespace {
-
-int64_t RoundedUp(int64_t bytes) { return (bytes + kArenaUnit - 1) / kArenaUnit * kArenaUnit; }
-
-}  // namespace
 
 DeviceMemory::DeviceMemory(const ArenaSettings& settings, const MemGraph& graph, std::vector<bool> becomes_variable,
                            const Places* places)
@@ -35,7 +32,7 @@ DeviceMemory::Space DeviceMemory::Take(const Allocated& what, int64_t bytes) {
   if (Outside(bytes)) return space;
   space.place = TakePlace(what, bytes);
   if (!space.place) space.chunk = arena_.Allocate(bytes);
-  if (!space.place && space.chunk == Arena::kNoRoom) space.place = space_.TakeAnywhere(RoundedUp(bytes));
+  if (!space.place && space.chunk == Arena::kNoRoom) space.place = space_.TakeAnywhere(InArenaUnits(bytes));
   if (space.place) {
     space.bytes = 0;
   } else if (space.chunk != Arena::kNoRoom) {
@@ -61,10 +58,10 @@ int64_t DeviceMemory::block_bytes() const {
 
 std::optional<Place> DeviceMemory::TakePlace(const Allocated& what, int64_t bytes) {
   if (places_ == nullptr || what.part < 0) return std::nullopt;
-  const Place* const place = places_->Find(what, RoundedUp(bytes));
+  const Place* const place = places_->Find(what, InArenaUnits(bytes));
   if (place == nullptr) return std::nullopt;
   if (blocks_.empty()) TakeBlocks();
-  if (blocks_[place->block] != Arena::kNoRoom && space_.Take(*place, RoundedUp(bytes))) return *place;
+  if (blocks_[place->block] != Arena::kNoRoom && space_.Take(*place, InArenaUnits(bytes))) return *place;
   if (space_.empty()) GiveBlocks();
   return std::nullopt;
 }

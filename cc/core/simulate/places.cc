@@ -8,6 +8,8 @@
 #include <tuple>
 #include <utility>
 
+#include "cc/core/base/arena_unit.h"
+
 namespace lms {
 namespace {
 
@@ -34,9 +36,7 @@ struct Tenant {
   }
 };
 
-int64_t RoundedUp(int64_t bytes, int64_t unit) { return (bytes + unit - 1) / unit * unit; }
-
-std::vector<Tenant> TenantsOf(const std::vector<std::vector<Lifetime>>& runs, int64_t unit) {
+std::vector<Tenant> TenantsOf(const std::vector<std::vector<Lifetime>>& runs) {
   std::map<std::pair<Allocated, int64_t>, size_t> index;
   std::vector<Tenant> tenants;
   for (size_t run = 0; run < runs.size(); ++run) {
@@ -45,7 +45,7 @@ std::vector<Tenant> TenantsOf(const std::vector<std::vector<Lifetime>>& runs, in
       if (added) {
         tenants.emplace_back();
         tenants.back().what = lifetime.what;
-        tenants.back().bytes = RoundedUp(lifetime.bytes, unit);
+        tenants.back().bytes = InArenaUnits(lifetime.bytes);
         tenants.back().life.resize(runs.size(), {0, 0});
       }
       Tenant& tenant = tenants[found->second];
@@ -179,8 +179,8 @@ const Place* Places::Find(const Allocated& what, int64_t bytes) const {
 }
 
 std::vector<Places> FindPlaces(const std::vector<std::vector<Lifetime>>& runs, std::vector<int64_t> free,
-                               int64_t least_bytes, int64_t unit, double rare) {
-  std::vector<Tenant> all = TenantsOf(runs, unit);
+                               int64_t least_bytes, double rare) {
+  std::vector<Tenant> all = TenantsOf(runs);
   std::vector<int64_t> sizes;
   for (const Tenant& tenant : all) sizes.push_back(tenant.bytes);
   if (sizes.size() > kMostPlaced) {
@@ -203,7 +203,7 @@ std::vector<Places> FindPlaces(const std::vector<std::vector<Lifetime>>& runs, s
     room -= free.back();
     free.pop_back();
   }
-  free.front() = std::max<int64_t>(0, free.front() - std::max<int64_t>(0, room)) / unit * unit;
+  free.front() = std::max<int64_t>(0, free.front() - std::max<int64_t>(0, room)) / kArenaUnit * kArenaUnit;
 
   const std::vector<bool> every(tenants.size(), true);
   if (MostBytes(tenants, every, runs.size()) > std::accumulate(free.begin(), free.end(), int64_t{0})) return {};

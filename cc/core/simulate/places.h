@@ -60,12 +60,12 @@ struct Places {
 };
 
 // `runs`: all allocations of one run after the other. `free`: the pieces of memory that there are when the step begins.
-// `unit`: sizes are rounded up to multiples. What has less than `least_bytes`, or stays after the step, gets no place,
-// and room is left for it outside of the blocks. Up to four ways, that with the smallest blocks first, each of which
+// What has less than `least_bytes`, or stays after the step, gets no place, and room is left for it outside of the
+// blocks. Up to four ways, that with the smallest blocks first, each of which
 // has gaps for all others. Two may share a place that are there together in no more than this share of the runs
 // (`rare`): in these one of them will have to be somewhere else. O(n^2 r) in those that get places and in the runs.
 std::vector<Places> FindPlaces(const std::vector<std::vector<Lifetime>>& runs, std::vector<int64_t> free,
-                               int64_t least_bytes, int64_t unit, double rare = 0);
+                               int64_t least_bytes, double rare = 0);
 
 }  // namespace lms
 

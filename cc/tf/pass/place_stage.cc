@@ -2,6 +2,7 @@
 
 #include <unordered_set>
 
+#include "cc/tf/graph/graph_index.h"
 #include "cc/tf/predict/chunk_splits.h"
 #include "cc/tf/predict/device_arena.h"
 #include "cc/tf/rewrite/places_node.h"
@@ -35,14 +36,15 @@ void AskAsPartOf(const std::unordered_map<std::string, std::string>& within, Pla
   }
 }
 
-void PlaceSteps(const std::vector<DevicePlaces>& places, const tensorflow::grappler::Cluster* cluster,
-                tensorflow::GraphDef* graph) {
+void PlaceSteps(const tensorflow::grappler::GrapplerItem& item, const std::vector<DevicePlaces>& places,
+                const tensorflow::grappler::Cluster* cluster, tensorflow::GraphDef* graph) {
   for (const DevicePlaces& of_device : places) {
     tensorflow::BFCAllocator* const chunks = ChunksOf(of_device.device, cluster);
-    if (chunks == nullptr) continue;
+    GraphIndex index;
+    if (chunks == nullptr || !index.Build(item.WithGraph(tensorflow::GraphDef(*graph))).ok()) continue;
     std::unordered_set<std::string> ops;
     for (const PlacedStep::Tensor& tensor : of_device.step.tensors) ops.insert(tensor.op);
-    AddPlacesNode(PlaceStep(chunks, of_device.step), of_device.device, ops, graph);
+    AddPlacesNode(PlaceStep(chunks, of_device.step), of_device.device, ops, index, graph);
   }
 }
 

@@ -14,6 +14,7 @@
 #include "cc/tf/runtime/placed_memory.h"
 #include "tensorflow/core/framework/graph.pb.h"
 #include "tensorflow/core/grappler/clusters/cluster.h"
+#include "tensorflow/core/grappler/grappler_item.h"
 
 namespace lms {
 
@@ -28,9 +29,10 @@ PlacedStep PlacesOf(const RewrittenStep& rewritten);
 // Ops have become parts of others, which ask for their memory now. `within`: by the name of the part.
 void AskAsPartOf(const std::unordered_map<std::string, std::string>& within, PlacedStep* step);
 
-// Gives them to the devices' allocators, and has the step tell whose they are.
-void PlaceSteps(const std::vector<DevicePlaces>& places, const tensorflow::grappler::Cluster* cluster,
-                tensorflow::GraphDef* graph);
+// Gives them to the devices' allocators, and has the step tell whose they are. `graph` is what has become of the
+// item's.
+void PlaceSteps(const tensorflow::grappler::GrapplerItem& item, const std::vector<DevicePlaces>& places,
+                const tensorflow::grappler::Cluster* cluster, tensorflow::GraphDef* graph);
 
 }  // namespace lms
 

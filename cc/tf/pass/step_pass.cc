@@ -147,7 +147,7 @@ bool RunStepPass(const Options& options, grappler::Cluster* cluster, const grapp
   FuseOnCpu(item, facts.sizes, output, &facts.places, reports);
   // After all else, which knows TensorFlow's own op.
   for (const std::string& device : facts.in_pieces) AssignInPlace(device, output);
-  PlaceSteps(facts.places, cluster, output);
+  PlaceSteps(item, facts.places, cluster, output);
   return true;
 }
 

@@ -187,7 +187,7 @@ std::vector<Places> PlacesIn(const std::vector<ArenaSettings>& arenas, const Mem
   }
   // What is so small a part of the whole fits in between.
   const int64_t least = std::max(arenas.front().least_bytes, fewest_bytes / kSmallPart);
-  return FindPlaces(lifetimes, std::move(fewest), least, kArenaUnit, rare);
+  return FindPlaces(lifetimes, std::move(fewest), least, rare);
 }
 
 // Is what iterations hold together there in every run? On other devices than the CPU it does not depend on threads.

@@ -7,14 +7,16 @@
 #include <string>
 #include <unordered_set>
 
+#include "cc/tf/graph/graph_index.h"
 #include "tensorflow/core/framework/graph.pb.h"
 
 namespace lms {
 
-// Adds the node, for which all of `ops` wait that are outside of loops. Those within run when others of them have run,
-// or without places. It waits for nothing, so the graph stays acyclic. Linear in the graph.
+// Adds the node, for which all of `ops` wait that are outside of loops, and the loops that others are in: what enters
+// them on this device does. `index` is that of the graph. The node waits for nothing, so the graph stays acyclic.
+// Linear in the graph.
 void AddPlacesNode(int64_t number, const std::string& device, const std::unordered_set<std::string>& ops,
-                   tensorflow::GraphDef* graph);
+                   const GraphIndex& index, tensorflow::GraphDef* graph);
 
 }  // namespace lms
 

@@ -14,6 +14,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "cc/core/base/arena_unit.h"
 #include "cc/core/system/virtual_table.h"
 #include "tensorflow/core/common_runtime/bfc_allocator.h"
 #include "tensorflow/core/profiler/lib/scoped_memory_debug_annotation.h"
@@ -30,11 +31,10 @@ using PlacedDeallocateFunction = void (*)(Allocator*, void*);
 using PlacedSizeFunction = size_t (*)(const Allocator*, const void*);
 using PlacedIdFunction = int64_t (*)(const Allocator*, const void*);
 
-constexpr int64_t kUnit = 256;
 // As long as TensorFlow's own allocator waits for memory before it says that there is none.
 constexpr std::chrono::seconds kRetry(10);
 
-int64_t RoundedUp(size_t bytes) { return (static_cast<int64_t>(bytes) + kUnit - 1) / kUnit * kUnit; }
+int64_t RoundedUp(size_t bytes) { return InArenaUnits(static_cast<int64_t>(bytes)); }
 
 // A view in some versions of TensorFlow, else a pointer.
 template <typename Name>

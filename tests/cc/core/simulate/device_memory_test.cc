@@ -168,7 +168,7 @@ TEST(DeviceMemoryTest, WhatHasAPlaceIsNotInTheWay) {
   ASSERT_EQ(lifetimes.size(), 3u);
   EXPECT_EQ(lifetimes[0].to, 5);
 
-  const Places places = FindPlaces({lifetimes}, by_requests.FreePieces(), 1, kArenaUnit).at(0);
+  const Places places = FindPlaces({lifetimes}, by_requests.FreePieces(), 1).at(0);
   EXPECT_EQ(places.blocks, std::vector<int64_t>{4 * kKiB});
   DeviceMemory placed(settings, graph, {}, &places);
   for (int step = 0; step < 3; ++step) {

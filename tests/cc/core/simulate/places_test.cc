@@ -11,7 +11,6 @@
 namespace lms {
 namespace {
 
-constexpr int64_t kUnit = 256;
 
 Lifetime Of(OpId op, int64_t bytes, int32_t from, int32_t to) {
   Lifetime lifetime;
@@ -25,7 +24,7 @@ Lifetime Of(OpId op, int64_t bytes, int32_t from, int32_t to) {
 // The best way.
 Places Found(const std::vector<std::vector<Lifetime>>& runs, const std::vector<int64_t>& free, int64_t least_bytes = 1,
              double rare = 0) {
-  const std::vector<Places> ways = FindPlaces(runs, free, least_bytes, kUnit, rare);
+  const std::vector<Places> ways = FindPlaces(runs, free, least_bytes, rare);
   return ways.empty() ? Places() : ways.front();
 }
 
@@ -109,7 +108,7 @@ TEST(PlacesTest, NoTwoOverlapInAnyRun) {
         const auto from = static_cast<int32_t>(i + upto(5));
         const auto to = static_cast<int32_t>(from + 1 + upto(upto(4) == 0 ? 60 : 6));
         runs.back().push_back(Of(i, bytes[i], from, to));
-        for (int32_t t = from; t < to; ++t) in_use[t] += (bytes[i] + kUnit - 1) / kUnit * kUnit;
+        for (int32_t t = from; t < to; ++t) in_use[t] += InArenaUnits(bytes[i]);
       }
       most = std::max(most, *std::max_element(in_use.begin(), in_use.end()));
     }

@@ -1,12 +1,14 @@
 #include "cc/tf/rewrite/places_node.h"
 
 #include <string>
+#include <unordered_set>
 #include <vector>
 
 #include "cc/core/graph/node_names.h"
 #include "cc/tf/graph/own_ops.h"
 #include "gtest/gtest.h"
 #include "tensorflow/core/framework/graph.pb.h"
+#include "tensorflow/core/grappler/grappler_item.h"
 
 namespace lms {
 namespace {
@@ -24,6 +26,14 @@ GraphDef GraphOf(const std::vector<std::vector<std::string>>& nodes) {
   return graph;
 }
 
+void AddTo(GraphDef* graph, const std::unordered_set<std::string>& ops) {
+  tensorflow::grappler::GrapplerItem item;
+  item.graph = *graph;
+  GraphIndex index;
+  ASSERT_TRUE(index.Build(item).ok());
+  AddPlacesNode(7, "/device:GPU:0", ops, index, graph);
+}
+
 std::vector<std::string> Waiting(const GraphDef& graph, const std::string& name) {
   std::vector<std::string> waiting;
   for (const tensorflow::NodeDef& node : graph.node()) {
@@ -34,19 +44,11 @@ std::vector<std::string> Waiting(const GraphDef& graph, const std::string& name)
   return waiting;
 }
 
-TEST(PlacesNodeTest, AllThatHavePlacesWaitForItButWhatIsInALoop) {
-  GraphDef graph = GraphOf({{"x", "Placeholder"},
-                            {"a", "Relu", "x"},
-                            {"enter", "Enter", "a"},
-                            {"merge", "Merge", "enter", "next"},
-                            {"body", "Tanh", "merge"},
-                            {"next", "NextIteration", "body"},
-                            {"exit", "Exit", "merge"},
-                            {"b", "Relu", "exit"},
-                            {"other", "Relu", "x"}});
-  AddPlacesNode(7, "/device:GPU:0", {"a", "body", "b"}, &graph);
-  ASSERT_EQ(graph.node_size(), 10);
-  const tensorflow::NodeDef& node = graph.node(9);
+TEST(PlacesNodeTest, AllThatHavePlacesWaitForIt) {
+  GraphDef graph = GraphOf({{"x", "Placeholder"}, {"a", "Relu", "x"}, {"b", "Relu", "a"}, {"other", "Relu", "x"}});
+  AddTo(&graph, {"a", "b"});
+  ASSERT_EQ(graph.node_size(), 5);
+  const tensorflow::NodeDef& node = graph.node(4);
   EXPECT_EQ(node.name(), "lms/places/7/a");
   EXPECT_TRUE(IsOwnName(node.name()));
   EXPECT_EQ(OriginalName(node.name()), "a");
@@ -57,10 +59,49 @@ TEST(PlacesNodeTest, AllThatHavePlacesWaitForItButWhatIsInALoop) {
   EXPECT_EQ(Waiting(graph, node.name()), (std::vector<std::string>{"a", "b"}));
 }
 
+// `y` reads nothing but what comes out of a loop within the loop: it is in the outer one all the same.
+GraphDef LoopsWithinLoops() {
+  GraphDef graph = GraphOf({{"x", "Placeholder"},
+                            {"enter", "Enter", "x"},
+                            {"merge", "Merge", "enter", "next"},
+                            {"in", "Enter", "merge"},
+                            {"in_merge", "Merge", "in", "in_next"},
+                            {"in_next", "NextIteration", "in_merge"},
+                            {"out", "Exit", "in_merge"},
+                            {"y", "Tanh", "out"},
+                            {"next", "NextIteration", "y"},
+                            {"exit", "Exit", "merge"},
+                            {"z", "Relu", "exit"},
+                            {"elsewhere", "Enter", "x"}});
+  const auto name = [&](int node, const std::string& frame) {
+    (*graph.mutable_node(node)->mutable_attr())["frame_name"].set_s(frame);
+    graph.mutable_node(node)->set_device("/device:GPU:0");
+  };
+  name(1, "outer");
+  name(3, "inner");
+  name(11, "another");
+  return graph;
+}
+
+TEST(PlacesNodeTest, WhatIsInALoopHasTheOuterLoopWait) {
+  for (const std::string within : {"y", "in_merge"}) {
+    GraphDef graph = LoopsWithinLoops();
+    AddTo(&graph, {within, "z"});
+    EXPECT_EQ(Waiting(graph, "lms/places/7/enter"), (std::vector<std::string>{"enter", "z"})) << within;
+  }
+}
+
+TEST(PlacesNodeTest, WhatEntersALoopOnAnotherDeviceDoesNotWait) {
+  GraphDef graph = LoopsWithinLoops();
+  graph.mutable_node(1)->set_device("/device:CPU:0");
+  AddTo(&graph, {"y", "z"});
+  EXPECT_EQ(Waiting(graph, "lms/places/7/z"), std::vector<std::string>{"z"});
+}
+
 TEST(PlacesNodeTest, WhereNobodyWouldWaitThereIsNone) {
-  GraphDef graph = GraphOf({{"x", "Placeholder"}, {"enter", "Enter", "x"}, {"body", "Tanh", "enter"}});
-  AddPlacesNode(7, "/device:GPU:0", {"body"}, &graph);
-  EXPECT_EQ(graph.node_size(), 3);
+  GraphDef graph = LoopsWithinLoops();
+  AddTo(&graph, {"not there"});
+  EXPECT_EQ(graph.node_size(), 12);
 }
 
 }  // namespace
