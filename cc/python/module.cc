@@ -28,6 +28,7 @@
 #include "cc/core/report/planning_now.h"
 #include "cc/core/report/report.h"
 #include "cc/core/report/report_store.h"
+#include "cc/core/simulate/arena_replay.h"
 #include "cc/core/spill/spill_measure.h"
 #include "cc/core/spill/spill_store.h"
 #include "cc/core/system/system_memory.h"
@@ -38,6 +39,7 @@
 #include "cc/tf/pass/step_pareto.h"
 #include "cc/tf/pass/swap_choice.h"
 #include "cc/tf/pass/timed_functions.h"
+#include "cc/tf/predict/arena_trace.h"
 #include "cc/tf/runtime/change_marks.h"
 #include "cc/tf/runtime/host_bytes.h"
 #include "cc/tf/runtime/memory_counter.h"
@@ -332,6 +334,15 @@ py::dict PlaceCounts() {
                   "refused"_a = counts.refused);
 }
 
+// Of the pool's requests since the beginning of the trace, and of its model (lms._native.pyi).
+py::dict StopArenaTrace() {
+  const lms::ArenaTrace trace = lms::StopArenaTrace();
+  const lms::ArenaReplay replay = lms::Replay(trace.before, trace.requests, trace.after);
+  return py::dict("requests"_a = replay.requests, "differences"_a = replay.differences,
+                  "peak_bytes"_a = replay.seen_peak_bytes, "model_peak_bytes"_a = replay.peak_bytes,
+                  "same_map"_a = replay.same_map, "total_peak_bytes"_a = trace.peak_bytes);
+}
+
 // What the swap ops of this process have moved and hold (lms._native.pyi tells the units).
 py::dict SwapStatistics() {
   const lms::SpillStatistics disk = lms::SharedSpillStatistics();
@@ -427,6 +438,9 @@ PYBIND11_MODULE(_native, m) {
       },
       py::arg("sequence"), py::arg("peak_bytes"), py::arg("steps"), py::arg("warning"));
   m.def("place_counts", &PlaceCounts);
+  m.def("watch_pool", &lms::WatchPool);
+  m.def("start_arena_trace", &lms::StartArenaTrace);
+  m.def("stop_arena_trace", &StopArenaTrace);
   m.def("swap_statistics", &SwapStatistics);
   m.def("reset_swap_statistics", [] {
     lms::ResetSharedSpillStatistics();

@@ -90,6 +90,21 @@ def place_counts() -> dict[str, int]:
     (the place was taken), "overflowed" (others, for which there was no room but in a block), and
     "refused": blocks that the allocator had no room for."""
 
+def watch_pool() -> str:
+    """Sees to the requests of the CPU's pool of memory from now on; "" or why not. For measurements;
+    to be called before anything is planned."""
+
+def start_arena_trace() -> None:
+    """Records each request of the pool, which is watched."""
+
+def stop_arena_trace() -> dict[str, Any]:
+    """The requests since then, and the model of the allocator that has been given the same.
+
+    requests, and differences: of how many the model has another size or address; bytes of chunks in
+    use at the highest: peak_bytes and model_peak_bytes; same_map: whether all chunks are the same
+    at the end; total_peak_bytes: of chunks in use and of what is too small for the pool.
+    """
+
 def swap_statistics() -> dict[str, Any]:
     """What the swap ops of this process have moved since the last reset, and what they hold.
 

@@ -30,6 +30,7 @@ enum class Hint : uint8_t {
 struct MemBuffer {
   std::string name;  // of the tensor that owns the storage: "node:port"
   int64_t bytes = 0;
+  int64_t piece_bytes = 0;           // where it is asked for in pieces, one after the other: bytes of the largest
   OpId producer = kNone;             // op that allocates it; kNone: present before the step begins
   bool resident = false;             // present during the whole step (weights, arguments, constants): never evicted
   bool escapes = false;              // outlives the step (fetched, returned): once produced it stays

@@ -79,6 +79,16 @@ std::vector<int64_t> Arena::FreePieces() const {
   return pieces;
 }
 
+std::vector<ArenaSettings::Piece> Arena::Pieces() const {
+  std::vector<bool> unused(chunks_.size(), false);
+  for (const ChunkId chunk : unused_) unused[chunk] = true;
+  std::vector<ArenaSettings::Piece> pieces;
+  for (size_t i = 0; i < chunks_.size(); ++i) {
+    if (!unused[i]) pieces.push_back({chunks_[i].offset, chunks_[i].bytes, chunks_[i].used, 0});
+  }
+  return pieces;
+}
+
 int64_t Arena::LargestFree() const {
   const int64_t free = free_.empty() ? 0 : std::get<0>(*free_.rbegin());
   int64_t left = LeftBytes();

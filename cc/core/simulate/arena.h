@@ -57,6 +57,8 @@ class Arena {
   int64_t LargestFree() const;
   // The bytes of each free piece; of what is in no region yet as of one.
   std::vector<int64_t> FreePieces() const;
+  // All chunks, in no order.
+  std::vector<ArenaSettings::Piece> Pieces() const;
 
  private:
   struct Chunk {

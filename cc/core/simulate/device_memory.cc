@@ -27,9 +27,12 @@ DeviceMemory::DeviceMemory(const ArenaSettings& settings, const MemGraph& graph,
   }
 }
 
-DeviceMemory::Space DeviceMemory::Take(const Allocated& what, int64_t bytes) {
-  Space space = {Arena::kNoRoom, std::nullopt, bytes};
-  if (Outside(bytes)) return space;
+DeviceMemory::Space DeviceMemory::Take(const Allocated& what, int64_t bytes, int64_t piece_bytes) {
+  Space space;
+  space.bytes = bytes;
+  space.outside = (piece_bytes > 0 ? std::min(piece_bytes, bytes) : bytes) < least_bytes_;
+  if (space.outside) return space;
+  if (piece_bytes > 0 && piece_bytes < bytes) return TakePieces(bytes, (bytes + piece_bytes - 1) / piece_bytes);
   space.place = TakePlace(what, bytes);
   if (!space.place) space.chunk = arena_.Allocate(bytes);
   if (!space.place && space.chunk == Arena::kNoRoom) space.place = space_.TakeAnywhere(InArenaUnits(bytes));
@@ -43,7 +46,20 @@ DeviceMemory::Space DeviceMemory::Take(const Allocated& what, int64_t bytes) {
   return space;
 }
 
+// More than so many are not looked at one by one.
+DeviceMemory::Space DeviceMemory::TakePieces(int64_t bytes, int64_t count) {
+  constexpr int64_t kMostPieces = 64;
+  count = std::min(count, kMostPieces);
+  Space whole;
+  for (int64_t i = 0; i < count; ++i) {
+    whole.pieces.push_back(Take(Allocated(), bytes * (i + 1) / count - bytes * i / count));
+    whole.bytes += whole.pieces.back().bytes;
+  }
+  return whole;
+}
+
 void DeviceMemory::Give(const Space& space) {
+  for (const Space& piece : space.pieces) Give(piece);
   if (space.chunk != Arena::kNoRoom) arena_.Free(space.chunk);
   if (!space.place) return;
   space_.Give(*space.place);

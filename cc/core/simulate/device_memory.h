@@ -38,15 +38,15 @@ class DeviceMemory {
     Arena::ChunkId chunk = Arena::kNoRoom;
     std::optional<Place> place;
     int64_t bytes = 0;
+    bool outside = false;  // it is not of the arena, but of the system
+    std::vector<Space> pieces;
   };
 
   bool BecomesVariable(BufferId buffer) const { return !becomes_variable_.empty() && becomes_variable_[buffer]; }
 
-  // Is so much not of the arena, but of the system?
-  bool Outside(int64_t bytes) const { return bytes < least_bytes_; }
   // Where there is no room for what is not outside, `lacking_bytes` is at least what would have been enough, in one
-  // piece.
-  Space Take(const Allocated& what, int64_t bytes);
+  // piece. `piece_bytes`: as of MemBuffer.
+  Space Take(const Allocated& what, int64_t bytes, int64_t piece_bytes = 0);
   void Give(const Space& space);
   // A variable of so many bytes keeps this chunk from now on. Returns the one that it had, for the caller to give back:
   // of those of this size the one that has been kept longest; kNoRoom, and nothing is kept, where there is none.
@@ -59,6 +59,7 @@ class DeviceMemory {
   int64_t block_bytes() const;
 
  private:
+  Space TakePieces(int64_t bytes, int64_t count);
   std::optional<Place> TakePlace(const Allocated& what, int64_t bytes);
   void TakeBlocks();
   void GiveBlocks();

@@ -95,24 +95,22 @@ class RunSimulator {
     Space space = {};       // of what is there twice from then on
   };
 
-  bool IsOutside(const Space& space) const {
-    return memory_ != nullptr && space.chunk == Arena::kNoRoom && !space.place && memory_->Outside(space.bytes);
-  }
-
   // Counts it as in use, and remembers where it is.
-  void Allocate(const Allocated& what, int64_t bytes, Space* space) {
+  void Allocate(const Allocated& what, int64_t bytes, Space* space, int64_t piece_bytes = 0) {
     *space = Space();
     space->bytes = bytes;
-    if (memory_ != nullptr && bytes > 0) static_cast<DeviceMemory::Space&>(*space) = memory_->Take(what, bytes);
+    if (memory_ != nullptr && bytes > 0) {
+      static_cast<DeviceMemory::Space&>(*space) = memory_->Take(what, bytes, piece_bytes);
+    }
     space->asked = bytes;
     live_ += space->bytes;
     asked_ += bytes;
     CountBlocks();
-    if (lifetimes_ != nullptr && bytes > 0) {
+    if (lifetimes_ != nullptr && bytes > 0 && !space->outside) {
       space->lifetime = static_cast<int>(lifetimes_->size());
-      lifetimes_->push_back({what, bytes, now_});
+      lifetimes_->push_back({piece_bytes == 0 ? what : Allocated(), bytes, now_});
     }
-    if (!IsOutside(*space)) return;
+    if (!space->outside) return;
     outside_ += space->bytes;
     most_outside_ = std::max(most_outside_, outside_);
   }
@@ -120,7 +118,7 @@ class RunSimulator {
   void Give(Space* space) {
     live_ -= space->bytes;
     asked_ -= space->asked;
-    if (IsOutside(*space)) outside_ -= space->bytes;
+    if (space->outside) outside_ -= space->bytes;
     if (memory_ != nullptr) memory_->Give(*space);
     CountBlocks();
     if (space->lifetime != kNone) (*lifetimes_)[space->lifetime].to = now_;
@@ -206,7 +204,7 @@ class RunSimulator {
       const auto same =
           std::find_if(dying.begin(), dying.end(), [&](BufferId b) { return graph_.buffers[b].bytes == buffer.bytes; });
       if (same == dying.end()) {
-        Allocate({id, static_cast<int>(part)}, buffer.bytes, &buffer_space_[out]);
+        Allocate({id, static_cast<int>(part)}, buffer.bytes, &buffer_space_[out], buffer.piece_bytes);
         NoteStays(out);
         continue;
       }

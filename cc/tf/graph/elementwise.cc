@@ -1,5 +1,7 @@
 #include "cc/tf/graph/elementwise.h"
 
+#include <set>
+
 #include "tensorflow/core/framework/attr_value.pb.h"
 #include "tensorflow/core/framework/types.pb.h"
 
@@ -56,6 +58,27 @@ std::optional<std::vector<ElementwiseStep>> ReadProgram(const std::vector<int>& 
     program.push_back({static_cast<ElementwiseKind>(numbers[i]), numbers[i + 1], numbers[i + 2]});
   }
   return program;
+}
+
+std::vector<int> TakeoverOrder(const std::vector<ElementwiseStep>& program) {
+  std::vector<int> order;
+  std::set<int> read_later;
+  for (size_t i = program.size(); i-- > 0;) {
+    const ElementwiseStep& step = program[i];
+    // Read twice by one op, memory has two holders: neither gives it up.
+    if (step.left == step.right && step.kind != ElementwiseKind::kNeg) break;
+    // Whatever memory a result before has, it is taken over: operands behind it are not tried.
+    bool before = false;
+    for (const int operand : {step.left, step.right}) {
+      if (operand == kResultBefore) {
+        before = true;
+      } else if (read_later.insert(operand).second && !before) {
+        order.push_back(operand);
+      }
+    }
+    if (!before) break;
+  }
+  return order;
 }
 
 }  // namespace lms

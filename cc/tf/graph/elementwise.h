@@ -35,6 +35,12 @@ std::optional<ElementwiseKind> ElementwiseKindOf(const tensorflow::NodeDef& node
 std::vector<int> AsNumbers(const std::vector<ElementwiseStep>& program);
 std::optional<std::vector<ElementwiseStep>> ReadProgram(const std::vector<int>& numbers, int inputs);
 
+// Inputs, in the order in which the ops by themselves would try to take over the memory of one for the last result:
+// TensorFlow's take that of the first operand that nobody else reads. A result before is such an operand, and has the
+// memory of an input of its own, or else new memory. A step's memory is foretold for single ops, and whose memory lives
+// on decides which places are free (core/simulate/places.h).
+std::vector<int> TakeoverOrder(const std::vector<ElementwiseStep>& program);
+
 }  // namespace lms
 
 #endif  // LMS_CC_TF_GRAPH_ELEMENTWISE_H_

@@ -130,6 +130,7 @@ class BufferMaker {
   BufferId GroupBuffer(int group, int node, int port) {
     if (!Begun(group)) {
       group_buffers_[group] = NewList(node, port, state_.lists.group(group).bytes);
+      state_.out.graph.buffers[group_buffers_[group]].piece_bytes = state_.lists.group(group).element_bytes;
       state_.out.assumptions_of_buffer[group_buffers_[group]] = state_.lists.group(group).assumptions;
     }
     return group_buffers_[group];

@@ -3,9 +3,10 @@
 #include <unordered_set>
 
 #include "cc/tf/graph/graph_index.h"
-#include "cc/tf/predict/chunk_splits.h"
 #include "cc/tf/predict/device_arena.h"
 #include "cc/tf/rewrite/places_node.h"
+#include "cc/tf/stock/layout_fusions.h"
+#include "tensorflow/core/util/util.h"
 
 namespace lms {
 
@@ -15,7 +16,7 @@ bool MayPlace(const DeviceContext& context, const ReadStep& read, const BudgetGo
   // Of a pool that is to be made nobody knows what will lie where when the step begins.
   if (PoolToBe(context.options, device)) return false;
   tensorflow::BFCAllocator* const chunks = ChunksOf(device, context.cluster);
-  return chunks != nullptr && WhyNoPlaces(chunks, WaitsForMemory(*chunks)).empty();
+  return chunks != nullptr && WhyNoPlaces(chunks).empty();
 }
 
 PlacedStep PlacesOf(const RewrittenStep& rewritten) {
@@ -44,7 +45,9 @@ void PlaceSteps(const tensorflow::grappler::GrapplerItem& item, const std::vecto
     if (chunks == nullptr || !index.Build(item.WithGraph(tensorflow::GraphDef(*graph))).ok()) continue;
     std::unordered_set<std::string> ops;
     for (const PlacedStep::Tensor& tensor : of_device.step.tensors) ops.insert(tensor.op);
+    const Fusions fusions(*graph, tensorflow::IsMKLEnabled());
     AddPlacesNode(PlaceStep(chunks, of_device.step), of_device.device, ops, index, graph);
+    fusions.Keep(graph);
   }
 }
 

@@ -46,6 +46,4 @@ void SplitExactly(BFCAllocator* allocator) {
   __atomic_store(const_cast<double*>(&OptionsOf(*allocator).fragmentation_fraction), &fraction, __ATOMIC_RELAXED);
 }
 
-bool WaitsForMemory(const BFCAllocator& allocator) { return OptionsOf(allocator).allow_retry_on_failure; }
-
 }  // namespace lms

@@ -21,9 +21,6 @@ int64_t LeastSplitOff(tensorflow::BFCAllocator* allocator);
 // user has set the share, it stays as it is. Chunks that are in use keep their sizes. Thread-safe.
 void SplitExactly(tensorflow::BFCAllocator* allocator);
 
-// Does a request for which there is no room wait for what is released meanwhile, some seconds long?
-bool WaitsForMemory(const tensorflow::BFCAllocator& allocator);
-
 }  // namespace lms
 
 #endif  // LMS_CC_TF_PREDICT_CHUNK_SPLITS_H_

@@ -28,13 +28,15 @@ namespace {
 using ::tensorflow::BFCAllocator;
 using ::tensorflow::MklCPUAllocator;
 
-// The pool is a private member, and nothing else leads to its chunks. An explicit instantiation may name it.
+// The two are private members, and nothing else leads to the pool's chunks. An explicit instantiation may name them.
 tensorflow::Allocator* LargeAllocations(const MklCPUAllocator& allocator);
-template <tensorflow::Allocator* MklCPUAllocator::* kMember>
-struct PrivateMember {
-  friend tensorflow::Allocator* LargeAllocations(const MklCPUAllocator& allocator) { return allocator.*kMember; }
+tensorflow::Allocator* SmallAllocations(const MklCPUAllocator& allocator);
+template <auto kLarge, auto kSmall>
+struct PrivateMembers {
+  friend tensorflow::Allocator* LargeAllocations(const MklCPUAllocator& allocator) { return allocator.*kLarge; }
+  friend tensorflow::Allocator* SmallAllocations(const MklCPUAllocator& allocator) { return allocator.*kSmall; }
 };
-template struct PrivateMember<&MklCPUAllocator::large_size_allocator_>;
+template struct PrivateMembers<&MklCPUAllocator::large_size_allocator_, &MklCPUAllocator::small_size_allocator_>;
 
 bool UsesMalloc() {
   bool uses = false;
@@ -50,6 +52,7 @@ std::optional<CpuPool> CpuPoolOf(tensorflow::Allocator* allocator) {
   if (const auto* const mkl = dynamic_cast<const MklCPUAllocator*>(allocator)) {
     if (UsesMalloc()) return std::nullopt;
     pool.allocator = dynamic_cast<BFCAllocator*>(LargeAllocations(*mkl));
+    pool.small = SmallAllocations(*mkl);
     pool.least_bytes = kLeastPoolBytes;
     pool.setting = MklCPUAllocator::kMaxLimitStr;
   } else {

@@ -24,6 +24,7 @@ inline constexpr int64_t kLeastPoolBytes = int64_t{256} << 10;
 
 struct CpuPool {
   tensorflow::BFCAllocator* allocator = nullptr;
+  tensorflow::Allocator* small = nullptr;  // which gives what is smaller; null: nothing is
   int64_t limit_bytes = 0;
   int64_t in_use_bytes = 0;   // of chunks
   int64_t idle_bytes = 0;     // of its regions, in no chunk that is in use

@@ -5,7 +5,6 @@
 
 #include "cc/tf/graph/node_types.h"
 #include "cc/tf/predict/chunk_splits.h"
-#include "cc/tf/predict/cpu_pool.h"
 #include "tensorflow/core/common_runtime/device.h"
 #include "tensorflow/core/common_runtime/device_set.h"
 #include "tensorflow/core/protobuf/bfc_memory_map.pb.h"
@@ -46,16 +45,6 @@ bool Grows(const ArenaSettings& settings) {
   int64_t bytes = 0;
   for (const ArenaSettings::Piece& piece : settings.pieces) bytes += piece.bytes;
   return settings.pieces.empty() ? always : bytes + kArenaUnit <= settings.limit_bytes;
-}
-
-ArenaSettings ArenaOf(const CpuPool& pool) {
-  ArenaSettings settings;
-  settings.pieces = PiecesOf(pool.allocator);
-  settings.limit_bytes = pool.limit_bytes;
-  settings.grows = true;
-  settings.least_bytes = pool.least_bytes;
-  settings.least_split_off = LeastSplitOff(pool.allocator);
-  return settings;
 }
 
 // As it is, and with less: chunks larger than what was asked for make it twice as hard to say what is left of the
@@ -103,6 +92,16 @@ std::vector<ArenaSettings::Piece> PiecesOf(tensorflow::BFCAllocator* allocator) 
   std::sort(pieces.begin(), pieces.end(),
             [](const auto& one, const auto& other) { return one.address < other.address; });
   return pieces;
+}
+
+ArenaSettings ArenaOf(const CpuPool& pool) {
+  ArenaSettings settings;
+  settings.pieces = PiecesOf(pool.allocator);
+  settings.limit_bytes = pool.limit_bytes;
+  settings.grows = true;
+  settings.least_bytes = pool.least_bytes;
+  settings.least_split_off = LeastSplitOff(pool.allocator);
+  return settings;
 }
 
 std::vector<ArenaSettings> DeviceArenas(const std::string& device, const tensorflow::grappler::Cluster* cluster,

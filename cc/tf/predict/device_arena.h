@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "cc/core/simulate/arena.h"
+#include "cc/tf/predict/cpu_pool.h"
 #include "tensorflow/core/common_runtime/bfc_allocator.h"
 #include "tensorflow/core/framework/allocator.h"
 #include "tensorflow/core/grappler/clusters/cluster.h"
@@ -27,6 +28,9 @@ void HandOutExactly(const std::string& device, const tensorflow::grappler::Clust
 
 // The allocator's chunks, by address.
 std::vector<ArenaSettings::Piece> PiecesOf(tensorflow::BFCAllocator* allocator);
+
+// The pool as it is now.
+ArenaSettings ArenaOf(const CpuPool& pool);
 
 // For predictions on this device: of a GPU the chunks of its allocator, or an empty one without a limit where they
 // cannot be seen; none of a GPU whose allocator is another than BFC (TF_GPU_ALLOCATOR). Of a CPU the chunks of its pool

@@ -1,6 +1,7 @@
 #include "cc/tf/predict/execution.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <optional>
 #include <random>
@@ -28,6 +29,7 @@ constexpr uint32_t kNodesDrawn = 200000;
 constexpr double kLate = 10;
 constexpr double kLongCallUs = 50000;
 constexpr double kLateCopyUs = 1e6;
+constexpr double kOtherThanPriced = 3;  // times as long as its price, or as short, may an op take
 constexpr int64_t kSmallPart = 2000;
 // Places are looked for that fit all orders, then such that are taken already in some of them.
 constexpr double kRareMeetings[] = {0, 0.1, 0.3};
@@ -68,7 +70,14 @@ std::vector<OpId> Begun(const std::vector<RunEvent>& run) {
   return order;
 }
 
-// `places`: of the arenas; may be null. `lifetimes`, unless it is null, gets what each run allocates.
+// Prices are estimates: by up to that factor ops take more or less.
+void TakeOtherTimes(std::mt19937* random, std::vector<double>* microseconds) {
+  std::uniform_real_distribution<double> exponent(-1, 1);
+  for (double& us : *microseconds) us *= std::pow(kOtherThanPriced, exponent(*random));
+}
+
+// `places`: of the arenas; may be null. `lifetimes`, unless it is null, gets what each run allocates. With either as
+// many runs again count in which ops take other times: a place is of use only if nobody is there yet.
 MemoryProfile Highest(const tensorflow::GraphDef& graph, const GraphIndex& index, const ImportedGraph& imported,
                       const MemGraph& memory, int threads, const std::vector<ArenaSettings>& arenas,
                       const Deadline& deadline, Assigned assigned, const Places* places, RunRecord* record = nullptr,
@@ -83,7 +92,8 @@ MemoryProfile Highest(const tensorflow::GraphDef& graph, const GraphIndex& index
     middle.emplace(graph, index, onednn, EdgeDraws::kByAddress, Iteration::kMiddle, imported.arrivals);
   }
   const auto nodes = static_cast<uint32_t>(std::max(1, index.size()));
-  const uint32_t draws = std::clamp(kNodesDrawn / nodes, kLeastDraws, kMostDraws);
+  const uint32_t as_priced = std::clamp(kNodesDrawn / nodes, kLeastDraws, kMostDraws);
+  const uint32_t draws = threads > 1 && (places != nullptr || lifetimes != nullptr) ? 2 * as_priced : as_priced;
   std::vector<double> microseconds(index.size(), 0);
   for (size_t i = 0; i < imported.node_of_op.size(); ++i) {
     microseconds[imported.node_of_op[i]] = imported.graph.ops[i].cost_us;
@@ -125,6 +135,7 @@ MemoryProfile Highest(const tensorflow::GraphDef& graph, const GraphIndex& index
     std::vector<double> durations = draw % 2 == 0 || threads == 1 ? microseconds : readers_late;
     // When a copy from elsewhere has come nobody knows: what else is ready runs before that, or after it.
     std::mt19937 random(draw);
+    if (draw >= as_priced) TakeOtherTimes(&random, &durations);
     for (const int node : imported.arrivals) durations[node] = random() % 2 == 0 ? kLateCopyUs : 0;
     const ExecutorModel& model = middle && draw / 2 % 2 == 0 ? *middle : first;
     for (const Outcome& outcome : outcomes) {

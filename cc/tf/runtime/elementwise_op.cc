@@ -43,6 +43,7 @@ class ElementwiseOp : public OpKernel {
     std::optional<std::vector<ElementwiseStep>> program = ReadProgram(numbers, num_inputs());
     OP_REQUIRES(context, program.has_value(), absl::InvalidArgumentError("no program for so many inputs"));
     program_ = *std::move(program);
+    takeover_order_ = TakeoverOrder(program_);
   }
 
   void Compute(OpKernelContext* context) override {
@@ -53,7 +54,7 @@ class ElementwiseOp : public OpKernel {
     TensorShape shape;
     OP_REQUIRES_OK(context, TensorShape::BuildTensorShape(spread->shape(), &shape));
     std::vector<int> whole;  // inputs whose memory may be the output's
-    for (int i = 0; i < num_inputs(); ++i) {
+    for (const int i : takeover_order_) {
       if (context->input(i).shape() == shape) whole.push_back(i);
     }
     Tensor* output = nullptr;
@@ -87,6 +88,7 @@ class ElementwiseOp : public OpKernel {
   }
 
   std::vector<ElementwiseStep> program_;
+  std::vector<int> takeover_order_;
 };
 
 const bool elementwise_registered = RegisterElementwise();

@@ -12,6 +12,7 @@
 #include <string>
 #include <type_traits>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 
 #include "cc/core/base/arena_unit.h"
@@ -33,6 +34,8 @@ using PlacedIdFunction = int64_t (*)(const Allocator*, const void*);
 
 // As long as TensorFlow's own allocator waits for memory before it says that there is none.
 constexpr std::chrono::seconds kRetry(10);
+// For so long a tensor waits for its own place before it takes another's.
+constexpr std::chrono::milliseconds kPatience(200);
 
 int64_t RoundedUp(size_t bytes) { return InArenaUnits(static_cast<int64_t>(bytes)); }
 
@@ -85,7 +88,7 @@ class Placer {
   PlacedIdFunction allocation_id = nullptr;
   VirtualTableCopy table;
 
-  Placer(BFCAllocator* allocator, bool waits) : allocator_(allocator), waits_(waits) {}
+  explicit Placer(BFCAllocator* allocator) : allocator_(allocator) {}
 
   BFCAllocator* allocator() const { return allocator_; }
 
@@ -121,6 +124,9 @@ class Placer {
       void* const from_allocator = HasLeft(bytes) ? allocate(allocator_, alignment, bytes, once) : nullptr;
       if (from_allocator != nullptr) return from_allocator;
       std::unique_lock<std::mutex> lock(mutex_);
+      if (attributes.retry_on_failure) {
+        if (void* const placed = SoonAtItsPlace(bytes, &lock)) return placed;
+      }
       if (void* const in_block = Anywhere(bytes)) return in_block;
       if (blocks_.empty()) {
         lock.unlock();
@@ -128,7 +134,7 @@ class Placer {
       }
       const uint64_t seen = released_;
       const auto more = [&] { return released_ != seen; };
-      if (!waits_ || !attributes.retry_on_failure || !changed_.wait_until(lock, end, more)) break;
+      if (!attributes.retry_on_failure || !changed_.wait_until(lock, end, more)) break;
     }
     return allocate(allocator_, alignment, bytes, once);  // logs why
   }
@@ -182,25 +188,54 @@ class Placer {
 
   void* AtItsPlace(size_t bytes) {
     if (!noted_.load(std::memory_order_acquire) || RoundedUp(bytes) < least_bytes_.load()) return nullptr;
-    const int64_t run = tsl::profiler::ScopedMemoryDebugAnnotation::CurrentAnnotation().pending_step_id;
-    const std::string op = AskingOp();
-    if (op.empty()) return nullptr;
     const std::lock_guard<std::mutex> lock(mutex_);
-    const auto noted = std::find_if(runs_.rbegin(), runs_.rend(), [run](const auto& one) { return one.first == run; });
-    const Step* const step = noted == runs_.rend() ? nullptr : StepOf(noted->second);
-    if (step == nullptr) return nullptr;
-    const auto found = step->wishes.find({op, RoundedUp(bytes)});
-    if (found == step->wishes.end()) return nullptr;
-    if (blocks_.empty() && !TakeBlocks(*step)) return nullptr;
-    if (owner_ == step->number) {
-      for (const Place& place : found->second) {
-        if (blocks_[place.block] == nullptr || !space_.Take(place, RoundedUp(bytes))) continue;
-        ++counts.placed;
-        return HandOut(place, bytes);
-      }
-    }
+    const Wish wish = WishOf(bytes);
+    if (wish.places == nullptr || (blocks_.empty() && !TakeBlocks(*wish.step))) return nullptr;
+    if (void* const placed = TakeOneOf(wish, bytes)) return placed;
     ++counts.displaced;
     if (space_.empty()) GiveBlocks();
+    return nullptr;
+  }
+
+  // Of a tensor that has been displaced, and for which there is no room but in a block.
+  void* SoonAtItsPlace(size_t bytes, std::unique_lock<std::mutex>* lock) {
+    const auto end = std::chrono::steady_clock::now() + kPatience;
+    for (;;) {
+      const Wish wish = WishOf(bytes);
+      if (wish.places == nullptr || (blocks_.empty() && !TakeBlocks(*wish.step))) return nullptr;
+      if (owner_ != wish.step->number) return nullptr;
+      if (void* const placed = TakeOneOf(wish, bytes)) return placed;
+      const Key key = {AskingOp(), RoundedUp(bytes)};
+      if (in_vain_.count(key) > 0) return nullptr;
+      const uint64_t seen = released_;
+      if (changed_.wait_until(*lock, end, [&] { return released_ != seen; })) continue;
+      in_vain_.insert(key);
+      return nullptr;
+    }
+  }
+
+  struct Wish {
+    const Step* step = nullptr;
+    const std::vector<Place>* places = nullptr;  // null: none
+  };
+
+  // Of the op that asks, in the step whose run it belongs to.
+  Wish WishOf(size_t bytes) const {
+    const int64_t run = tsl::profiler::ScopedMemoryDebugAnnotation::CurrentAnnotation().pending_step_id;
+    const auto noted = std::find_if(runs_.rbegin(), runs_.rend(), [run](const auto& one) { return one.first == run; });
+    const Step* const step = noted == runs_.rend() ? nullptr : StepOf(noted->second);
+    if (step == nullptr) return {};
+    const auto found = step->wishes.find({AskingOp(), RoundedUp(bytes)});
+    return found == step->wishes.end() ? Wish() : Wish{step, &found->second};
+  }
+
+  void* TakeOneOf(const Wish& wish, size_t bytes) {
+    if (owner_ != wish.step->number) return nullptr;
+    for (const Place& place : *wish.places) {
+      if (blocks_[place.block] == nullptr || !space_.Take(place, RoundedUp(bytes))) continue;
+      ++counts.placed;
+      return HandOut(place, bytes);
+    }
     return nullptr;
   }
 
@@ -256,7 +291,6 @@ class Placer {
 
  private:
   BFCAllocator* const allocator_;
-  const bool waits_;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<Step> steps_;  // this and all that follows is guarded by mutex_, but for what is atomic
@@ -268,7 +302,8 @@ class Placer {
   std::vector<char*> blocks_;                     // null: not to be had
   BlockSpace space_;
   std::unordered_map<const void*, Tenant> tenants_;
-  int64_t last_id_ = int64_t{1} << 48;  // far from those of chunks
+  std::unordered_set<Key, KeyHash> in_vain_;  // who has waited for its place: once is enough
+  int64_t last_id_ = int64_t{1} << 48;        // far from those of chunks
   uint64_t released_ = 0;
 };
 
@@ -319,7 +354,7 @@ int64_t PlacedAllocationId(const Allocator* allocator, const void* pointer) {
 
 }  // namespace
 
-std::string WhyNoPlaces(tsl::BFCAllocator* allocator, bool waits) {
+std::string WhyNoPlaces(tsl::BFCAllocator* allocator) {
   Placers& all = GetPlacers();
   const std::lock_guard<std::mutex> lock(all.mutex);
   if (Placer* const placer = Find(allocator)) {
@@ -329,7 +364,7 @@ std::string WhyNoPlaces(tsl::BFCAllocator* allocator, bool waits) {
   }
   const size_t index = all.count.load(std::memory_order_relaxed);
   if (index == Placers::kMost) return "there are more allocators than expected";
-  auto placer = std::make_unique<Placer>(allocator, waits);
+  auto placer = std::make_unique<Placer>(allocator);
   const int allocate = VirtualEntry(
       static_cast<void* (Allocator::*)(size_t, size_t, const AllocationAttributes&)>(&Allocator::AllocateRaw));
   const int deallocate = VirtualEntry(static_cast<void (Allocator::*)(void*)>(&Allocator::DeallocateRaw));

@@ -6,7 +6,9 @@
 // released, the blocks go back. What has no place, or whose place is not free, since ops ran in another order or two
 // steps run at once, comes from the allocator as ever, or, where that has no room, from what is free of the blocks. So
 // a step gets all memory that it would have got without, in one way or another, and no two tensors ever overlap: places
-// are wishes.
+// are wishes. Where there is no room at all while blocks are held, a request waits for what other ops release, as those
+// of a GPU do in TensorFlow by itself: an op that begins earlier than foretold takes its turn. Before a tensor takes a
+// place that is meant for others it waits a moment for its own.
 //
 // To TensorFlow a block is one chunk in use: its statistics count all of it.
 //
@@ -37,9 +39,8 @@ struct PlacedStep {
   std::vector<Tensor> tensors;
 };
 
-// "" or why this allocator's requests cannot be seen to. The first call gives it the table. `waits`: does it wait for
-// memory before it says that there is none (chunk_splits.h)?
-std::string WhyNoPlaces(tsl::BFCAllocator* allocator, bool waits);
+// "" or why this allocator's requests cannot be seen to. The first call gives it the table.
+std::string WhyNoPlaces(tsl::BFCAllocator* allocator);
 
 // Keeps these places, and returns a number for them that no others have. Of an allocator the last kMostPlacedSteps are
 // kept. Requires that there is no reason against it.

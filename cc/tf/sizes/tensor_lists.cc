@@ -329,9 +329,11 @@ void TensorLists::AddElements() {
     const int64_t whole = like < 0 ? -1 : lists_[like].full ? lists_[like].bytes : lists_[like].whole_bytes;
     list.known = whole >= 0 && lists_[like].known;
     list.bytes = std::max<int64_t>(0, whole);
+    list.element_bytes = like < 0 ? 0 : lists_[like].element_bytes;
   }
   group_.assign(lists_.size(), -1);
   std::map<int, int> by_root;
+  std::map<int, bool> at_once;  // by group: does one of its lists get its storage in one piece?
   for (size_t l = 0; l < lists_.size(); ++l) {
     const auto [group, is_new] = by_root.emplace(Root(static_cast<int>(l)), static_cast<int>(groups_.size()));
     if (is_new) groups_.emplace_back().grows = true;
@@ -339,6 +341,9 @@ void TensorLists::AddElements() {
     Group& all = groups_[group->second];
     all.bytes = std::min(kMostBytes, all.bytes + lists_[l].bytes);
     all.step_bytes = std::min(kMostBytes, all.step_bytes + lists_[l].step_bytes);
+    const bool of_a_tensor = graph_.node(lists_[l].maker).op() == "TensorListFromTensor";
+    if (lists_[l].bytes > 0) at_once[group->second] |= of_a_tensor || lists_[l].element_bytes == 0;
+    all.element_bytes = at_once[group->second] ? 0 : std::max(all.element_bytes, lists_[l].element_bytes);
     all.known = all.known && lists_[l].known;
     all.assumptions |= lists_[l].assumptions;
     all.grows = all.grows && lists_[l].grows && !lists_[l].full;

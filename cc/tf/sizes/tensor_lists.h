@@ -41,8 +41,9 @@ class TensorLists {
   int GroupOfElement(const TensorRef& tensor) const;
 
   struct Group {
-    int64_t bytes = 0;       // of all elements
-    int64_t step_bytes = 0;  // of those that one iteration adds
+    int64_t bytes = 0;          // of all elements
+    int64_t step_bytes = 0;     // of those that one iteration adds
+    int64_t element_bytes = 0;  // of the largest; 0: not all are made one by one
     bool known = true;
     AssumptionSet assumptions = 0;  // that the bytes rest on
     bool grows = false;             // there is nothing in it before loops make its elements
@@ -85,10 +86,10 @@ class TensorLists {
  private:
   struct List {
     int maker;
-    int64_t elements = -1;  // -1: not known
-    int64_t bytes = 0;      // in elements of its own, before groups
+    int64_t elements = -1;      // -1: not known
+    int64_t bytes = 0;          // in elements of its own, before groups
+    int64_t element_bytes = 0;  // of the largest that is put in; 0: none is
     int64_t step_bytes = 0;
-    int64_t element_bytes = 0;
     int64_t whole_bytes = 0;  // of all elements, whoever has their storage; -1: not known
     bool full = false;        // made of a tensor: what is put in takes the place of something
     bool grows = true;        // nothing is put in but in loops

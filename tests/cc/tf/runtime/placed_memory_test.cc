@@ -25,9 +25,9 @@ namespace {
 constexpr int64_t kMiB = int64_t{1} << 20;
 
 // A pool of one region. Allocators are never freed in a program that gives places, so those of tests are not either.
-tensorflow::BFCAllocator* NewPool(int64_t bytes, bool retry = false) {
+tensorflow::BFCAllocator* NewPool(int64_t bytes) {
   tensorflow::BFCAllocator::Options options;
-  options.allow_retry_on_failure = retry;
+  options.allow_retry_on_failure = false;
   using Visitors = std::vector<tensorflow::SubAllocator::Visitor>;
   auto memory =
       std::make_unique<tensorflow::BasicCPUAllocator>(tensorflow::port::kNUMANoAffinity, Visitors(), Visitors());
@@ -36,9 +36,9 @@ tensorflow::BFCAllocator* NewPool(int64_t bytes, bool retry = false) {
   return pool;
 }
 
-char* Ask(tensorflow::BFCAllocator* pool, const char* op, int64_t bytes, int64_t run = 1) {
+char* Ask(tensorflow::BFCAllocator* pool, const char* op, int64_t bytes, int64_t run = 1, bool waits = false) {
   const tsl::profiler::ScopedMemoryDebugAnnotation named(op, run);
-  return static_cast<char*>(pool->AllocateRaw(64, bytes));
+  return static_cast<char*>(pool->AllocateRaw(64, bytes, tensorflow::AllocationAttributes(waits, false, nullptr)));
 }
 
 int64_t InUse(tensorflow::BFCAllocator* pool) { return pool->GetStats()->bytes_in_use; }
@@ -53,8 +53,8 @@ PlacedStep Step() {
 
 TEST(PlacedMemoryTest, TensorsLieAtTheirPlaces) {
   auto* const pool = NewPool(4 * kMiB);
-  ASSERT_EQ(WhyNoPlaces(pool, WaitsForMemory(*pool)), "");
-  ASSERT_EQ(WhyNoPlaces(pool, WaitsForMemory(*pool)), "");  // once is enough
+  ASSERT_EQ(WhyNoPlaces(pool), "");
+  ASSERT_EQ(WhyNoPlaces(pool), "");  // once is enough
   const int64_t before = CountsOfPlaces().placed;
   NotePlacedRun(1, PlaceStep(pool, Step()));
   char* const b = Ask(pool, "b", kMiB);
@@ -76,7 +76,7 @@ TEST(PlacedMemoryTest, TensorsLieAtTheirPlaces) {
 
 TEST(PlacedMemoryTest, OthersComeFromTheAllocator) {
   auto* const pool = NewPool(4 * kMiB);
-  ASSERT_EQ(WhyNoPlaces(pool, WaitsForMemory(*pool)), "");
+  ASSERT_EQ(WhyNoPlaces(pool), "");
   NotePlacedRun(1, PlaceStep(pool, Step()));
   char* const a = Ask(pool, "a", kMiB);
   const std::vector<std::pair<const char*, int64_t>> others = {{"x", kMiB}, {"a", kMiB / 2}, {"", kMiB / 4}};
@@ -95,7 +95,7 @@ TEST(PlacedMemoryTest, OthersComeFromTheAllocator) {
 
 TEST(PlacedMemoryTest, WhosePlaceIsNotFreeComesFromTheAllocator) {
   auto* const pool = NewPool(4 * kMiB);
-  ASSERT_EQ(WhyNoPlaces(pool, WaitsForMemory(*pool)), "");
+  ASSERT_EQ(WhyNoPlaces(pool), "");
   NotePlacedRun(1, PlaceStep(pool, Step()));
   const int64_t before = CountsOfPlaces().displaced;
   char* const a = Ask(pool, "a", kMiB);
@@ -110,7 +110,7 @@ TEST(PlacedMemoryTest, WhosePlaceIsNotFreeComesFromTheAllocator) {
 
 TEST(PlacedMemoryTest, WhatIsFreeOfABlockIsThereForAllBeforeMemoryRunsOut) {
   auto* const pool = NewPool(2 * kMiB);
-  ASSERT_EQ(WhyNoPlaces(pool, WaitsForMemory(*pool)), "");
+  ASSERT_EQ(WhyNoPlaces(pool), "");
   NotePlacedRun(1, PlaceStep(pool, Step()));
   char* const a = Ask(pool, "a", kMiB);
   char* const x = Ask(pool, "x", kMiB / 2);
@@ -126,7 +126,7 @@ TEST(PlacedMemoryTest, WhatIsFreeOfABlockIsThereForAllBeforeMemoryRunsOut) {
 
 TEST(PlacedMemoryTest, WhereTheAllocatorHasNoRoomForABlockThereAreNoPlaces) {
   auto* const pool = NewPool(2 * kMiB);
-  ASSERT_EQ(WhyNoPlaces(pool, WaitsForMemory(*pool)), "");
+  ASSERT_EQ(WhyNoPlaces(pool), "");
   NotePlacedRun(1, PlaceStep(pool, Step()));
   char* const x = Ask(pool, "x", kMiB / 2);
   char* const a = Ask(pool, "a", kMiB);
@@ -141,8 +141,8 @@ TEST(PlacedMemoryTest, WhereTheAllocatorHasNoRoomForABlockThereAreNoPlaces) {
 }
 
 TEST(PlacedMemoryTest, WhoeverMayWaitGetsWhatIsReleasedMeanwhile) {
-  auto* const pool = NewPool(2 * kMiB, /*retry=*/true);
-  ASSERT_EQ(WhyNoPlaces(pool, WaitsForMemory(*pool)), "");
+  auto* const pool = NewPool(2 * kMiB);
+  ASSERT_EQ(WhyNoPlaces(pool), "");
   NotePlacedRun(1, PlaceStep(pool, Step()));
   char* const a = Ask(pool, "a", kMiB);
   char* const b = Ask(pool, "b", kMiB);
@@ -150,7 +150,7 @@ TEST(PlacedMemoryTest, WhoeverMayWaitGetsWhatIsReleasedMeanwhile) {
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
     pool->DeallocateRaw(a);
   });
-  char* const x = Ask(pool, "x", kMiB);
+  char* const x = Ask(pool, "x", kMiB, 1, /*waits=*/true);
   releases.join();
   EXPECT_EQ(x, a);
   pool->DeallocateRaw(x);
@@ -158,9 +158,32 @@ TEST(PlacedMemoryTest, WhoeverMayWaitGetsWhatIsReleasedMeanwhile) {
   EXPECT_EQ(InUse(pool), 0);
 }
 
+TEST(PlacedMemoryTest, BeforeATensorTakesAPlaceOfOthersItWaitsForItsOwn) {
+  auto* const pool = NewPool(2 * kMiB);
+  ASSERT_EQ(WhyNoPlaces(pool), "");
+  NotePlacedRun(1, PlaceStep(pool, Step()));
+  char* const a = Ask(pool, "a", kMiB);
+  std::thread releases([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    pool->DeallocateRaw(a);
+  });
+  char* const c = Ask(pool, "c", kMiB, 1, /*waits=*/true);  // there is room: where b is to be
+  releases.join();
+  EXPECT_EQ(c, a);
+  char* const b = Ask(pool, "b", kMiB);
+  EXPECT_EQ(b, a + kMiB);
+  pool->DeallocateRaw(b);
+  // Nobody releases c: another takes what there is.
+  char* const again = Ask(pool, "a", kMiB, 1, /*waits=*/true);
+  EXPECT_EQ(again, a + kMiB);
+  pool->DeallocateRaw(again);
+  pool->DeallocateRaw(c);
+  EXPECT_EQ(InUse(pool), 0);
+}
+
 TEST(PlacedMemoryTest, EachRunHasThePlacesThatItHasNamed) {
   auto* const pool = NewPool(8 * kMiB);
-  ASSERT_EQ(WhyNoPlaces(pool, WaitsForMemory(*pool)), "");
+  ASSERT_EQ(WhyNoPlaces(pool), "");
   PlacedStep other = Step();
   other.blocks = {3 * kMiB};
   other.tensors[0].place.offset = 2 * kMiB;
@@ -185,7 +208,7 @@ TEST(PlacedMemoryTest, EachRunHasThePlacesThatItHasNamed) {
 
 TEST(PlacedMemoryTest, OldOnesAreForgotten) {
   auto* const pool = NewPool(8 * kMiB);
-  ASSERT_EQ(WhyNoPlaces(pool, WaitsForMemory(*pool)), "");
+  ASSERT_EQ(WhyNoPlaces(pool), "");
   const int64_t old = PlaceStep(pool, Step());
   for (size_t i = 0; i < kMostPlacedSteps; ++i) PlaceStep(pool, Step());
   NotePlacedRun(1, old);
@@ -197,7 +220,7 @@ TEST(PlacedMemoryTest, OldOnesAreForgotten) {
 // Two steps at once, in any order, each with memory of its own to write to.
 TEST(PlacedMemoryTest, NoTwoTensorsEverOverlap) {
   auto* const pool = NewPool(24 * kMiB);
-  ASSERT_EQ(WhyNoPlaces(pool, WaitsForMemory(*pool)), "");
+  ASSERT_EQ(WhyNoPlaces(pool), "");
   std::mt19937 places(1);
   std::vector<std::string> names;
   PlacedStep step;
