@@ -30,6 +30,8 @@ constexpr double kLate = 10;
 constexpr double kLongCallUs = 50000;
 constexpr double kLateCopyUs = 1e6;
 constexpr double kOtherThanPriced = 3;  // times as long as its price, or as short, may an op take
+constexpr int kOpsOfStall = 50;         // one of so many ops is held up, as its thread has to give way to another
+constexpr double kStallUs = 4000;
 constexpr int64_t kSmallPart = 2000;
 // Places are looked for that fit all orders, then such that are taken already in some of them.
 constexpr double kRareMeetings[] = {0, 0.1, 0.3};
@@ -70,10 +72,14 @@ std::vector<OpId> Begun(const std::vector<RunEvent>& run) {
   return order;
 }
 
-// Prices are estimates: by up to that factor ops take more or less.
+// Prices are estimates, and processors are shared.
 void TakeOtherTimes(std::mt19937* random, std::vector<double>* microseconds) {
   std::uniform_real_distribution<double> exponent(-1, 1);
-  for (double& us : *microseconds) us *= std::pow(kOtherThanPriced, exponent(*random));
+  std::uniform_int_distribution<int> stalls(1, kOpsOfStall);
+  for (double& us : *microseconds) {
+    us *= std::pow(kOtherThanPriced, exponent(*random));
+    if (stalls(*random) == 1) us += kStallUs;
+  }
 }
 
 // `places`: of the arenas; may be null. `lifetimes`, unless it is null, gets what each run allocates. With either as
