@@ -111,7 +111,9 @@ def recorded(name: str, budget: str, place: bool, count: int) -> dict[str, Any]:
     if budget:
         report = max(lms.reports(), key=lambda report: report.peak_before_bytes)
         row.update(status=report.status, predicted=report.peak_after_bytes)
-        row["ratio"] = report.peak_after_bytes / row["total_peak_bytes"]
+        # What others hold between steps, the optimizer's counter say, no report includes.
+        others = row["total_bytes_before"] - report.resident_bytes
+        row["ratio"] = report.peak_after_bytes / (row["total_peak_bytes"] - others)
     return row
 
 

@@ -340,7 +340,8 @@ py::dict StopArenaTrace() {
   const lms::ArenaReplay replay = lms::Replay(trace.before, trace.requests, trace.after);
   return py::dict("requests"_a = replay.requests, "differences"_a = replay.differences,
                   "peak_bytes"_a = replay.seen_peak_bytes, "model_peak_bytes"_a = replay.peak_bytes,
-                  "same_map"_a = replay.same_map, "total_peak_bytes"_a = trace.peak_bytes);
+                  "same_map"_a = replay.same_map, "total_peak_bytes"_a = trace.peak_bytes,
+                  "total_bytes_before"_a = trace.bytes_before);
 }
 
 // What the swap ops of this process have moved and hold (lms._native.pyi tells the units).

@@ -102,7 +102,8 @@ def stop_arena_trace() -> dict[str, Any]:
 
     requests, and differences: of how many the model has another size or address; bytes of chunks in
     use at the highest: peak_bytes and model_peak_bytes; same_map: whether all chunks are the same
-    at the end; total_peak_bytes: of chunks in use and of what is too small for the pool.
+    at the end; total_peak_bytes: of chunks in use and of what is too small for the pool, and
+    total_bytes_before: the same at the beginning.
     """
 
 def swap_statistics() -> dict[str, Any]:

@@ -21,6 +21,8 @@ namespace lms {
 enum class ElementwiseKind : uint8_t { kAdd, kSub, kMul, kDiv, kNeg };
 
 inline constexpr int kResultBefore = -1;  // an operand: not an input of the node
+// The attribute of a node that takes memory over only where its steps, as ops by themselves, would (TakeoverOrder()).
+inline constexpr char kAsParts[] = "as_parts";
 
 struct ElementwiseStep {
   ElementwiseKind kind;

@@ -90,6 +90,8 @@ void FuseOnCpu(const grappler::GrapplerItem& item, const TensorSizes& sizes, ten
   own.may_be_slice = MaySliceRows;
   own.cost_us = [&sizes](const std::string& node) { return sizes.Of(node).cost_us; };
   own.kept = item.NodesToPreserve();
+  own.as_parts = std::any_of(places->begin(), places->end(),
+                             [](const DevicePlaces& of_device) { return DeviceType(of_device.device) == "CPU"; });
   tensorflow::GraphDef fused = *output;
   const Fused done = FuseElementwise(&fused, own);
   if (done.gone() == 0 || !CheckGraph(fused).ok()) return;

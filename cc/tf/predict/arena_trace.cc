@@ -139,6 +139,7 @@ void StartArenaTrace() {
   const CpuPool pool = *CpuPoolOf(tensorflow::cpu_allocator());
   watch.trace.before = ArenaOf(pool);
   watch.pool_bytes = pool.in_use_bytes;
+  watch.trace.bytes_before = watch.pool_bytes + watch.small_bytes;
   watch.records = true;
 }
 

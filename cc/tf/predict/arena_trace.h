@@ -20,7 +20,9 @@ struct ArenaTrace {
   ArenaSettings before;  // with the pieces that there were
   std::vector<ArenaRequest> requests;
   std::vector<ArenaSettings::Piece> after;
-  int64_t peak_bytes = 0;  // of chunks in use and of what is too small for the pool, as it was asked for
+  // Of chunks in use and of what is too small for the pool, as it was asked for: at first, and at its most.
+  int64_t bytes_before = 0;
+  int64_t peak_bytes = 0;
 };
 
 // Has the requests of oneDNN's pool and of what is too small for it seen to from now on, until the process ends. It is

@@ -228,6 +228,7 @@ class Fuser {
     auto& attrs = *fused.mutable_attr();
     attrs["T"] = last.attr().at("T");
     attrs["N"].set_i(static_cast<int>(inputs.size()));
+    attrs[kAsParts].set_b(own_.as_parts);
     tensorflow::SetAttrValue(AsNumbers(program), &attrs["program"]);
     for (const int part : chain) attrs[kParts].mutable_list()->add_s(graph_.node(part).SerializeAsString());
     return fused;

@@ -33,6 +33,9 @@ struct OwnNodes {
   std::function<bool(const tensorflow::NodeDef&)> may_be_slice;  // are its results parts of what it reads?
   std::function<double(const std::string&)> cost_us;
   std::unordered_set<std::string> kept;  // fetched, say
+  // Do tensors have places, so that it matters whose memory lives on? Then a node takes an input's memory over only
+  // where its parts by themselves would; else any that nobody else reads.
+  bool as_parts = false;
 };
 
 struct Fused {

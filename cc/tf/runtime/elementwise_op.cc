@@ -43,7 +43,13 @@ class ElementwiseOp : public OpKernel {
     std::optional<std::vector<ElementwiseStep>> program = ReadProgram(numbers, num_inputs());
     OP_REQUIRES(context, program.has_value(), absl::InvalidArgumentError("no program for so many inputs"));
     program_ = *std::move(program);
+    bool as_parts = false;
+    OP_REQUIRES_OK(context, context->GetAttr(kAsParts, &as_parts));
     takeover_order_ = TakeoverOrder(program_);
+    for (int i = 0; i < num_inputs() && !as_parts; ++i) {
+      const auto found = std::find(takeover_order_.begin(), takeover_order_.end(), i);
+      if (found == takeover_order_.end()) takeover_order_.push_back(i);
+    }
   }
 
   void Compute(OpKernelContext* context) override {
@@ -105,6 +111,7 @@ bool RegisterElementwise() noexcept {
       .Attr("N: int >= 1")
       .Attr("T: {float, double}")
       .Attr("program: list(int)")
+      .Attr("as_parts: bool = false")
       .SetShapeFn([](InferenceContext* context) {
         ShapeHandle shape = context->input(0);
         for (int i = 1; i < context->num_inputs(); ++i) {

@@ -194,5 +194,38 @@ TEST(DeviceMemoryTest, WhatHasNoPlaceComesFromABlockWhereThereIsNoOtherRoom) {
   EXPECT_EQ(SimulateRun(graph, run, {}, {}, &memory).lacking_bytes, kKiB);
 }
 
+// A list's elements come one by one: 8 KiB of them find room where no 8 KiB are free in one piece.
+TEST(DeviceMemoryTest, WhatIsAskedForInPiecesNeedsRoomForEach) {
+  MemGraph graph = Chain(8 * kKiB, kKiB);
+  ArenaSettings settings = Pieces({6 * kKiB, 4 * kKiB});
+  DeviceMemory whole(settings, graph);
+  EXPECT_EQ(SimulateRun(graph, OneByOne(), {}, {}, &whole).lacking_bytes, 2 * kKiB);
+  graph.buffers[0].piece_bytes = 2 * kKiB;
+  std::vector<Lifetime> lifetimes;
+  DeviceMemory in_pieces(settings, graph);
+  const MemoryProfile profile = SimulateRun(graph, OneByOne(), {}, {}, &in_pieces, &lifetimes);
+  EXPECT_EQ(profile.lacking_bytes, 0);
+  EXPECT_EQ(profile.peak_bytes, 9 * kKiB);
+  // All of it is given back, and it is given no place.
+  EXPECT_NE(in_pieces.Take(Allocated(), 6 * kKiB).chunk, Arena::kNoRoom);
+  EXPECT_NE(in_pieces.Take(Allocated(), 4 * kKiB).chunk, Arena::kNoRoom);
+  ASSERT_EQ(lifetimes.size(), 2);
+  EXPECT_EQ(lifetimes[0].what.part, Allocated::kOther);
+}
+
+TEST(DeviceMemoryTest, SmallPiecesOfSomethingLargeAreNotOfThePool) {
+  MemGraph graph = Chain(8 * kKiB, 2 * kKiB);
+  graph.buffers[0].piece_bytes = kKiB / 2;
+  ArenaSettings settings = Pieces({2 * kKiB});
+  settings.least_bytes = kKiB;
+  DeviceMemory memory(settings, graph);
+  std::vector<Lifetime> lifetimes;
+  const MemoryProfile profile = SimulateRun(graph, OneByOne(), {}, {}, &memory, &lifetimes);
+  EXPECT_EQ(profile.lacking_bytes, 0);
+  EXPECT_EQ(profile.outside_bytes, 8 * kKiB);
+  EXPECT_EQ(profile.peak_bytes, 10 * kKiB);
+  EXPECT_EQ(lifetimes.size(), 1);
+}
+
 }  // namespace
 }  // namespace lms

@@ -11,7 +11,6 @@
 namespace lms {
 namespace {
 
-
 Lifetime Of(OpId op, int64_t bytes, int32_t from, int32_t to) {
   Lifetime lifetime;
   lifetime.what = {op, 0};
