@@ -89,7 +89,7 @@ MODELS = {
     "lstm": lstm,
     "perceptron": perceptron,
 }
-BATCHES = {**caps.BATCHES, "vgg": 64, "xception": 16, "lstm": 128, "perceptron": 4096}
+BATCHES = {**caps.BATCHES, "vgg": 192, "xception": 16, "lstm": 128, "perceptron": 4096}
 
 
 def recorded(name: str, budget: str, place: bool, count: int) -> dict[str, Any]:

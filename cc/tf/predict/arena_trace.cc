@@ -20,14 +20,15 @@ using ::tensorflow::AllocationAttributes;
 using ::tensorflow::Allocator;
 using ::tensorflow::BFCAllocator;
 
-struct Watch {
+// The allocators' own.
+struct {
   void* (*allocate)(Allocator*, size_t, size_t, const AllocationAttributes&) = nullptr;
   void (*deallocate)(Allocator*, void*) = nullptr;
   void* (*allocate_small)(Allocator*, size_t, size_t) = nullptr;
   void (*deallocate_small)(Allocator*, void*) = nullptr;
-  // In the library: others may copy it again (placed_memory.cc), which takes tables of libraries alone.
-  VirtualTableCopy table;
-  VirtualTableCopy small_table;
+} original_calls;
+
+struct Watch {
   BFCAllocator* pool = nullptr;
   std::mutex mutex;  // of requests, while it records, and of all that follows
   std::unordered_map<void*, int64_t> small;
@@ -41,10 +42,15 @@ struct Watch {
   void NotePeak() { trace.peak_bytes = std::max(trace.peak_bytes, pool_bytes + small_bytes); }
 };
 
+// Never freed: it outlives static destructors.
 Watch& GetWatch() {
-  static Watch watch;
-  return watch;
+  static auto* watch = new Watch;
+  return *watch;
 }
+
+// In the library: others may copy the first one again (placed_memory.cc), who take tables of libraries alone.
+VirtualTableCopy pool_table;
+VirtualTableCopy small_table;
 
 int64_t AddressOf(const void* pointer) { return static_cast<int64_t>(reinterpret_cast<uintptr_t>(pointer)); }
 
@@ -53,14 +59,14 @@ void* SeenAllocate(Allocator* allocator, size_t alignment, size_t bytes, const A
   std::unique_lock<std::mutex> lock(watch.mutex);
   if (!watch.records || bytes == 0) {
     lock.unlock();
-    return watch.allocate(allocator, alignment, bytes, attributes);
+    return original_calls.allocate(allocator, alignment, bytes, attributes);
   }
   const AllocationAttributes once(false, attributes.allocation_will_be_logged, attributes.freed_by_func);
-  void* pointer = watch.allocate(allocator, alignment, bytes, once);
+  void* pointer = original_calls.allocate(allocator, alignment, bytes, once);
   if (pointer == nullptr && attributes.retry_on_failure) {
     // It waits for what others release.
     lock.unlock();
-    pointer = watch.allocate(allocator, alignment, bytes, attributes);
+    pointer = original_calls.allocate(allocator, alignment, bytes, attributes);
     lock.lock();
   }
   const int64_t chunk = pointer == nullptr ? 0 : watch.BytesOf(pointer);
@@ -79,12 +85,12 @@ void SeenDeallocate(Allocator* allocator, void* pointer) {
   } else {
     lock.unlock();
   }
-  watch.deallocate(allocator, pointer);
+  original_calls.deallocate(allocator, pointer);
 }
 
 void* SeenAllocateSmall(Allocator* allocator, size_t alignment, size_t bytes) {
   Watch& watch = GetWatch();
-  void* const pointer = watch.allocate_small(allocator, alignment, bytes);
+  void* const pointer = original_calls.allocate_small(allocator, alignment, bytes);
   if (pointer == nullptr) return nullptr;
   const std::lock_guard<std::mutex> lock(watch.mutex);
   watch.small[pointer] = static_cast<int64_t>(bytes);
@@ -102,7 +108,7 @@ void SeenDeallocateSmall(Allocator* allocator, void* pointer) {
       watch.small.erase(found);
     }
   }
-  watch.deallocate_small(allocator, pointer);
+  original_calls.deallocate_small(allocator, pointer);
 }
 
 }  // namespace
@@ -117,18 +123,18 @@ std::string WatchPool() {
   const int allocate_small = VirtualEntry(static_cast<void* (Allocator::*)(size_t, size_t)>(&Allocator::AllocateRaw));
   const int deallocate = VirtualEntry(static_cast<void (Allocator::*)(void*)>(&Allocator::DeallocateRaw));
   const std::array<int, 3> needed = {allocate, allocate_small, deallocate};
-  std::string reason = CopyTable(pool->allocator, needed.data(), needed.size(), &watch.table);
-  if (reason.empty()) reason = CopyTable(pool->small, needed.data(), needed.size(), &watch.small_table);
+  std::string reason = CopyTable(pool->allocator, needed.data(), needed.size(), &pool_table);
+  if (reason.empty()) reason = CopyTable(pool->small, needed.data(), needed.size(), &small_table);
   if (!reason.empty()) return reason;
   void** const original = TableOf(pool->allocator);
-  ReplaceEntry(original, &watch.table, allocate, &SeenAllocate, &watch.allocate);
-  ReplaceEntry(original, &watch.table, deallocate, &SeenDeallocate, &watch.deallocate);
+  ReplaceEntry(original, &pool_table, allocate, &SeenAllocate, &original_calls.allocate);
+  ReplaceEntry(original, &pool_table, deallocate, &SeenDeallocate, &original_calls.deallocate);
   void** const small = TableOf(pool->small);
-  ReplaceEntry(small, &watch.small_table, allocate_small, &SeenAllocateSmall, &watch.allocate_small);
-  ReplaceEntry(small, &watch.small_table, deallocate, &SeenDeallocateSmall, &watch.deallocate_small);
+  ReplaceEntry(small, &small_table, allocate_small, &SeenAllocateSmall, &original_calls.allocate_small);
+  ReplaceEntry(small, &small_table, deallocate, &SeenDeallocateSmall, &original_calls.deallocate_small);
   watch.pool = pool->allocator;
-  SetTable(pool->allocator, watch.table.table());
-  SetTable(pool->small, watch.small_table.table());
+  SetTable(pool->allocator, pool_table.table());
+  SetTable(pool->small, small_table.table());
   return "";
 }
 

@@ -36,6 +36,7 @@ using PlacedIdFunction = int64_t (*)(const Allocator*, const void*);
 constexpr std::chrono::seconds kRetry(10);
 // For so long a tensor waits for its own place before it takes another's.
 constexpr std::chrono::milliseconds kPatience(200);
+constexpr size_t kMostInVain = 50;  // tensors that have waited in vain: then none does any more
 
 int64_t RoundedUp(size_t bytes) { return InArenaUnits(static_cast<int64_t>(bytes)); }
 
@@ -206,7 +207,7 @@ class Placer {
       if (owner_ != wish.step->number) return nullptr;
       if (void* const placed = TakeOneOf(wish, bytes)) return placed;
       const Key key = {AskingOp(), RoundedUp(bytes)};
-      if (in_vain_.count(key) > 0) return nullptr;
+      if (in_vain_.size() >= kMostInVain || in_vain_.count(key) > 0) return nullptr;
       const uint64_t seen = released_;
       if (changed_.wait_until(*lock, end, [&] { return released_ != seen; })) continue;
       in_vain_.insert(key);

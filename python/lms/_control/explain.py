@@ -139,10 +139,13 @@ def _by_reference(report: Report) -> list[str]:
 
 
 def _rewritten(report: Report) -> list[str]:
+    if report.peak_after_bytes < report.peak_before_bytes:
+        change = f"to need less memory: its predicted peak is {peak_after(report)} instead of "
+        change += peak_before(report)
+    else:  # iterations of a loop run one after the other, say
+        change = f"to be sure to fit: its predicted peak is {peak_after(report)}, as without lms"
     parts = [
-        f"The step {report.function} was changed to need less memory: its predicted peak is "
-        f"{peak_after(report)} instead of "
-        f"{peak_before(report)}, and the budget is "
+        f"The step {report.function} was changed {change}, and the budget is "
         f"{format_bytes(report.budget_bytes)}. It is predicted to take "
         f"{report.predicted_time_overhead:.1%} more time."
     ]

@@ -13,7 +13,7 @@ import pytest
 from helpers import run_python
 
 MIB = 2**20
-LIMIT = 40
+LIMIT = 60
 PROGRAM = """
 import json
 import os
@@ -26,15 +26,15 @@ tf.config.threading.set_intra_op_parallelism_threads(1)
 tf.config.threading.set_inter_op_parallelism_threads(THREADS)
 keras.utils.set_random_seed(1)
 assert _native.watch_pool() == ""
-x = inputs = keras.Input((24, 24, 16))
-for width in (16, 24, 40, 24, 56, 24, 48, 16):
+x = inputs = keras.Input((12, 12, 64))
+for width in (128, 160, 224, 128, 288, 160, 192, 128):  # filters that are of the pool
     y = keras.layers.BatchNormalization()(keras.layers.Conv2D(width, 3, padding="same")(x))
-    y = keras.layers.BatchNormalization()(keras.layers.Conv2D(16, 1)(keras.layers.ReLU()(y)))
+    y = keras.layers.BatchNormalization()(keras.layers.Conv2D(64, 1)(keras.layers.ReLU()(y)))
     x = keras.layers.ReLU()(keras.layers.Add()([x, y]))
 model = keras.Model(inputs, keras.layers.Dense(4)(keras.layers.GlobalAveragePooling2D()(x)))
 optimizer = keras.optimizers.SGD(0.01, momentum=0.9)
 optimizer.build(model.trainable_variables)
-images = tf.random.stateless_normal([32, 24, 24, 16], [1, 2])
+images = tf.random.stateless_normal([32, 12, 12, 64], [1, 2])
 
 
 @tf.function

@@ -48,6 +48,8 @@ def test_a_step_that_was_changed():
     assert lms.explain().startswith("lms was on when this step ran, and is off now. The step")
     above = dataclasses.replace(report, measured_peak_bytes=2 * report.budget_bytes)
     assert "above the budget" in lms.explain(above)
+    no_less = dataclasses.replace(report, peak_after_bytes=report.peak_before_bytes)
+    assert "was changed to be sure to fit: its predicted peak is" in lms.explain(no_less)
 
 
 def test_one_function_of_several():
