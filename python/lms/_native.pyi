@@ -91,8 +91,10 @@ def place_counts() -> dict[str, int]:
     "refused": blocks that the allocator had no room for."""
 
 def watch_pool() -> str:
-    """Sees to the requests of the CPU's pool of memory from now on; "" or why not. For measurements;
-    to be called before anything is planned."""
+    """Sees to the requests of the CPU's pool of memory from now on; "" or why not.
+
+    For measurements; to be called before anything is planned.
+    """
 
 def start_arena_trace() -> None:
     """Records each request of the pool, which is watched."""
