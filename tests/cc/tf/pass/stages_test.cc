@@ -192,10 +192,12 @@ TEST_F(StagesTest, PlacesAreForWhatADeviceHasAndForStepsThatAreSeenAsAWhole) {
   const std::vector<ArenaSettings> arenas = std::exchange(read.arenas, {});
   EXPECT_FALSE(MayPlace(context, read, goal));
   read.arenas = arenas;
+  // A pool that is to be made is planned with places too, whatever this process has.
+  const DeviceContext& without = ContextOn(nullptr);
+  EXPECT_FALSE(MayPlace(without, read, goal));
   options_.pool_bytes = 1 << 20;
-  EXPECT_FALSE(MayPlace(context, read, goal));
+  EXPECT_TRUE(MayPlace(without, read, goal));
   options_.pool_bytes = 0;
-  EXPECT_TRUE(MayPlace(context, read, goal));
   options_.place = false;
   EXPECT_FALSE(MayPlace(context, read, goal));
 }
