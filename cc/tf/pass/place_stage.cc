@@ -13,7 +13,8 @@ namespace lms {
 bool MayPlace(const DeviceContext& context, const ReadStep& read, const BudgetGoal& goal) {
   const std::string& device = read.imported.device;
   if (!context.options.place || !goal.automatic() || read.arenas.empty() || !read.hidden.empty()) return false;
-  if (PoolToBe(context.options, device)) return true;  // for the plan alone: nothing runs in it here
+  if (PoolToBe(context.options, device))
+    return context.options.pool_exact;  // for the plan alone: nothing runs in it here
   tensorflow::BFCAllocator* const chunks = ChunksOf(device, context.cluster);
   return chunks != nullptr && WhyNoPlaces(chunks).empty();
 }

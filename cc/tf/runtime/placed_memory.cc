@@ -127,6 +127,7 @@ class Placer {
       std::unique_lock<std::mutex> lock(mutex_);
       if (attributes.retry_on_failure) {
         if (void* const placed = SoonAtItsPlace(bytes, &lock)) return placed;
+        if (space_.empty()) GiveBlocks();
       }
       if (void* const in_block = Anywhere(bytes)) return in_block;
       if (blocks_.empty()) {

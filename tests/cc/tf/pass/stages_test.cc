@@ -196,6 +196,8 @@ TEST_F(StagesTest, PlacesAreForWhatADeviceHasAndForStepsThatAreSeenAsAWhole) {
   const DeviceContext& without = ContextOn(nullptr);
   EXPECT_FALSE(MayPlace(without, read, goal));
   options_.pool_bytes = 1 << 20;
+  EXPECT_FALSE(MayPlace(without, read, goal));  // lms will not be on in it
+  options_.pool_exact = true;
   EXPECT_TRUE(MayPlace(without, read, goal));
   options_.pool_bytes = 0;
   options_.place = false;
