@@ -9,7 +9,7 @@ import sys
 from typing import Any
 
 import pytest
-from helpers import run_python
+from helpers import found_by, run_python
 
 MIB = 2**20
 PROGRAM = """
@@ -207,10 +207,7 @@ os._exit(0)
 def momentum(budget: str, limit: int) -> dict[str, Any]:
     code = f"BUDGET = {budget!r}\n{MOMENTUM}"
     environment = {"TF_ENABLE_ONEDNN_OPTS": "1", "TF_MKL_ALLOC_MAX_BYTES": str(limit * MIB)}
-    status, output = run_python(code, **environment)
-    lines = [line for line in output.splitlines() if line.startswith("found:")]
-    assert lines, f"status {status}: {output[-2000:]}"
-    return json.loads(lines[-1].partition(":")[2])
+    return found_by(code, **environment)
 
 
 @pytest.mark.slow

@@ -6,11 +6,10 @@ residual sums as one with what comes before them.
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
-from helpers import run_python
+from helpers import found_by
 
 MIB = 2**20
 LIMIT = 60
@@ -63,10 +62,7 @@ os._exit(0)
 def found(budget: str, limit: int, threads: int = 1, steps: int = 4) -> dict[str, Any]:
     code = f"BUDGET, THREADS, STEPS = {budget!r}, {threads}, {steps}\n{PROGRAM}"
     environment = {"TF_ENABLE_ONEDNN_OPTS": "1", "TF_MKL_ALLOC_MAX_BYTES": str(limit * MIB)}
-    status, output = run_python(code, **environment)
-    lines = [line for line in output.splitlines() if line.startswith("found:")]
-    assert lines, f"status {status}: {output[-2000:]}"
-    return json.loads(lines[-1].partition(":")[2])
+    return found_by(code, **environment)
 
 
 @pytest.fixture(scope="module")

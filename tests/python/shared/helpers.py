@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import itertools
+import json
 import os
 import re
 import subprocess
@@ -151,3 +152,12 @@ def run_python(code: str, path: str | Path = PYTHONPATH, **environment: str) -> 
         check=False,
     )
     return child.returncode, child.stdout
+
+
+def found_by(code: str, **environment: str) -> dict[str, Any]:
+    """What `code`, in a process of its own, prints as JSON behind "found:", last."""
+    status, output = run_python(code, **environment)
+    lines = [line for line in output.splitlines() if line.startswith("found:")]
+    assert lines, f"status {status}: {output[-2000:]}"
+    found: dict[str, Any] = json.loads(lines[-1].partition(":")[2])
+    return found
