@@ -128,8 +128,15 @@ class BufferMaker {
 
   // The storage of all elements of a group of lists, made where it is first asked for.
   BufferId GroupBuffer(int group, int node, int port) {
+    const TensorRef rows_of = state_.lists.group(group).rows_of;
+    if (!Begun(group) && rows_of.node >= 0 && state_.BufferOf(rows_of) != kNone) {
+      group_buffers_[group] = state_.BufferOf(rows_of);
+      std::string& why = state_.facts[group_buffers_[group]].keep_reason;
+      if (why.empty()) why = kTensorList;
+    }
     if (!Begun(group)) {
-      group_buffers_[group] = NewList(node, port, state_.lists.group(group).bytes);
+      const int64_t rows = rows_of.node >= 0 ? state_.SizeOf(rows_of.node, rows_of.port).bytes : 0;
+      group_buffers_[group] = NewList(node, port, state_.lists.group(group).bytes + rows);
       state_.out.graph.buffers[group_buffers_[group]].piece_bytes = state_.lists.group(group).element_bytes;
       state_.out.assumptions_of_buffer[group_buffers_[group]] = state_.lists.group(group).assumptions;
     }

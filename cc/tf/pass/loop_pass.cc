@@ -14,6 +14,7 @@
 #include "cc/core/base/words.h"
 #include "cc/tf/graph/graph_check.h"
 #include "cc/tf/graph/node_types.h"
+#include "cc/tf/graph/own_ops.h"
 #include "cc/tf/import/hints.h"
 #include "cc/tf/loops/check_loops.h"
 #include "cc/tf/loops/check_segments.h"
@@ -21,6 +22,7 @@
 #include "cc/tf/loops/recompute_in_loops.h"
 #include "cc/tf/loops/recompute_segments.h"
 #include "cc/tf/loops/segments.h"
+#include "cc/tf/loops/share_rows.h"
 #include "cc/tf/pass/budget.h"
 #include "cc/tf/pass/device_pass.h"
 #include "cc/tf/sizes/tensor_lists.h"
@@ -43,9 +45,9 @@ constexpr double kNearlyAll = 0.9;
 // Of the least peak: a lower one by less is not worth the ops that run again.
 constexpr double kLittleMemory = 0.01;
 
-bool PopsLists(const tensorflow::GraphDef& graph) {
+bool HasLists(const tensorflow::GraphDef& graph) {
   return std::any_of(graph.node().begin(), graph.node().end(),
-                     [](const auto& node) { return node.op() == "TensorListPopBack"; });
+                     [](const auto& node) { return node.op() == "TensorListPopBack" || node.op() == kListOfRowsOp; });
 }
 
 // The step, where lists are chosen from.
@@ -53,10 +55,12 @@ struct LoopStep {
   GraphIndex index;
   std::vector<ListCut> cuts;
   std::vector<LoopSegments> segments;
-  double total_us = 0;  // of all ops, in all iterations
+  int64_t rows_bytes = 0;  // that lists of rows need not take (share_rows.h)
+  double total_us = 0;     // of all ops, in all iterations
 };
 
-// A way to do without lists: the cut's, and what is left of them a segment at a time.
+// A way to do without lists: the cut's, and what is left of them a segment at a time. Each has lists of rows share what
+// they are made of; one does nothing else.
 struct LoopWay {
   const ListCut* cut = nullptr;
   bool segments = false;
@@ -78,6 +82,8 @@ absl::Status ReadLoopStep(const DeviceContext& context, const std::string& devic
   const TensorSizes& sizes = context.facts.sizes;
   step->cuts = FindListCuts(context.item, step->index, sizes, types, device, context.deadline());
   step->segments = FindLoopSegments(context.item.graph, step->index, sizes, types, device, context.deadline());
+  tensorflow::GraphDef shared = context.item.graph;
+  step->rows_bytes = ShareRows(step->index, sizes, types, device, &shared);
   if (step->cuts.empty() && step->segments.empty()) return status;
   const Loops loops(context.item.graph, step->index);
   const TensorLists lists(context.item.graph, step->index, sizes, loops);
@@ -103,16 +109,20 @@ class Variant {
   double cost_us() const { return cost_us_; }
 
   absl::Status Apply(const LoopWay& way, const std::vector<NodeWait>& waits) {
-    if (way.cut != nullptr) {
-      const absl::Status status = ApplyCut(*way.cut, waits);
-      if (!status.ok() || !way.segments) return status;
-    }
-    return ApplySegments(waits);
+    absl::Status status;
+    if (way.cut != nullptr) status = ApplyCut(*way.cut, waits);
+    if (status.ok() && way.segments) status = ApplySegments(waits);
+    return status.ok() ? ApplyRows() : status;
   }
 
   // One decision for each op whose result a list held and that now runs again in the gradient of its loop; times and
   // bytes are those of all iterations.
   void Describe(Report* report) const {
+    if (rows_bytes_ > 0) {
+      report->reason +=
+          "; lists of " + FormatBytes(rows_bytes_) + " are the rows of what they are made of, in its memory";
+    }
+    if (decisions_.empty()) return;
     for (const Decision& decision : decisions_) report->decisions.push_back(decision);
     const auto loops = static_cast<int64_t>(loops_.size());
     const std::string bodies = loops == 1 ? "a loop's body" : "the bodies of " + Counted(loops, "loop");
@@ -167,6 +177,17 @@ class Variant {
     GraphIndex changed;
     status = Indexed(&changed);
     return status.ok() ? CheckSegments(came, index, item_.graph, changed, context_.deadline()) : status;
+  }
+
+  absl::Status ApplyRows() {
+    GraphIndex index;
+    absl::Status status = Indexed(&index);
+    if (!status.ok()) return status;
+    std::vector<NodeTypes> types;
+    status = Types(item_.graph, index, &types);
+    if (!status.ok()) return status;
+    rows_bytes_ = ShareRows(index, context_.facts.sizes, types, device_, &item_.graph);
+    return CheckGraph(item_.graph);
   }
 
   absl::Status Indexed(GraphIndex* index) const {
@@ -225,6 +246,7 @@ class Variant {
   std::vector<Decision> decisions_;
   std::set<int> loops_;  // by their LoopCond
   int64_t lists_ = 0;
+  int64_t rows_bytes_ = 0;
   std::string how_;
   double cost_us_ = 0;
 };
@@ -303,9 +325,10 @@ class LoopPass {
     LoopStep step;
     context_.Enter("loops");
     const absl::Status status = ReadLoopStep(context_, report_.device, &step);
-    if (!status.ok() || (step.cuts.empty() && step.segments.empty())) return false;
+    if (!status.ok()) return false;
     const bool met = report_.status == ReportStatus::kRewritten && !Least() && !Short(report_);
     const std::vector<LoopWay> ways = WaysOf(step);
+    if (ways.empty()) return false;
     const auto most = std::max_element(ways.begin(), ways.end(),
                                        [](const LoopWay& a, const LoopWay& b) { return a.bytes < b.bytes; });
     if (static_cast<double>(most->bytes) < (met ? kMuchMemory : kLittleMemory) * Activations()) return false;
@@ -322,10 +345,11 @@ class LoopPass {
   // From the one that takes the least time; last, both together.
   static std::vector<LoopWay> WaysOf(const LoopStep& step) {
     std::vector<LoopWay> ways;
-    for (const ListCut& cut : step.cuts) ways.push_back({&cut, false, cut.bytes, cut.cost_us});
+    const int64_t rows = step.rows_bytes;
+    if (rows > 0) ways.push_back({nullptr, false, rows, 0});
+    for (const ListCut& cut : step.cuts) ways.push_back({&cut, false, rows + cut.bytes, cut.cost_us});
     if (step.segments.empty()) return ways;
-    LoopWay segments;
-    segments.segments = true;
+    LoopWay segments{nullptr, true, rows, 0};
     for (const LoopSegments& loop : step.segments) {
       segments.bytes += loop.bytes;
       segments.cost_us += loop.cost_us;
@@ -334,7 +358,7 @@ class LoopPass {
     ways.insert(std::upper_bound(ways.begin(), ways.end(), segments.cost_us, later), segments);
     if (step.cuts.empty()) return ways;
     const ListCut& most = step.cuts.back();
-    ways.push_back({&most, true, std::max(most.bytes, segments.bytes), most.cost_us + segments.cost_us});
+    ways.push_back({&most, true, std::max(rows + most.bytes, segments.bytes), most.cost_us + segments.cost_us});
     return ways;
   }
 
@@ -342,7 +366,9 @@ class LoopPass {
   std::vector<LoopWay> ToTry(const std::vector<LoopWay>& ways, const LoopStep& step) const {
     // Each of the kinds at its least.
     std::vector<LoopWay> least;
-    const auto is_least = [&step](const LoopWay& way) { return way.segments || way.cut == &step.cuts.back(); };
+    const auto is_least = [&](const LoopWay& way) {
+      return ways.size() == 1 || way.segments || (way.cut != nullptr && way.cut == &step.cuts.back());
+    };
     std::copy_if(ways.begin(), ways.end(), std::back_inserter(least), is_least);
     if (Least()) return least;
     std::vector<LoopWay> chosen;
@@ -466,7 +492,7 @@ class LoopPass {
 }  // namespace
 
 bool RunLoopPass(const DeviceContext& context, tensorflow::GraphDef* output, Report* report) {
-  if (!PopsLists(context.item.graph)) return RunDevicePass(context, output, report);
+  if (!HasLists(context.item.graph)) return RunDevicePass(context, output, report);
   return LoopPass(context, output, report).Run();
 }
 

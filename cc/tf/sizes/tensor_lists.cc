@@ -10,6 +10,7 @@
 #include "cc/core/graph/node_names.h"
 #include "cc/tf/graph/loop_variables.h"
 #include "cc/tf/graph/op_traits.h"
+#include "cc/tf/graph/own_ops.h"
 #include "cc/tf/graph/small_tensor.h"
 #include "cc/tf/sizes/sized_op.h"
 #include "tensorflow/core/framework/types.h"
@@ -26,6 +27,12 @@ bool HasType(const tensorflow::NodeDef& node, tensorflow::DataType type) {
 }
 
 bool MakesEmpty(const std::string& op) { return op == "EmptyTensorList" || op == "TensorListReserve"; }
+
+// Is what the node makes a list of a tensor's rows in that tensor's storage?
+bool KeepsRows(const tensorflow::NodeDef& node) {
+  const auto label = node.attr().find(kKernelAttr);
+  return label != node.attr().end() && (label->second.s() == kRowsLabel || label->second.s() == kReversedRowsLabel);
+}
 
 bool Adds(const std::string& op) { return op == "AddN" || op == "Add" || op == "AddV2"; }
 
@@ -164,7 +171,7 @@ int TensorLists::NewList(List list) {
 
 bool TensorLists::MakesList(int node) const {
   const tensorflow::NodeDef& def = graph_.node(node);
-  if (MakesEmpty(def.op()) || def.op() == "TensorListFromTensor") return true;
+  if (MakesEmpty(def.op()) || def.op() == kListOfRowsOp) return true;
   return def.op() == "ZerosLike" && HasType(def, tensorflow::DT_VARIANT) && !OfOptional(node);
 }
 
@@ -183,9 +190,10 @@ void TensorLists::FindLists() {
     const std::vector<TensorRef>& inputs = index_[i].inputs;
     List list;
     list.maker = i;
-    if (graph_.node(i).op() == "TensorListFromTensor" && !inputs.empty()) {
+    if (graph_.node(i).op() == kListOfRowsOp && !inputs.empty()) {
       const TensorSize size = SizeOf(inputs[0]);
       list.full = true;
+      list.in_rows = KeepsRows(graph_.node(i));
       list.bytes = size.bytes;
       list.known = size.known;
       list.assumptions = size.assumptions;
@@ -254,6 +262,17 @@ void TensorLists::AddWhole(int64_t count, int64_t bytes, List* list) {
 }
 
 void TensorLists::AddElements() {
+  for (int i = 0; i < index_.size(); ++i) {
+    const std::string& op = graph_.node(i).op();
+    const bool pops = op == "TensorListPopBack";
+    if (!index_[i].live || index_[i].inputs.empty() || !(pops || op == "TensorListGetItem")) continue;
+    const int list = list_of_[index_[i].inputs[0].node];
+    if (list < 0) continue;
+    const TensorSize size = SizeOf({i, pops ? 1 : 0});
+    int64_t& bytes = lists_[list].row_bytes;
+    bytes = size.known && size.assumptions == 0 && (bytes == 0 || bytes == size.bytes) ? size.bytes : -1;
+  }
+  std::vector<std::pair<int, TensorRef>> replacing;  // what puts elements into full lists, and their storage
   // By storage: the list that had it first, and of how many iterations lists hold it.
   std::map<std::pair<int, int>, std::pair<int, int64_t>> held;
   for (int i = 0; i < index_.size(); ++i) {
@@ -267,7 +286,15 @@ void TensorLists::AddElements() {
     List& list = lists_[list_of_[i]];
     list.element_bytes = std::max(list.element_bytes, size.bytes);
     list.assumptions |= size.assumptions;
-    if (list.full) continue;
+    list.replaced = list.replaced || source.kind != Source::kOutside;
+    if (source.kind == Source::kElement) {
+      const int other = list_of_[source.tensor.node];
+      if (other >= 0 && other != list_of_[i]) lists_[other].taken = true;
+    }
+    if (list.full) {
+      if (source.kind == Source::kOwn) replacing.emplace_back(i, source.tensor);
+      continue;
+    }
     const int frame = std::max(0, index_[i].frame);
     const bool there = index_[i].frame == index_[list.maker].frame;
     const bool once = there || (!push && graph_.node(index_[i].inputs[1].node).op() == "Const");
@@ -307,11 +334,24 @@ void TensorLists::AddElements() {
       counted->second.second += more;
     }
   }
+  for (const auto& [node, storage] : replacing) {
+    List& list = lists_[list_of_[node]];
+    if (!list.taken) continue;
+    const auto [counted, is_new] =
+        held.emplace(std::make_pair(storage.node, storage.port), std::make_pair(list_of_[node], int64_t{0}));
+    if (!is_new) {
+      Join(list_of_[node], counted->second.first);
+      continue;
+    }
+    const bool once = index_[node].frame == index_[list.maker].frame;
+    counted->second.second = once ? 1 : std::max<int64_t>(0, trips_[std::max(0, index_[node].frame)]);
+    list.more_bytes += CappedProduct(counted->second.second, SizeOf(storage).bytes);
+  }
   // What is made of a stack of another list, whose shape inference may not know, takes what that list does; zeros take
   // as much as what they are made like.
   for (List& list : lists_) {
     const std::vector<TensorRef>& inputs = index_[list.maker].inputs;
-    if (graph_.node(list.maker).op() == "TensorListFromTensor" && !inputs.empty()) {
+    if (graph_.node(list.maker).op() == kListOfRowsOp && !inputs.empty()) {
       const TensorSize size = SizeOf(inputs[0]);
       const Source source = SourceOf(inputs[0]);
       const bool stack = graph_.node(source.tensor.node).op() == "TensorListStack";
@@ -331,6 +371,11 @@ void TensorLists::AddElements() {
     list.bytes = std::max<int64_t>(0, whole);
     list.element_bytes = like < 0 ? 0 : lists_[like].element_bytes;
   }
+  own_bytes_.assign(lists_.size(), 0);
+  for (size_t l = 0; l < lists_.size(); ++l) {
+    int64_t& bytes = own_bytes_[Root(static_cast<int>(l))];
+    bytes = bytes < 0 || !lists_[l].known ? -1 : bytes + lists_[l].bytes + lists_[l].more_bytes;
+  }
   group_.assign(lists_.size(), -1);
   std::map<int, int> by_root;
   std::map<int, bool> at_once;  // by group: does one of its lists get its storage in one piece?
@@ -339,9 +384,13 @@ void TensorLists::AddElements() {
     if (is_new) groups_.emplace_back().grows = true;
     group_[l] = group->second;
     Group& all = groups_[group->second];
-    all.bytes = std::min(kMostBytes, all.bytes + lists_[l].bytes);
+    if (lists_[l].in_rows && OnlyRows(lists_[l].maker)) {
+      all.rows_of = index_[lists_[l].maker].inputs[0];
+    } else {
+      all.bytes = std::min(kMostBytes, all.bytes + lists_[l].bytes + lists_[l].more_bytes);
+    }
     all.step_bytes = std::min(kMostBytes, all.step_bytes + lists_[l].step_bytes);
-    const bool of_a_tensor = graph_.node(lists_[l].maker).op() == "TensorListFromTensor";
+    const bool of_a_tensor = graph_.node(lists_[l].maker).op() == kListOfRowsOp;
     if (lists_[l].bytes > 0) at_once[group->second] |= of_a_tensor || lists_[l].element_bytes == 0;
     all.element_bytes = at_once[group->second] ? 0 : std::max(all.element_bytes, lists_[l].element_bytes);
     all.known = all.known && lists_[l].known;
@@ -365,6 +414,13 @@ int TensorLists::GroupOfElement(const TensorRef& tensor) const {
   const int list = list_of_[index_[tensor.node].inputs[0].node];
   if (list >= 0 && lists_[list].segment && op == "TensorListPopBack") return -1;
   return GroupOf(index_[tensor.node].inputs[0].node);
+}
+
+bool TensorLists::OnlyRows(int node) const {
+  const int list = list_of_[node];
+  if (list < 0 || lists_[list].maker != node || graph_.node(node).op() != kListOfRowsOp) return false;
+  const bool aligned = lists_[list].row_bytes > 0 && lists_[list].row_bytes % kRowAlignment == 0;
+  return aligned && !lists_[list].replaced && lists_[list].known && own_bytes_[Root(list)] == lists_[list].bytes;
 }
 
 bool TensorLists::EmptyYet(int node) const { return list_of_[node] >= 0 && MakesEmpty(graph_.node(node).op()); }

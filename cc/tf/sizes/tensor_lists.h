@@ -47,6 +47,7 @@ class TensorLists {
     bool known = true;
     AssumptionSet assumptions = 0;  // that the bytes rest on
     bool grows = false;             // there is nothing in it before loops make its elements
+    TensorRef rows_of = {-1, 0};    // its elements are rows of this tensor, in its storage; the bytes are not counted
   };
   // The groups of which the node, in a loop, makes elements.
   std::vector<int> GroupsMadeBy(int node) const;
@@ -57,6 +58,10 @@ class TensorLists {
   bool EmptyYet(int node) const;
   // Does the node hand on as it is a list that began empty?
   bool BeganEmpty(int node) const;
+  // Is the list that the node makes of a tensor nothing but that tensor's rows, as long as it is there? Lists that
+  // share its elements have no others, no loop puts any in their place that have storage of their own, and kernels may
+  // read the rows where they lie.
+  bool OnlyRows(int node) const;
   // Bytes of the node's own list, if it were put into one tensor; -1: not known.
   int64_t BytesOf(int node) const;
 
@@ -92,6 +97,11 @@ class TensorLists {
     int64_t step_bytes = 0;
     int64_t whole_bytes = 0;  // of all elements, whoever has their storage; -1: not known
     bool full = false;        // made of a tensor: what is put in takes the place of something
+    bool replaced = false;    // by what has storage of its own
+    bool taken = false;       // its elements are on other lists, too: these hold what is replaced
+    int64_t more_bytes = 0;   // of what has taken the place of elements that others hold
+    bool in_rows = false;     // made of a tensor whose storage its elements are
+    int64_t row_bytes = 0;    // of an element that is read; 0: none is, -1: not known
     bool grows = true;        // nothing is put in but in loops
     bool known = true;
     bool segment = false;  // filled a segment of iterations at a time, and emptied one by one
@@ -131,7 +141,8 @@ class TensorLists {
   std::vector<List> lists_;
   std::vector<int> list_of_;  // per node
   mutable std::vector<int> parent_;
-  std::vector<int> group_;  // per list
+  std::vector<int> group_;          // per list
+  std::vector<int64_t> own_bytes_;  // per list that stands for a group: of all its lists; -1: not known
   std::vector<Group> groups_;
   std::map<int, std::vector<int>> made_by_;  // lists whose elements the node makes, by node
   std::vector<int64_t> trips_;

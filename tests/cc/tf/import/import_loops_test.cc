@@ -88,6 +88,35 @@ TEST(ImportLoops, AListTakesNothingBeforeAnyElementIsMade) {
   EXPECT_EQ(step.Buffer("full").bytes, kTile);
 }
 
+// A list made of a tensor, in which the loop replaces each row by one of its own.
+LoopBuilder Replaced() {
+  LoopBuilder b;
+  b.ShapeConstant("row", {64});
+  b.Parse("late = Tanh(x)");
+  b.Add("full", "TensorListFromTensor", {"late", "row"},
+        {Element(), testing::Type("shape_type", tensorflow::DT_INT32)});
+  b.Enter("row_in", "row", tensorflow::DT_INT32, true);
+  b.Carry("l", "full", "set", tensorflow::DT_VARIANT);
+  b.Add("get", "TensorListGetItem", {"l_switch:1", "i_switch:1", "row_in"}, {Element()});
+  b.Parse("made = Tanh(get)");
+  b.Add("set", "TensorListSetItem", {"l_switch:1", "i_switch:1", "made"}, {Element()});
+  b.Parse("fetch l_exit");
+  return b;
+}
+
+TEST(ImportLoops, WhatIsReplacedIsHeldWhereAnotherListHasIt) {
+  const int64_t row = 64 * sizeof(float);
+  LoopBuilder b = Replaced();
+  EXPECT_EQ(Imported(b.item()).Buffer("full").bytes, kTile);
+  b.Add("list", "EmptyTensorList", {"row", "rounds"}, {Element(), testing::Type("shape_type", tensorflow::DT_INT32)});
+  b.Carry("k", "list", "push", tensorflow::DT_VARIANT);
+  b.Add("push", "TensorListPushBack", {"k_switch:1", "get"}, {Element()});
+  b.Parse("fetch k_exit");
+  const Imported both(b.item());
+  EXPECT_EQ(both.Buffer("full").bytes, kTile + testing::kRounds * row);
+  EXPECT_EQ(both.BufferIdOf("push"), both.BufferIdOf("full"));
+}
+
 TEST(ImportLoops, ZerosLikeAListHaveStorageForAllElementsWhoeverHasTheirs) {
   LoopBuilder b = FilledFromAnother();
   b.Add("zeros", "ZerosLike", {"l_exit"}, {testing::Type("T", tensorflow::DT_VARIANT)});
