@@ -2,9 +2,10 @@
 
 For each program and length: the activation peak by the allocator and the CPU time of a step, stock
 and with lms at several budgets in turn, whether losses and weights have the same bits, and what was
-predicted. One thread of each kind. Prints a table.
+predicted. One thread of each kind, or more that run ops (--inter-op). Prints a table.
 
   ./run bench loops [PROGRAM ...] [--lengths 100,1000] [--budgets 60%,25%,min] [--rounds 5]
+                  [--inter-op 1]
   ./run bench loops --longest 2 [PROGRAM ...]     how long sequences may be in 2 GiB of activations
 """
 
@@ -233,12 +234,14 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--lengths", default="100,1000")
     parser.add_argument("--budgets", default="60%,25%,min")
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--inter-op", type=int, default=1, metavar="THREADS")
     parser.add_argument("--longest", type=float, metavar="GIB", help="of activations")
     options = parser.parse_args(arguments)
     unknown = set(options.programs) - set(PROGRAMS)
     if unknown:
         parser.error(f"there is no program {', '.join(sorted(unknown))}")
     one_thread_of_each_kind()
+    tf.config.threading.set_inter_op_parallelism_threads(options.inter_op)
     facts = machine_facts(tensorflow=tf.__version__, keras=keras.__version__)
     print(f"{processor_text(facts)}; {facts['cores']} cores; {facts['date']}\n")
     if options.longest:

@@ -208,7 +208,11 @@ void DeviceReport::Rewritten(const ReadStep& read, const BudgetGoal& goal, const
                                ", and the device has " + FormatBytes(report_.budget_bytes) +
                                (in_pieces ? ", but in pieces, and a tensor has to fit into one of them" : "") +
                                ": no plan was found that is sure to hold, and this one comes nearest. The step may "
-                               "run out of memory, or end with a crash: a higher limit or a smaller batch is safe");
+                               "run out of memory, or end with a crash: a higher limit or a smaller batch is safe" +
+                               (in_pieces && IsGpu(imported.device)
+                                    ? ". CUDA's own allocator has no such pieces: set TF_GPU_ALLOCATOR=cuda_malloc_async "
+                                      "before Python starts"
+                                    : ""));
   }
   WarnOfOverlap(rewritten.verified.worst_bytes);
   const bool lowered = goal.Over() && report_.peak_after_bytes < report_.peak_before_bytes;
