@@ -1,6 +1,8 @@
 #include "cc/tf/loops/share_rows.h"
 
 #include <algorithm>
+#include <set>
+#include <string>
 #include <vector>
 
 #include "cc/tf/graph/loops.h"
@@ -9,6 +11,7 @@
 #include "cc/tf/graph/small_tensor.h"
 #include "cc/tf/loops/loop_nodes.h"
 #include "cc/tf/sizes/tensor_lists.h"
+#include "cc/tf/stock/sum_holders.h"
 
 namespace lms {
 namespace {
@@ -23,7 +26,15 @@ class RowSharer {
         device_(device),
         graph_(*graph),
         loops_(graph_, index),
-        lists_(graph_, index, sizes, loops_) {}
+        lists_(graph_, index, sizes, loops_),
+        on_way_to_sums_(OnWayToSums(graph_, index)) {
+    for (int node = 0; node < index.size(); ++node) {
+      const std::string& op = graph_.node(node).op();
+      const bool takes = op == "TensorListPopBack" || op == "TensorListGetItem";
+      if (takes && index[node].live && on_way_to_sums_[node])
+        summed_.insert(lists_.GroupOf(index[node].inputs[0].node));
+    }
+  }
 
   int64_t Run() {
     int64_t bytes = 0;
@@ -31,7 +42,7 @@ class RowSharer {
     const auto& nodes = graph_.node();
     if (std::any_of(nodes.begin(), nodes.end(), [](const auto& node) { return ChangesInPlace(node.op()); })) return 0;
     for (int node = 0; node < index_.size(); ++node) {
-      if (!index_[node].live || !lists_.OnlyRows(node)) continue;
+      if (!index_[node].live || !lists_.OnlyRows(node) || summed_.count(lists_.GroupOf(node)) != 0) continue;
       const TensorRef tensor = index_[node].inputs[0];
       if (!MayShare(node, tensor)) continue;
       bytes += lists_.BytesOf(node);
@@ -50,7 +61,8 @@ class RowSharer {
   }
 
  private:
-  // Is the tensor's storage, where it is made, its own, and no variable's afterwards?
+  // Is the tensor's storage, where it is made, its own, and no variable's afterwards? A sum that might take it over
+  // would begin with another term.
   bool MayShare(int list, TensorRef tensor) const {
     const NodeTypes& types = types_[tensor.node];
     const tensorflow::NodeDef& maker = graph_.node(list);
@@ -66,7 +78,7 @@ class RowSharer {
       const bool assigned = std::any_of(readers.begin(), readers.end(), [this](int reader) {
         return graph_.node(reader).op().rfind("Assign", 0) == 0;
       });
-      if (assigned) return false;
+      if (assigned || on_way_to_sums_[tensor.node]) return false;
       const int shared = SharedInput(node, tensor.port);
       if (shared < 0 || shared >= static_cast<int>(inputs.size())) return true;
       tensor = inputs[shared];
@@ -96,6 +108,8 @@ class RowSharer {
   tensorflow::GraphDef& graph_;
   const Loops loops_;
   const TensorLists lists_;
+  const std::vector<bool> on_way_to_sums_;
+  std::set<int> summed_;  // groups of lists: an element is a term of a sum whose bits depend on who holds it
 };
 
 }  // namespace

@@ -158,6 +158,24 @@ TEST(ShareRows, OthersAreCopied) {
          rows.Add("assign", "AssignVariableOp", {"v", "later"}, {testing::Float32("dtype")});
          return rows;
        }},
+      {"a sum of three begins with a term that nobody else holds",
+       [] {
+         Rows rows;
+         rows.List("list", "later");
+         rows.Parse("a = Sin(x); b = Cos(x); sum = AddN(a, b, later); fetch sum; fetch a; fetch b");
+         return rows;
+       }},
+      {"so does one of elements",
+       [] {
+         Rows rows;
+         rows.List("list", "later");
+         rows.Feed("some", {64});
+         rows.Enter("some_in", "some", tensorflow::DT_FLOAT, true);
+         rows.Parse("sum = AddN(some_in, some_in, list_get)");
+         rows.Carry("z", "some", "sum", tensorflow::DT_FLOAT);
+         rows.Parse("fetch z_exit");
+         return rows;
+       }},
       {"something is written in place",
        [] {
          Rows rows;
