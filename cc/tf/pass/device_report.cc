@@ -9,6 +9,7 @@
 #include "cc/core/base/fault_injection.h"
 #include "cc/core/report/earlier_plans.h"
 #include "cc/core/report/report_store.h"
+#include "cc/tf/graph/node_types.h"
 #include "cc/tf/report/step_report.h"
 
 namespace lms {
@@ -204,15 +205,16 @@ void DeviceReport::Rewritten(const ReadStep& read, const BudgetGoal& goal, const
   if (result.short_of) {
     report_.min_budget_bytes = result.budget_bytes;
     const bool in_pieces = report_.peak_after_bytes <= report_.budget_bytes;
-    report_.warnings.push_back("the step is predicted to take " + FormatBytes(report_.peak_after_bytes) +
-                               ", and the device has " + FormatBytes(report_.budget_bytes) +
-                               (in_pieces ? ", but in pieces, and a tensor has to fit into one of them" : "") +
-                               ": no plan was found that is sure to hold, and this one comes nearest. The step may "
-                               "run out of memory, or end with a crash: a higher limit or a smaller batch is safe" +
-                               (in_pieces && IsGpu(imported.device)
-                                    ? ". CUDA's own allocator has no such pieces: set TF_GPU_ALLOCATOR=cuda_malloc_async "
-                                      "before Python starts"
-                                    : ""));
+    report_.warnings.push_back(
+        "the step is predicted to take " + FormatBytes(report_.peak_after_bytes) + ", and the device has " +
+        FormatBytes(report_.budget_bytes) +
+        (in_pieces ? ", but in pieces, and a tensor has to fit into one of them" : "") +
+        ": no plan was found that is sure to hold, and this one comes nearest. The step may "
+        "run out of memory, or end with a crash: a higher limit or a smaller batch is safe" +
+        (in_pieces && IsGpu(imported.device)
+             ? ". CUDA's own allocator has no such pieces: set TF_GPU_ALLOCATOR=cuda_malloc_async "
+               "before Python starts"
+             : ""));
   }
   WarnOfOverlap(rewritten.verified.worst_bytes);
   const bool lowered = goal.Over() && report_.peak_after_bytes < report_.peak_before_bytes;

@@ -18,7 +18,7 @@ using testing::Imported;
 using testing::kTile;
 using testing::LoopBuilder;
 
-const testing::Attr kShapeType = testing::Type("shape_type", tensorflow::DT_INT32);
+testing::Attr ShapeType() { return testing::Type("shape_type", tensorflow::DT_INT32); }
 
 // A loop that reads the rows of "later", kRounds of 256, as its turn comes.
 class Rows : public LoopBuilder {
@@ -32,7 +32,7 @@ class Rows : public LoopBuilder {
   }
 
   void List(const std::string& name, const std::string& tensor) {
-    Add(name, "TensorListFromTensor", {tensor, "row"}, {Element(), kShapeType});
+    Add(name, "TensorListFromTensor", {tensor, "row"}, {Element(), ShapeType()});
     Enter(name + "_in", name, kVariantType, true);
     Add(name + "_get", "TensorListGetItem", {name + "_in", "i_switch:1", "row_in"}, {Element()});
     Carry(name + "_y", "x", name + "_sum", tensorflow::DT_FLOAT);
@@ -105,7 +105,7 @@ TEST(ShareRows, WhatIsReversedStaysWhereOthersReadIt) {
 TEST(ShareRows, AListThatHandsItsElementsToAnotherIsSharedWithThat) {
   Rows rows;
   rows.List("list", "later");
-  rows.Add("maker", "EmptyTensorList", {"row", "rounds"}, {Element(), kShapeType});
+  rows.Add("maker", "EmptyTensorList", {"row", "rounds"}, {Element(), ShapeType()});
   rows.Carry("l", "maker", "push", Rows::kVariantType);
   rows.Add("push", "TensorListPushBack", {"l_switch:1", "list_get"}, {Element()});
   rows.Parse("fetch l_exit");
@@ -123,7 +123,7 @@ TEST(ShareRows, OthersAreCopied) {
          Rows rows(60);
          rows.Feed("narrow", {256, 60});
          rows.Parse("thin = Tanh(narrow)");
-         rows.Add("list", "TensorListFromTensor", {"thin", "row"}, {Element(), kShapeType});
+         rows.Add("list", "TensorListFromTensor", {"thin", "row"}, {Element(), ShapeType()});
          rows.Enter("list_in", "list", Rows::kVariantType, true);
          rows.Add("get", "TensorListGetItem", {"list_in", "i_switch:1", "row_in"}, {Element()});
          rows.Carry("y", "get_first", "get", tensorflow::DT_FLOAT);
@@ -134,7 +134,7 @@ TEST(ShareRows, OthersAreCopied) {
       {"elements that the loop has made take their place",
        [] {
          Rows rows;
-         rows.Add("list", "TensorListFromTensor", {"later", "row"}, {Element(), kShapeType});
+         rows.Add("list", "TensorListFromTensor", {"later", "row"}, {Element(), ShapeType()});
          rows.Carry("l", "list", "set", Rows::kVariantType);
          rows.Add("get", "TensorListGetItem", {"l_switch:1", "i_switch:1", "row_in"}, {Element()});
          rows.Parse("made = Tanh(get)");
