@@ -122,7 +122,7 @@ class Variant {
       report->reason +=
           "; lists of " + FormatBytes(rows_bytes_) + " are the rows of what they are made of, in its memory";
     }
-    if (decisions_.empty()) return;
+    if (how_.empty()) return;
     for (const Decision& decision : decisions_) report->decisions.push_back(decision);
     const auto loops = static_cast<int64_t>(loops_.size());
     const std::string bodies = loops == 1 ? "a loop's body" : "the bodies of " + Counted(loops, "loop");

@@ -15,16 +15,6 @@
 namespace lms {
 namespace {
 
-// Grappler leaves lists alone, and TensorFlow makes constants of them when it makes the function's kernels: as long as
-// their shape and size are constants.
-bool IsFoldedLater(const tensorflow::GraphDef& graph, const GraphIndex& index, int node) {
-  const std::string& op = graph.node(node).op();
-  if (op != "EmptyTensorList" && op != "TensorListReserve") return false;
-  const std::vector<TensorRef>& inputs = index[node].inputs;
-  return std::all_of(inputs.begin(), inputs.end(),
-                     [&graph](const TensorRef& input) { return graph.node(input.node).op() == "Const"; });
-}
-
 // What TensorFlow runs on a device is a graph of its own.
 bool OneDevice(const tensorflow::GraphDef& graph) {
   const auto& nodes = graph.node();
@@ -123,8 +113,7 @@ ExecutorModel::ExecutorModel(const tensorflow::GraphDef& graph, const GraphIndex
   for (int i = 0; i < index.size(); ++i) {
     const tensorflow::NodeDef& node = graph.node(i);
     // Kernels on other devices cost the executor's thread nothing but the launch.
-    alone_[i].runs_inline =
-        RunsInline(node.op()) || DeviceType(node.device()) != "CPU" || IsFoldedLater(graph, index, i);
+    alone_[i].runs_inline = RunsInline(node.op()) || DeviceType(node.device()) != "CPU";
     if (IsCollective(node.op())) alone_[i].direction = ExecutorNode::kAmongDevices;
     if (!IsSwap(node.op()) || IsHandedOver(graph, index, i)) continue;
     alone_[i].direction = node.op() == kSwapOutOp ? 0 : 1;
@@ -159,9 +148,8 @@ ExecutorNodes ExecutorModel::Connected(const std::vector<int>& order) const {
   };
   for (const int to : order) {
     if (!index_[to].live) continue;
-    const bool folded = IsFoldedLater(graph_, index_, to);
     for (const TensorRef& input : index_[to].inputs) {
-      if (folded || fused_[to] != to || ClosesLoop(graph_.node(input.node).op())) continue;
+      if (fused_[to] != to || ClosesLoop(graph_.node(input.node).op())) continue;
       nodes[fused_[input.node]].data.push_back({all.edges++, to});
       ++nodes[to].waits_for;
       wait_for_loop(input.node, to);

@@ -15,9 +15,9 @@
 // time, or both together do, the most urgent first. What waits for one is handed to the pool when it has ended.
 //
 // oneDNN's layout pass, which comes after Grappler, has its part in it: it numbers nodes anew (node_numbers.h), and it
-// fuses gradients of biases into those of filters. Empty lists of a constant size are constants by then. Left out:
-// other constants folded later, other kernels that complete elsewhere, and that the executor treats a kernel as cheap,
-// too, once it has measured some ninety times that it takes less than a few microseconds.
+// fuses gradients of biases into those of filters. Left out: constants folded later, other kernels that complete
+// elsewhere, and that the executor treats a kernel as cheap, too, once it has measured some ninety
+// times that it takes less than a few microseconds.
 
 #ifndef LMS_CC_TF_STOCK_EXECUTOR_MODEL_H_
 #define LMS_CC_TF_STOCK_EXECUTOR_MODEL_H_

@@ -63,24 +63,6 @@ TEST(ExecutorModelTest, OneThreadTakesTheLastThatBecameReadyFirstAndGoesDeep) {
   EXPECT_EQ(Model(&b).Order('n'), "34215");
 }
 
-// TensorFlow folds it into a constant, which is there at once; by itself it would wait in the pool, as a copy does.
-TEST(ExecutorModelTest, AnEmptyListOfAConstantSizeIsThereAtOnce) {
-  for (const bool constant : {true, false}) {
-    GraphBuilder b;
-    b.ShapeConstant("shape", {8});
-    b.Constant("known", {}, tensorflow::DT_INT32);
-    b.Parse("x[8]");
-    const std::string size = constant ? "known" : "size";
-    b.Add("size", "Identity", {"known"}, {testing::Type("T", tensorflow::DT_INT32)});
-    b.Add("n1", "EmptyTensorList", {"shape", size},
-          {testing::Element(), testing::Type("shape_type", tensorflow::DT_INT32)});
-    b.Parse("a = Identity(x); c = Identity(a); d = Identity(c); n2 = Neg(d); n3 = Neg(d)");
-    b.Add("n4", "TensorListPushBack", {"n1", "n2"}, {testing::Element()});
-    b.Parse("fetch n3; fetch n4");
-    EXPECT_EQ(Model(&b).Order('n'), constant ? "1324" : "3214");
-  }
-}
-
 TEST(ExecutorModelTest, SeveralThreadsTakeWhatOthersLeave) {
   GraphBuilder b;
   b.Parse("x[8]; n1 = Neg(x); n2 = Neg(x); n3 = Neg(x); n4 = AddN(n1, n2, n3); fetch n4");
