@@ -20,8 +20,8 @@ namespace lms {
 
 // Changes the graph of `index` in place, which keeps its nodes and their order; returns the bytes that are no longer
 // copied. Lists on `device` alone, whose elements stay the tensor's own: a list in which a loop puts others would keep
-// the tensor as long. Nothing of a variable's, which an update would have to copy, and no terms of
-// sums whose last bits depend on who holds them. Linear in nodes and edges.
+// the tensor as long. Nothing of a variable's, which an update would have to copy, and no terms of sums whose last bits
+// depend on who holds them. Linear in nodes and edges.
 int64_t ShareRows(const GraphIndex& index, const TensorSizes& sizes, const std::vector<NodeTypes>& types,
                   const std::string& device, tensorflow::GraphDef* graph);
 

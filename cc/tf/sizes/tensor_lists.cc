@@ -43,6 +43,7 @@ TensorLists::TensorLists(const tensorflow::GraphDef& graph, const GraphIndex& in
     : graph_(graph), index_(index), sizes_(sizes), loops_(loops), list_of_(index.size(), -1) {
   FindTrips();
   FindLists();
+  FindRowBytes();
   AddElements();
 }
 
@@ -261,7 +262,7 @@ void TensorLists::AddWhole(int64_t count, int64_t bytes, List* list) {
   list->whole_bytes = known ? std::min(kMostBytes, list->whole_bytes + CappedProduct(count, bytes)) : -1;
 }
 
-void TensorLists::AddElements() {
+void TensorLists::FindRowBytes() {
   for (int i = 0; i < index_.size(); ++i) {
     const std::string& op = graph_.node(i).op();
     const bool pops = op == "TensorListPopBack";
@@ -272,6 +273,9 @@ void TensorLists::AddElements() {
     int64_t& bytes = lists_[list].row_bytes;
     bytes = size.known && size.assumptions == 0 && (bytes == 0 || bytes == size.bytes) ? size.bytes : -1;
   }
+}
+
+void TensorLists::AddElements() {
   std::vector<std::pair<int, TensorRef>> replacing;  // what puts elements into full lists, and their storage
   // By storage: the list that had it first, and of how many iterations lists hold it.
   std::map<std::pair<int, int>, std::pair<int, int64_t>> held;

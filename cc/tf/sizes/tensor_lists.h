@@ -129,6 +129,7 @@ class TensorLists {
   Source SourceOf(TensorRef tensor) const;
   // Each -1 where it is not known.
   static void AddWhole(int64_t count, int64_t bytes, List* list);
+  void FindRowBytes();
   void AddElements();
   int Root(int list) const;
   void Join(int a, int b);

@@ -16,6 +16,8 @@ inline constexpr int kParallel = 3;  // iterations at once
 inline Attr OfType(tensorflow::DataType type) { return Type("T", type); }
 // Of a list of tensors.
 inline Attr Element() { return Type("element_dtype", tensorflow::DT_FLOAT); }
+// Of the shape that a list is made with.
+inline Attr ShapeType() { return Type("shape_type", tensorflow::DT_INT32); }
 
 // A loop that counts to kRounds: frame "loop", with nodes i_enter, i_merge, i_less, cond, i_switch, i_add, i_next.
 class LoopBuilder : public GraphBuilder {

@@ -145,8 +145,7 @@ TEST(Loops, WhereASumMindsWhetherTheLoopHoldsItsTermsNothingIsPlannedOrHeld) {
 LoopBuilder WithTwoLists() {
   LoopBuilder b;
   b.ShapeConstant("shape", {256, 64});
-  b.Add("list", "EmptyTensorList", {"shape", "rounds"},
-        {testing::Element(), testing::Type("shape_type", tensorflow::DT_INT32)});
+  b.Add("list", "EmptyTensorList", {"shape", "rounds"}, {testing::Element(), testing::ShapeType()});
   b.Carry("l", "list", "push", tensorflow::DT_VARIANT);
   b.Carry("l2", "list", "push2", tensorflow::DT_VARIANT);
   b.Carry("y", "x", "body", tensorflow::DT_FLOAT);
@@ -230,8 +229,7 @@ TEST(TensorLists, WithoutABoundNothingIsKnown) {
   b.Parse("any[]; shape{256, 64}");
   b.Add("bound", "Cast", {"any"},
         {testing::Type("SrcT", tensorflow::DT_FLOAT), testing::Type("DstT", tensorflow::DT_INT32)});
-  b.Add("list", "TensorListReserve", {"shape", "bound"},
-        {testing::Element(), testing::Type("shape_type", tensorflow::DT_INT32)});
+  b.Add("list", "TensorListReserve", {"shape", "bound"}, {testing::Element(), testing::ShapeType()});
   b.Carry("l", "list", "set", tensorflow::DT_VARIANT);
   b.Enter("x_in", "x", tensorflow::DT_FLOAT, true);
   b.Float("body", "Tanh", {"x_in", "^i_switch"});

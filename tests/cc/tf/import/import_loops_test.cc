@@ -17,6 +17,7 @@ using testing::Imported;
 using testing::kParallel;
 using testing::kTile;
 using testing::LoopBuilder;
+using testing::ShapeType;
 
 // The terms of y wait for z, which is there only when all of a chain has run.
 LoopBuilder SumOfWhatComesLate() {
@@ -65,9 +66,8 @@ LoopBuilder FilledFromAnother() {
   LoopBuilder b;
   b.ShapeConstant("row", {64});
   b.Parse("late = Tanh(x); later = Tanh(late)");
-  b.Add("full", "TensorListFromTensor", {"later", "row"},
-        {Element(), testing::Type("shape_type", tensorflow::DT_INT32)});
-  b.Add("list", "EmptyTensorList", {"row", "rounds"}, {Element(), testing::Type("shape_type", tensorflow::DT_INT32)});
+  b.Add("full", "TensorListFromTensor", {"later", "row"}, {Element(), ShapeType()});
+  b.Add("list", "EmptyTensorList", {"row", "rounds"}, {Element(), ShapeType()});
   b.Enter("full_in", "full", tensorflow::DT_VARIANT, true);
   b.Enter("row_in", "row", tensorflow::DT_INT32, true);
   b.Carry("l", "list", "push", tensorflow::DT_VARIANT);
@@ -93,8 +93,7 @@ LoopBuilder Replaced() {
   LoopBuilder b;
   b.ShapeConstant("row", {64});
   b.Parse("late = Tanh(x)");
-  b.Add("full", "TensorListFromTensor", {"late", "row"},
-        {Element(), testing::Type("shape_type", tensorflow::DT_INT32)});
+  b.Add("full", "TensorListFromTensor", {"late", "row"}, {Element(), ShapeType()});
   b.Enter("row_in", "row", tensorflow::DT_INT32, true);
   b.Carry("l", "full", "set", tensorflow::DT_VARIANT);
   b.Add("get", "TensorListGetItem", {"l_switch:1", "i_switch:1", "row_in"}, {Element()});
@@ -108,7 +107,7 @@ TEST(ImportLoops, WhatIsReplacedIsHeldWhereAnotherListHasIt) {
   const int64_t row = 64 * sizeof(float);
   LoopBuilder b = Replaced();
   EXPECT_EQ(Imported(b.item()).Buffer("full").bytes, kTile);
-  b.Add("list", "EmptyTensorList", {"row", "rounds"}, {Element(), testing::Type("shape_type", tensorflow::DT_INT32)});
+  b.Add("list", "EmptyTensorList", {"row", "rounds"}, {Element(), ShapeType()});
   b.Carry("k", "list", "push", tensorflow::DT_VARIANT);
   b.Add("push", "TensorListPushBack", {"k_switch:1", "get"}, {Element()});
   b.Parse("fetch k_exit");

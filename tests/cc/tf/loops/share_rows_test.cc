@@ -17,8 +17,7 @@ using testing::FindNode;
 using testing::Imported;
 using testing::kTile;
 using testing::LoopBuilder;
-
-testing::Attr ShapeType() { return testing::Type("shape_type", tensorflow::DT_INT32); }
+using testing::ShapeType;
 
 // A loop that reads the rows of "later", kRounds of 256, as its turn comes.
 class Rows : public LoopBuilder {
