@@ -52,16 +52,20 @@ int HighestLevel(const CheckpointChain& chain, int64_t limit, PlanState* state) 
   return good;
 }
 
+CheckpointChain* ChainOf(const StartContext& context) {
+  return context.planning.Chain(context.limit + context.planning.resident());
+}
+
 PlanStart ByChain() {
   return {"checkpoint chain", PlanStart::kWhileThereIsWork,
           [](StartContext* context) {
             // Stages of hundreds of ops make closures that are slow to refine: on huge graphs only where nothing else
             // works.
             const bool huge = context->planning.huge() && context->best[0].feasible;
-            return !huge && context->planning.Chain() != nullptr;
+            return !huge && ChainOf(*context) != nullptr;
           },
           [](StartContext* context) {
-            const CheckpointChain& chain = *context->planning.Chain();
+            const CheckpointChain& chain = *ChainOf(*context);
             const int level = HighestLevel(chain, context->limit, &context->state);
             context->chain_level = std::max(level, chain.LeastLevel());
             if (level < 0) return Tried::kGivenUp;
@@ -75,10 +79,10 @@ PlanStart ByLooserChain(double slack) {
   const auto level = [slack](const StartContext& context) { return static_cast<int>(slack * context.chain_level); };
   return {"looser checkpoint chain", kHalf,
           [level](StartContext* context) {
-            return context->chain_level != kNone && level(*context) < context->planning.Chain()->levels();
+            return context->chain_level != kNone && level(*context) < ChainOf(*context)->levels();
           },
           [level](StartContext* context) {
-            context->planning.Chain()->Apply(level(*context), &context->state);
+            ChainOf(*context)->Apply(level(*context), &context->state);
             return Hopeless(*context) ? Tried::kGivenUp : Evict(kFirstRules[0], context);
           }};
 }

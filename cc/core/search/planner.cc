@@ -21,6 +21,7 @@ namespace {
 
 constexpr double kNearlyFree = 0.002;  // of the step: with plans that add no more, others need not be tried
 constexpr double kShareAlone = 0.15;   // of the work, for recomputation alone and for swapping alone
+constexpr double kMostAdded = 2;       // of the step: who asks for the least does not ask for a step ten times as long
 constexpr int64_t kTakenBack = 8;      // of the work of a search: one of so many parts, for what is not needed any more
 constexpr uint64_t kSeed = 1;
 
@@ -80,23 +81,30 @@ class Planner {
     constexpr int kSteps = 10;
     PlannerResult best = planning_.Evaluate(planning_.hinted(), kNoLimit);
     planning_.SetUntil(planning_.work() + options_.work / 2);
-    if (const CheckpointChain* chain = planning_.Chain()) {
+    if (const CheckpointChain* chain = planning_.Chain(0)) {
       PlanState state = planning_.Fresh();
       // Solutions for little more than the least may turn out smaller than that for the least.
       double level = chain->LeastLevel();
-      for (int i = 0; i < kChainTries && level < chain->levels() && (i == 0 || !planning_.Late(state.work())); ++i) {
+      bool found = false;
+      for (int i = 0; i < kChainTries && level < chain->levels() && !(found && planning_.Late(state.work())); ++i) {
         chain->Apply(static_cast<int>(level), &state);
-        if (state.bytes().Max() + planning_.resident() < best.peak_bytes)
-          best = planning_.Evaluate(state.ToPlan(), kNoLimit);
+        if (state.cost_us() <= kMostAdded * graph_.TotalCostUs()) {
+          found = true;
+          if (state.bytes().Max() + planning_.resident() < best.peak_bytes)
+            best = planning_.Evaluate(state.ToPlan(), kNoLimit);
+        }
         state.UndoAll();
         level = std::max(level + 1, level * 1.15);
       }
       planning_.Count(state.work());
     }
-    int64_t low = LowerBoundBytes(graph_);
+    const int64_t bound = LowerBoundBytes(graph_);
+    int64_t low = bound;
     // A part of the work goes into plans that greedy ways do not find.
     const int64_t share = options_.work / 2 / kSteps;
-    for (int i = 0; i < kSteps && low < best.peak_bytes && !planning_.Late(); ++i) {
+    for (int i = 0; i < kSteps && bound < best.peak_bytes && !planning_.Late(); ++i) {
+      // What could not be found is not impossible: the search begins anew below it.
+      if (low >= best.peak_bytes) low = bound;
       const int64_t limit_bytes = low + (best.peak_bytes - low) / 2;
       PlanState state = planning_.Fresh();
       GapEviction eviction(

@@ -1,7 +1,6 @@
 #include "cc/core/search/planning.h"
 
 #include <algorithm>
-#include <cmath>
 #include <iterator>
 #include <limits>
 #include <tuple>
@@ -17,17 +16,32 @@ namespace {
 constexpr size_t kKept = 3;  // that local search starts from
 // Of a microsecond of the link, in microseconds of computing, one start after the other.
 constexpr double kLinkPrices[] = {0.1, 0, 0.5};
+constexpr int kFewStages = 8;
 constexpr int kMostStages = 128;
-constexpr double kChainShare = 0.5;  // of the work, for the chain's dynamic program
+constexpr int kFewUnits = 256;
+constexpr int kMostUnits = 1024;
+constexpr double kChainShare = 0.25;  // of the work, for each solution of the chain
+// Of the limit: what the chain is solved for. There are starts for two and a half times the limit (plan_starts).
+constexpr double kChainRange = 2.6;
+constexpr double kCoarse = 1.5;  // a chain that is solved for so many times as much is solved anew
 // Steps of work, for each op and buffer.
 constexpr int64_t kSimulationWork = 4;
 constexpr int64_t kFirstStartWork = 200;
+// Of all work: a first start that has not met the limit by then hardly ever will, and others may.
+constexpr double kFirstShare = 0.25;
 
-// As many stages as can be solved for a part of the work: that takes a sixth of their cube, for each of 256 amounts of
-// memory, 16 of these in a step (checkpoint_chain.cc).
-int StagesFor(int64_t work) {
-  const double cells = kChainShare * static_cast<double>(work) * 16;
-  return std::clamp(static_cast<int>(std::cbrt(cells * 6 / 257)), 8, kMostStages);
+// As many stages as can be solved for a part of the work, and then as many amounts of memory.
+struct ChainSize {
+  int stages = kMostStages;
+  int units = kFewUnits;
+};
+
+ChainSize ChainSizeFor(int64_t work) {
+  const auto most = static_cast<int64_t>(kChainShare * static_cast<double>(work));
+  ChainSize size;
+  while (size.stages > kFewStages && CheckpointChain::MostWork(size.stages, size.units) > most) --size.stages;
+  while (size.units < kMostUnits && CheckpointChain::MostWork(size.stages, 2 * size.units) <= most) size.units *= 2;
+  return size;
 }
 
 }  // namespace
@@ -76,7 +90,8 @@ Planning::Planning(const MemGraph& graph, const PlannerOptions& options)
 }
 
 bool Planning::LateForFirst(int64_t more) const {
-  return work_ + more >= std::max(until_, work_ + kFirstStartWork * sweep_);
+  const auto share = static_cast<int64_t>(kFirstShare * static_cast<double>(options_.work));
+  return work_ + more >= std::max(std::min(until_, share), work_ + kFirstStartWork * sweep_);
 }
 
 PlanState Planning::Fresh() const {
@@ -96,16 +111,24 @@ EvictionRule Planning::Allowed(EvictionRule rule, int start) const {
   return rule;
 }
 
-CheckpointChain* Planning::Chain() {
+CheckpointChain* Planning::Chain(int64_t limit_bytes) {
   // The chain decides for itself what is saved, hints or no hints.
   if (!options_.recompute || !hinted_.empty()) return nullptr;
   if (chain_ == nullptr) {
-    chain_ = std::make_unique<CheckpointChain>(graph_, StagesFor(options_.work));
-    if (chain_->usable()) chain_->Solve(Simulate(graph_, Plan()).peak_bytes - resident_);
+    chain_ = std::make_unique<CheckpointChain>(graph_, ChainSizeFor(options_.work).stages);
+    unplanned_peak_ = Simulate(graph_, Plan()).peak_bytes - resident_;
     CountSweep(kSimulationWork);
     Count(chain_->work());
   }
-  return chain_->usable() && chain_->LeastLevel() < chain_->levels() ? chain_.get() : nullptr;
+  if (!chain_->usable()) return nullptr;
+  const int64_t limit = std::max(limit_bytes - resident_, chain_->LeastBytes());
+  const int64_t most = std::min(unplanned_peak_, static_cast<int64_t>(kChainRange * static_cast<double>(limit)));
+  if (chain_->most_bytes() < most || static_cast<double>(chain_->most_bytes()) > kCoarse * static_cast<double>(most)) {
+    const int64_t before = chain_->work();
+    chain_->Solve(most, ChainSizeFor(options_.work).units);
+    Count(chain_->work() - before);
+  }
+  return chain_->LeastLevel() < chain_->levels() ? chain_.get() : nullptr;
 }
 
 }  // namespace lms

@@ -64,8 +64,9 @@ class Planning {
   // The rule as the options have it: without recomputation, with a price for the link. `start`: how many came before.
   EvictionRule Allowed(EvictionRule rule, int start) const;
 
-  // Checkpoints of the graph's stages, solved; null where none are of use.
-  CheckpointChain* Chain();
+  // Checkpoints of the graph's stages, solved for amounts of memory around a limit (resident included), or around the
+  // least that there is; null where none are of use.
+  CheckpointChain* Chain(int64_t limit_bytes);
 
  private:
   static constexpr size_t kHuge = 30000;
@@ -77,6 +78,7 @@ class Planning {
   int64_t until_;
   int64_t work_ = 0;
   std::unique_ptr<CheckpointChain> chain_;
+  int64_t unplanned_peak_ = 0;  // resident excluded; known with the chain
   Plan hinted_;
   double hinted_us_ = 0;
 };

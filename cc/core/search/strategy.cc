@@ -1,10 +1,13 @@
 #include "cc/core/search/strategy.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "cc/core/graph/tail.h"
+#include "cc/core/graph/turn.h"
 #include "cc/core/order/memory_order.h"
+#include "cc/core/search/checkpoint_chain.h"
 #include "cc/core/simulate/liveness.h"
 
 namespace lms {
@@ -33,12 +36,54 @@ PlannerOptions Rest(PlannerOptions options) {
 }
 
 // Planning twice takes time from both plans: an order that gains less than this share of the activations' peak is not
-// worth it.
+// worth it...
 constexpr int64_t kWorthwhile = 100;
+// ...unless the limit is no more than so many times the least that checkpoints reach in the graph's own order, and the
+// other order has it lower by this share.
+constexpr int64_t kTight = 2;
+constexpr int64_t kLower = 10;
+constexpr int kStages = 32;  // enough for these
 
-bool WorthPlanning(const MemGraph& graph, const MemoryOrder& order) {
+// What checkpoints take at least, resident excluded; 0: there are none. Adds the work.
+int64_t LeastByCheckpoints(const MemGraph& graph, int64_t* work) {
+  const CheckpointChain chain(graph, kStages);
+  *work += chain.work();
+  return chain.usable() ? chain.LeastBytes() : 0;
+}
+
+// The order with the lowest peak of all that waits for the backward part and cannot be computed again: as if nothing of
+// the rest were held.
+MemoryOrder OrderForCheckpoints(const MemGraph& graph, int64_t order_work) {
+  MemGraph rest = graph;
+  const OpId turn = TurnOf(graph);
+  for (OpId op = turn + 1; op < static_cast<OpId>(graph.ops.size()); ++op) {
+    for (const BufferId b : graph.ops[op].inputs) {
+      MemBuffer& buffer = rest.buffers[b];
+      if (buffer.evictable && buffer.producer <= turn) buffer.bytes = 0;
+    }
+  }
+  MemoryOrder order = OrderForLeastPeak(rest, order_work);
+  if (order.changed) order.peak_bytes = Simulate(Reordered(graph, order.order), Plan()).peak_bytes;
+  return order;
+}
+
+// The order in which it is worth planning too, if there is one. `order`: the one with the lowest peak. Adds the work.
+std::optional<MemoryOrder> OrderToPlanIn(const MemGraph& graph, MemoryOrder order, int64_t limit_bytes,
+                                         const PlannerOptions& options, int64_t* work) {
   const int64_t given = Simulate(graph, Plan()).peak_bytes;
-  return order.changed && given - order.peak_bytes > (given - graph.ResidentBytes()) / kWorthwhile;
+  const int64_t resident = graph.ResidentBytes();
+  if (order.changed && given - order.peak_bytes > (given - resident) / kWorthwhile) return order;
+  if (!options.recompute) return std::nullopt;
+  const int64_t least = LeastByCheckpoints(graph, work);
+  if (limit_bytes - resident > kTight * least) return std::nullopt;
+  const auto lower = [&](const MemoryOrder& other) {
+    return other.changed && LeastByCheckpoints(Reordered(graph, other.order), work) < least - least / kLower;
+  };
+  if (lower(order)) return order;
+  order = OrderForCheckpoints(graph, OrderWork(options));
+  *work += WorkOf(order);
+  if (lower(order)) return order;
+  return std::nullopt;
 }
 
 // Is there nothing but order?
@@ -109,14 +154,15 @@ Strategy WithBetterTail(const MemGraph& graph, Strategy found, const OrderOf& or
 // one: `plan_of` plans a graph, with so much of the work, and `is_better` compares. `order_of` searches an order for
 // the tail's graph, where the plan is not `good` as it is.
 template <typename PlanOf, typename IsBetter, typename OrderOf, typename Good>
-Strategy InBothOrders(const MemGraph& graph, MemoryOrder order, int64_t work, const StrategyOptions& options,
-                      const PlanOf& plan_of, const IsBetter& is_better, const OrderOf& order_of, const Good& good) {
+Strategy InBothOrders(const MemGraph& graph, MemoryOrder order, int64_t limit_bytes, int64_t work,
+                      const StrategyOptions& options, const PlanOf& plan_of, const IsBetter& is_better,
+                      const OrderOf& order_of, const Good& good) {
   Strategy found;
-  if (WorthPlanning(graph, order)) {
+  if (auto another = OrderToPlanIn(graph, std::move(order), limit_bytes, options.planner, &work)) {
     PlannerResult given = plan_of(graph, Rest(options.planner));
-    PlannerResult other = plan_of(Reordered(graph, order.order), Most(options.planner));
+    PlannerResult other = plan_of(Reordered(graph, another->order), Most(options.planner));
     const bool other_is_better = is_better(other, given);
-    found = Taken(std::move(given), std::move(other), std::move(order), other_is_better, work);
+    found = Taken(std::move(given), std::move(other), *std::move(another), other_is_better, work);
   } else {
     found.planned = plan_of(graph, options.planner);
     found.planned.work += work;
@@ -139,7 +185,7 @@ Strategy ChooseForLimit(const MemGraph& graph, int64_t limit_bytes, const Strate
   order.feasible = order.peak_bytes <= limit_bytes;
   if (OrderAlone(options.planner) || (order.feasible && options.order_alone)) return Alone(std::move(order), work);
   return InBothOrders(
-      graph, std::move(order), work, options,
+      graph, std::move(order), limit_bytes, work, options,
       [&](const MemGraph& whole, const PlannerOptions& planner) { return PlanForLimit(whole, limit_bytes, planner); },
       Better, [&](const MemGraph& tail) { return OrderForLimit(tail, limit_bytes, OrderWork(options.planner)); },
       [](const PlannerResult& planned) { return planned.feasible; });
@@ -151,7 +197,7 @@ Strategy ChooseForLeastPeak(const MemGraph& graph, const StrategyOptions& option
   const int64_t work = WorkOf(order);
   if (OrderAlone(options.planner)) return Alone(std::move(order), work);
   return InBothOrders(
-      graph, std::move(order), work, options,
+      graph, std::move(order), /*limit_bytes=*/0, work, options,
       [](const MemGraph& whole, const PlannerOptions& planner) { return PlanForLeastPeak(whole, planner); },
       [](const PlannerResult& a, const PlannerResult& b) { return a.peak_bytes < b.peak_bytes; },
       [&](const MemGraph& tail) { return OrderForLeastPeak(tail, OrderWork(options.planner)); },

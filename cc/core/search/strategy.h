@@ -1,9 +1,10 @@
 // By which means a step meets its limit: another order, recomputation, or both.
 //
 // The cheapest first: an order that meets the limit by itself costs nothing but freedom of the executor. Where none
-// does, recomputation is planned in the executor's own order and, if that gains anything, in the one with the lowest
-// peak; the cheaper plan is taken. Where its peak is still too high, behind all that is computed again, the ops there
-// are put into another order, and the step is planned once more.
+// does, recomputation is planned in the executor's own order and, if that gains anything, in another one; the cheaper
+// plan is taken. The other one has the lowest peak or, where a limit is near what checkpoints reach, the lowest of all
+// that cannot be computed again. Where the plan's peak is still too high, behind all that is computed again, the ops
+// there are put into another order, and the step is planned once more.
 //
 // Deterministic, as the planners are. Thread-safe: plain functions of their arguments.
 

@@ -69,6 +69,39 @@ TEST(CheckpointChainTest, MergedStagesStillGiveValidPlans) {
   EXPECT_LT(state.bytes().Max(), peak / 2);
 }
 
+TEST(CheckpointChainTest, MergedStagesAreChainsOfTheirOwn) {
+  // Two thousand steps in ten parts: each part is reversed by checkpoints within it, in memory that no part fits into.
+  const MemGraph graph = Chain(2000, kSlot);
+  CheckpointChain chain(graph, 10);
+  ASSERT_EQ(chain.stages(), 10);
+  EXPECT_LT(chain.LeastBytes(), 50 * kSlot);
+  chain.Solve(100 * kSlot);
+  for (int level = chain.LeastLevel(); level < chain.levels(); level += 10) {
+    PlanState state(graph);
+    chain.Apply(level, &state);
+    EXPECT_EQ(ValidatePlan(graph, state.ToPlan()), "") << level;
+    EXPECT_LE(state.bytes().Max(), level * kSlot) << level;
+  }
+}
+
+TEST(CheckpointChainTest, TheLeastIsThatOfTheSolutions) {
+  const MemGraph graph = Chain(100, kSlot);
+  CheckpointChain chain(graph, 200);
+  EXPECT_EQ(chain.LeastBytes(), 3 * kSlot);
+  EXPECT_EQ(chain.most_bytes(), 0);
+  // In place of an earlier solution, whatever that was for.
+  for (const int64_t most : {4, 50, 8}) {
+    chain.Solve(most * kSlot);
+    EXPECT_EQ(chain.most_bytes(), most * kSlot);
+    EXPECT_EQ(chain.levels(), most + 1);
+    EXPECT_EQ(chain.LeastLevel(), 3);
+  }
+  // Fewer amounts than slots: nothing is lost but how finely they are told apart.
+  chain.Solve(80 * kSlot, 20);
+  EXPECT_EQ(chain.levels(), 21);
+  EXPECT_LT(chain.LeastLevel(), chain.levels());
+}
+
 TEST(CheckpointChainTest, AnyGraphGivesValidPlansOrNone) {
   int usable = 0;
   for (uint64_t seed = 1; seed <= 200; ++seed) {
