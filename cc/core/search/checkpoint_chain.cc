@@ -10,7 +10,7 @@ namespace {
 
 constexpr float kNever = std::numeric_limits<float>::infinity();
 constexpr int64_t kNoBytes = std::numeric_limits<int64_t>::max();
-constexpr int kInnerStages = 16;     // that are merged into one
+constexpr int kInnerStages = 8;      // that are merged into one
 constexpr int64_t kSumsOfStep = 16;  // of work
 constexpr int16_t kNoChoice = 0;
 constexpr int16_t kSave = 1;

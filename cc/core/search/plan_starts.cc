@@ -71,7 +71,8 @@ PlanStart ByChain() {
             if (level < 0) return Tried::kGivenUp;
             chain.Apply(level, &context->state);
             return Hopeless(*context) ? Tried::kGivenUp : Tried::kUnder;
-          }};
+          },
+          /*when_late=*/true};
 }
 
 // The chain for so many times the limit, with gap eviction for the rest.
@@ -135,8 +136,8 @@ std::vector<PlannerResult> RunStarts(const std::vector<PlanStart>& starts, int64
   if (best[0].feasible || limit <= 0) return best;
   PlanState state = planning->Fresh();
   int found = 0;
-  const auto late = [&] { return found > 0 ? planning->Late(state.work()) : planning->LateForFirst(state.work()); };
-  GapEviction eviction(&state, limit, late, planning->options().swap_rules);
+  const auto is_late = [&] { return found > 0 ? planning->Late(state.work()) : planning->LateForFirst(state.work()); };
+  GapEviction eviction(&state, limit, is_late, planning->options().swap_rules);
   eviction.ForgetHistory();
   StartContext context{*planning, limit, state, eviction, best, found};
   bool fresh = true;
@@ -144,7 +145,8 @@ std::vector<PlannerResult> RunStarts(const std::vector<PlanStart>& starts, int64
     if (found > 0) {
       const auto done = static_cast<double>(planning->work() + state.work());
       const bool enough = best[0].feasible && done > start.share * static_cast<double>(planning->options().work);
-      if (enough || planning->Late(state.work())) continue;
+      const bool needed = start.when_late && planning->huge() && !best[0].feasible;
+      if (enough || (planning->Late(state.work()) && !needed)) continue;
     }
     if (!start.applies(&context)) continue;
     if (!std::exchange(fresh, false)) {

@@ -47,6 +47,8 @@ struct PlanStart {
   // Asked last; may do work that run() goes on with.
   std::function<bool(StartContext*)> applies;
   std::function<Tried(StartContext*)> run;
+  // On huge graphs also where all work is done and there is no plan: there the first start may have taken all of it.
+  bool when_late = false;
 };
 
 // In the order in which they are tried: the first few already cover the ground, as planning may stop after any of them.

@@ -20,7 +20,7 @@ constexpr int kFewStages = 8;
 constexpr int kMostStages = 128;
 constexpr int kFewUnits = 256;
 constexpr int kMostUnits = 1024;
-constexpr double kChainShare = 0.25;  // of the work, for each solution of the chain
+constexpr double kChainShare = 0.2;  // of the work, for each solution of the chain
 // Of the limit: what the chain is solved for. There are starts for two and a half times the limit (plan_starts).
 constexpr double kChainRange = 2.6;
 constexpr double kCoarse = 1.5;  // a chain that is solved for so many times as much is solved anew
