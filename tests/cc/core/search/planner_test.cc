@@ -222,6 +222,27 @@ TEST(SlowPlannerTest, WorkIsBoundedWhateverTheLimitAndTheLink) {
   }
 }
 
+TEST(PlannerTest, AFirstStartThatFindsNothingLeavesWorkForCheckpoints) {
+  constexpr int kChain = 1000, kSlots = 12;
+  const MemGraph graph = Chain(kChain, 4096, /*forward_us=*/1, /*backward_us=*/2);
+  PlannerOptions options;
+  options.work = 3000000;
+  const PlannerResult planned = PlanForLimit(graph, kSlots * int64_t{4096}, options);
+  EXPECT_TRUE(planned.feasible);
+  EXPECT_LT(planned.cost_us, 1.2 * graph.TotalCostUs());  // 1.5 where the least peak is all that is found
+}
+
+TEST(PlannerTest, CheckpointsAreTriedOnHugeGraphsThoughAllWorkIsDone) {
+  // There the first start takes all of the work and finds nothing.
+  const MemGraph graph = Chain(15100, 4096);
+  PlannerOptions options;
+  options.work = 10000000;
+  const int64_t limit = Simulate(graph, Plan()).peak_bytes / 250;
+  const PlannerResult planned = PlanForLimit(graph, limit, options);
+  EXPECT_TRUE(planned.feasible);
+  EXPECT_LT(planned.cost_us, graph.TotalCostUs());  // the least peak, which is searched next, costs more
+}
+
 TEST(PlannerTest, TheBestPlanSoFarIsTheResultWhereWorkIsUsedUp) {
   const MemGraph graph = Chain(400, 4096);
   const int64_t peak = Simulate(graph, Plan()).peak_bytes;
