@@ -38,9 +38,8 @@ PlannerOptions Rest(PlannerOptions options) {
 // Planning twice takes time from both plans: an order that gains less than this share of the activations' peak is not
 // worth it...
 constexpr int64_t kWorthwhile = 100;
-// ...unless the limit is no more than so many times the least that checkpoints reach in the graph's own order, and the
-// other order has it lower by this share.
-constexpr int64_t kTight = 2;
+// ...unless the limit is below the least that checkpoints reach in the graph's own order, and the other order has that
+// lower by this share.
 constexpr int64_t kLower = 10;
 constexpr int kStages = 32;  // enough for these
 
@@ -73,9 +72,10 @@ std::optional<MemoryOrder> OrderToPlanIn(const MemGraph& graph, MemoryOrder orde
   const int64_t given = Simulate(graph, Plan()).peak_bytes;
   const int64_t resident = graph.ResidentBytes();
   if (order.changed && given - order.peak_bytes > (given - resident) / kWorthwhile) return order;
-  if (!options.recompute) return std::nullopt;
+  // What waits and cannot be computed again may be swapped where there is a link.
+  if (!options.recompute || options.link.usable()) return std::nullopt;
   const int64_t least = LeastByCheckpoints(graph, work);
-  if (limit_bytes - resident > kTight * least) return std::nullopt;
+  if (limit_bytes - resident >= least) return std::nullopt;
   const auto lower = [&](const MemoryOrder& other) {
     return other.changed && LeastByCheckpoints(Reordered(graph, other.order), work) < least - least / kLower;
   };

@@ -2,7 +2,7 @@
 //
 // The cheapest first: an order that meets the limit by itself costs nothing but freedom of the executor. Where none
 // does, recomputation is planned in the executor's own order and, if that gains anything, in another one; the cheaper
-// plan is taken. The other one has the lowest peak or, where a limit is near what checkpoints reach, the lowest of all
+// plan is taken. The other one has the lowest peak or, where a limit is below what checkpoints reach, the lowest of all
 // that cannot be computed again. Where the plan's peak is still too high, behind all that is computed again, the ops
 // there are put into another order, and the step is planned once more.
 //
