@@ -198,17 +198,13 @@ ChainStages StageFinder::Measured(const std::vector<OpId>& cuts) const {
   // Frontiers: what crosses each cut for the forward part.
   result.frontiers.resize(count);
   std::vector<std::vector<BufferId>> saved(count);
-  std::vector<int> stage_of(turn_ + 1, 0);
-  for (int s = 0; s < count; ++s) {
-    for (OpId op = result.stages[s].first; op <= result.stages[s].last; ++op) stage_of[op] = s;
-  }
   for (size_t b = 0; b < graph_.buffers.size(); ++b) {
     const MemBuffer& buffer = graph_.buffers[b];
     if (buffer.resident || buffer.producer == kNone || buffer.producer > turn_ || !buffer.evictable) continue;
-    const int made = stage_of[buffer.producer];
+    const int made = result.StageOf(buffer.producer);
     if (last_forward_read_[b] != kNone) {
-      for (int s = made; s < stage_of[last_forward_read_[b]]; ++s)
-        result.frontiers[s].push_back(static_cast<BufferId>(b));
+      const int read = result.StageOf(last_forward_read_[b]);
+      for (int s = made; s < read; ++s) result.frontiers[s].push_back(static_cast<BufferId>(b));
     }
     if (first_backward_read_[b] != kNone) saved[made].push_back(static_cast<BufferId>(b));
   }

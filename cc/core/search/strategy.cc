@@ -51,7 +51,7 @@ int64_t LeastByCheckpoints(const MemGraph& graph, int64_t* work) {
 }
 
 // The order with the lowest peak of all that waits for the backward part and cannot be computed again: as if nothing of
-// the rest were held.
+// the rest were held. The peak that it comes with is of that alone.
 MemoryOrder OrderForCheckpoints(const MemGraph& graph, int64_t order_work) {
   MemGraph rest = graph;
   const OpId turn = TurnOf(graph);
@@ -61,9 +61,7 @@ MemoryOrder OrderForCheckpoints(const MemGraph& graph, int64_t order_work) {
       if (buffer.evictable && buffer.producer <= turn) buffer.bytes = 0;
     }
   }
-  MemoryOrder order = OrderForLeastPeak(rest, order_work);
-  if (order.changed) order.peak_bytes = Simulate(Reordered(graph, order.order), Plan()).peak_bytes;
-  return order;
+  return OrderForLeastPeak(rest, order_work);
 }
 
 // The order in which it is worth planning too, if there is one. `order`: the one with the lowest peak. Adds the work.

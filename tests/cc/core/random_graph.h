@@ -53,6 +53,14 @@ inline OpId AddOp(MemGraph* graph, const std::vector<BufferId>& inputs, int64_t 
   return id;
 }
 
+// The same, of an op that must not run again, and whose result stays.
+inline OpId AddFixedOp(MemGraph* graph, const std::vector<BufferId>& inputs, int64_t bytes) {
+  const OpId op = AddOp(graph, inputs, bytes);
+  graph->ops[op].recomputable = false;
+  for (const BufferId b : graph->ops[op].outputs) graph->buffers[b].evictable = false;
+  return op;
+}
+
 inline BufferId OutputOf(const MemGraph& graph, OpId op) { return graph.ops[op].outputs.at(0); }
 
 // Forward ops f0..fn-1 in a chain, each making `bytes`; backward ops in reverse, each reading the gradient and the

@@ -10,6 +10,7 @@ namespace lms {
 namespace {
 
 using testing::AddBuffer;
+using testing::AddFixedOp;
 using testing::AddOp;
 using testing::OutputOf;
 
@@ -23,17 +24,11 @@ MemGraph LateUpdates() {
   std::vector<BufferId> forward{AddBuffer(&graph, kSaved, kNone)}, slopes;
   for (int i = 0; i < kDepth; ++i) forward.push_back(OutputOf(graph, AddOp(&graph, {forward.back()}, kSaved)));
   BufferId slope = forward.back();
-  const auto fixed = [&graph](const std::vector<BufferId>& inputs, int64_t bytes) {
-    const OpId op = AddOp(&graph, inputs, bytes);
-    graph.ops[op].recomputable = false;
-    for (const BufferId b : graph.ops[op].outputs) graph.buffers[b].evictable = false;
-    return op;
-  };
   for (int i = kDepth - 1; i >= 0; --i) {
-    slope = OutputOf(graph, fixed({slope, forward[i]}, kSlope));
+    slope = OutputOf(graph, AddFixedOp(&graph, {slope, forward[i]}, kSlope));
     slopes.push_back(slope);
   }
-  for (const BufferId late : slopes) fixed({late}, 0);
+  for (const BufferId late : slopes) AddFixedOp(&graph, {late}, 0);
   return graph;
 }
 

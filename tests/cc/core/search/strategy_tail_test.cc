@@ -11,6 +11,7 @@ namespace lms {
 namespace {
 
 using testing::AddBuffer;
+using testing::AddFixedOp;
 using testing::AddOp;
 using testing::OutputOf;
 
@@ -29,7 +30,7 @@ struct Packed {
       gradients.push_back(OutputOf(graph, AddOp(&graph, {slope, forward[i]}, kWeight)));
       slope = OutputOf(graph, AddOp(&graph, {slope, forward[i]}, kTensor));
     }
-    const BufferId pack = Made(Fixed(gradients, kLayers * kWeight));
+    const BufferId pack = Made(AddFixedOp(&graph, gradients, kLayers * kWeight));
     std::vector<BufferId> first, second;
     for (int i = 0; i < kLayers; ++i) {
       first.push_back(OutputOf(graph, AddOp(&graph, {pack}, kWeight)));
@@ -41,20 +42,14 @@ struct Packed {
         second[i] = InPlace(second[i]);
       }
     }
-    for (int i = 0; i < kLayers; ++i) Fixed({first[i]}, 0);
-    for (int i = 0; i < kLayers; ++i) Fixed({second[i]}, 0);
+    for (int i = 0; i < kLayers; ++i) AddFixedOp(&graph, {first[i]}, 0);
+    for (int i = 0; i < kLayers; ++i) AddFixedOp(&graph, {second[i]}, 0);
   }
 
   BufferId InPlace(BufferId input) {
     const OpId op = AddOp(&graph, {input}, kWeight);
     graph.ops[op].forwardable = {input};
     return OutputOf(graph, op);
-  }
-  OpId Fixed(const std::vector<BufferId>& inputs, int64_t bytes) {
-    const OpId op = AddOp(&graph, inputs, bytes);
-    graph.ops[op].recomputable = false;
-    for (const BufferId b : graph.ops[op].outputs) graph.buffers[b].evictable = false;
-    return op;
   }
   BufferId Made(OpId op) const { return OutputOf(graph, op); }
 
