@@ -136,8 +136,8 @@ std::vector<PlannerResult> RunStarts(const std::vector<PlanStart>& starts, int64
   if (best[0].feasible || limit <= 0) return best;
   PlanState state = planning->Fresh();
   int found = 0;
-  const auto is_late = [&] { return found > 0 ? planning->Late(state.work()) : planning->LateForFirst(state.work()); };
-  GapEviction eviction(&state, limit, is_late, planning->options().swap_rules);
+  const auto late = [&] { return found > 0 ? planning->Late(state.work()) : planning->LateForFirst(state.work()); };
+  GapEviction eviction(&state, limit, late, planning->options().swap_rules);
   eviction.ForgetHistory();
   StartContext context{*planning, limit, state, eviction, best, found};
   bool fresh = true;
